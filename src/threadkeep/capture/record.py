@@ -1,0 +1,67 @@
+"""What capture works on: our own messages, turns and candidates, free of any framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from threadkeep.ids import MessageId, ThreadId, TurnId
+from threadkeep.memories.record import Kind, Source
+
+Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a thread.
+
+    Attributes:
+        role: Who wrote it. ``user`` only for what a person wrote in the turn's own input; summaries
+            and sub-agents' tasks are ``system``, whatever class carries them.
+        text: Its text blocks, joined by line breaks.
+        message_id: As the framework knows it, if it does.
+    """
+
+    role: Role
+    text: str
+    message_id: MessageId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One input to a thread and everything until the reply was complete.
+
+    Attributes:
+        turn_id: Digest of its content; the same turn has the same id whoever records it.
+        thread_id: Where it happened.
+        messages: The turn's own messages, redacted, in order.
+        at: When it was recorded.
+        recalled: Texts that recall had put in; never learnt as new.
+    """
+
+    turn_id: TurnId
+    thread_id: ThreadId | None
+    messages: tuple[Message, ...]
+    at: datetime
+    recalled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What an extractor thinks is worth keeping.
+
+    Attributes:
+        text: The statement.
+        kind: ``semantic``, ``episodic`` or ``procedural``.
+        source: Where it was said.
+        slot: What it is about, where the extractor can tell (``"favourite colour"``): a later
+            statement with the same slot replaces an earlier one. ``None``: nothing is replaced.
+        valid_from: From when it is true, where the words say so.
+    """
+
+    text: str
+    kind: Kind
+    source: Source
+    slot: str | None = None
+    valid_from: datetime | None = None

@@ -1,0 +1,159 @@
+"""Every error that Threadkeep raises.
+
+::
+
+    ThreadkeepError
+    ├── SettingsError            a setting is wrong; start-up stops
+    ├── InvalidInputError        what was given cannot be kept or looked up
+    │   ├── TooLargeError
+    │   └── InvalidNamespaceError (also LangGraph's, when that is imported)
+    ├── OwnerRequiredError       whose turn it is cannot be told
+    │   └── OwnerConflictError
+    ├── NotYoursError            another owner's thread or namespace
+    ├── MemoryNotFoundError
+    ├── ConflictError            somebody else wrote first
+    │   ├── RevisionConflictError
+    │   └── PartitionErasedError
+    ├── StorageError             the storage cannot be used as it is
+    │   ├── StorageUnavailableError
+    │   ├── StorageFullError
+    │   ├── StorageReadOnlyError
+    │   ├── StorageVersionError
+    │   └── NotAStorageError
+    ├── EmbedderUnavailableError
+    ├── ModelUnavailableError
+    └── ClosedError
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ThreadkeepError(Exception):
+    """Root of all errors of this package; catch it to catch them all.
+
+    Attributes:
+        code: Stable snake_case name, the same in Python, HTTP and the command line.
+        details: The ids involved; never a secret and never a memory's text.
+    """
+
+    code: ClassVar[str] = "threadkeep_error"
+
+    def __init__(self, message: str, /, **details: object) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+class SettingsError(ThreadkeepError):
+    """A setting is missing or cannot be understood. Correct the variable that the message names."""
+
+    code = "settings_invalid"
+
+
+class InvalidInputError(ThreadkeepError, ValueError):
+    """What was given cannot be kept or looked up. The message says which rule it breaks."""
+
+    code = "input_invalid"
+
+
+class TooLargeError(InvalidInputError):
+    """A text, value, key or batch is over its limit. Split it, or store a reference to it."""
+
+    code = "too_large"
+
+
+class OwnerRequiredError(ThreadkeepError):
+    """Nothing says whose turn it is. Pass ``owner=``, ``context.user_id`` or ``configurable.user_id``."""
+
+    code = "owner_required"
+
+
+class OwnerConflictError(OwnerRequiredError):
+    """Two sources of identity disagree. Give the owner once, or give the same one everywhere."""
+
+    code = "owner_conflict"
+
+
+class NotYoursError(ThreadkeepError, PermissionError):
+    """The thread or namespace belongs to another owner. Open it as the owner it belongs to."""
+
+    code = "not_yours"
+
+
+class MemoryNotFoundError(ThreadkeepError, LookupError):
+    """The owner has no memory with this id. List the owner's memories to see which there are."""
+
+    code = "memory_not_found"
+
+
+class ConflictError(ThreadkeepError):
+    """Somebody else wrote first, so nothing was written. Read again and decide anew."""
+
+    code = "conflict"
+
+
+class RevisionConflictError(ConflictError):
+    """An item is not at the revision that the batch expects. Read it again and repeat the change."""
+
+    code = "revision_conflict"
+
+
+class PartitionErasedError(ConflictError):
+    """The owner was erased while this work was in flight. Drop the work; it must not be written."""
+
+    code = "partition_erased"
+
+
+class StorageError(ThreadkeepError):
+    """The storage cannot be used as it is. The message says what is wrong with it."""
+
+    code = "storage_error"
+
+
+class StorageUnavailableError(StorageError):
+    """The storage did not answer, or is locked by another process. Try again; nothing was written."""
+
+    code = "storage_unavailable"
+
+
+class StorageFullError(StorageError):
+    """The disk that holds the storage is full. Free some space; nothing was written."""
+
+    code = "storage_full"
+
+
+class StorageReadOnlyError(StorageError):
+    """The storage cannot be written to. Give the process write access, or choose another place."""
+
+    code = "storage_read_only"
+
+
+class StorageVersionError(StorageError):
+    """The storage was written by another version of Threadkeep. Upgrade, or choose another place."""
+
+    code = "storage_version"
+
+
+class NotAStorageError(StorageError):
+    """The file or database is something else. Choose another place; it was not touched."""
+
+    code = "not_a_storage"
+
+
+class EmbedderUnavailableError(ThreadkeepError):
+    """The embedding model could not be loaded or did not answer. Search is lexical until it does."""
+
+    code = "embedder_unavailable"
+
+
+class ModelUnavailableError(ThreadkeepError):
+    """The chat model could not be loaded. Check its name, its package and its key."""
+
+    code = "model_unavailable"
+
+
+class ClosedError(ThreadkeepError):
+    """This Threadkeep was closed. Open a new one."""
+
+    code = "closed"

@@ -1,0 +1,34 @@
+"""Identifiers: their types, and how new ones are made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import NewType
+
+MemoryId = NewType("MemoryId", str)
+ThreadId = NewType("ThreadId", str)
+MessageId = NewType("MessageId", str)
+TurnId = NewType("TurnId", str)
+
+DIGEST_BYTES = 32
+
+
+def new_id() -> str:
+    """Return a random identifier: 32 hexadecimal characters."""
+    return uuid.uuid4().hex
+
+
+def digest(*parts: str) -> bytes:
+    """Return the SHA-256 of *parts*: 32 bytes, different for every different list of texts.
+
+    The parts are framed as a JSON array, so ``("ab", "c")`` and ``("a", "bc")`` never meet, and
+    any text has a digest, lone surrogates and NUL included.
+    """
+    return hashlib.sha256(json.dumps(parts).encode("ascii")).digest()
+
+
+def short_digest(*parts: str) -> str:
+    """Return the first 32 hexadecimal characters of :func:`digest`, for use as a key."""
+    return digest(*parts).hex()[:32]

@@ -1,0 +1,92 @@
+"""What is kept about an owner: one short statement, where it came from, and when it is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
+
+Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
+Status: TypeAlias = Literal["active", "proposed", "rejected"]
+Speaker: TypeAlias = Literal["user", "assistant", "tool", "document", "import"]
+
+MAX_TEXT_CHARACTERS: Final = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a statement was made.
+
+    Attributes:
+        speaker: Who made it.
+        thread_id: In which thread; ``None`` outside one.
+        message_id: In which message; ``None`` where messages carry no ids.
+        turn_id: In which turn.
+        at: When; ``None`` where that is not known.
+    """
+
+    speaker: Speaker
+    thread_id: ThreadId | None = None
+    message_id: MessageId | None = None
+    turn_id: TurnId | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a memory said before it was corrected or updated.
+
+    Attributes:
+        text: The old statement.
+        valid_from: From when it was true, as far as known.
+        valid_to: Until when.
+        replaced_at: When the newer statement took its place.
+        sources: Where the old one came from.
+    """
+
+    text: str
+    valid_from: datetime | None
+    valid_to: datetime | None
+    replaced_at: datetime
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One short statement about an owner.
+
+    Attributes:
+        memory_id: Its key.
+        namespace: Where it is kept, as LangGraph sees it.
+        text: The statement; 1–8,000 characters.
+        kind: ``semantic`` (a fact), ``episodic`` (what happened), ``procedural`` (how to behave).
+        status: ``active`` ones are recalled.
+        trust: The least trusted speaker in its lineage.
+        sources: Everywhere it was said, oldest first.
+        revision: Give it back to change exactly what was read.
+        created_at: When it was learnt.
+        updated_at: When it was last changed.
+        valid_from: From when it is true; ``None``: not known.
+        valid_to: Until when it was true; ``None``: it still is.
+        pinned: Never expires, and is recalled first among equals.
+        history: What it said before, oldest first.
+        derived_from: Memories that it was made of.
+    """
+
+    memory_id: MemoryId
+    namespace: tuple[str, ...]
+    text: str
+    kind: Kind
+    status: Status
+    trust: Speaker
+    sources: tuple[Source, ...]
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    pinned: bool = False
+    history: tuple[Version, ...] = ()
+    derived_from: tuple[MemoryId, ...] = ()

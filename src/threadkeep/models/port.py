@@ -1,0 +1,38 @@
+"""The seam to embedding models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors. Loading happens at :meth:`ready` or the first :meth:`embed`."""
+
+    name: str
+    """Provider, model and version; vectors of different names are never compared."""
+
+    dims: int | None
+    """Length of a vector; ``None`` until the first one is seen."""
+
+    remote: bool
+    """Whether texts leave this machine."""
+
+    async def ready(self) -> None:
+        """Load the model. Raises ``EmbedderUnavailableError`` saying what is missing."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return an array of shape ``(len(texts), dims)``, rows of unit length, in the order given.
+
+        Any text is taken: empty, very long (cut at the model's limit), NUL, lone surrogates. Runs
+        the model in a worker thread.
+
+        Raises:
+            EmbedderUnavailableError: The model could not be loaded or did not answer.
+        """
+        ...
