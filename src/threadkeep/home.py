@@ -1,0 +1,133 @@
+"""The home loop: one private event loop in one thread, where every driver and saver lives.
+
+A driver belongs to the loop that opened it, but a library is called from any loop: a notebook cell,
+a sync function inside a running loop, two loops in two threads. So everything that does I/O runs
+here, and both faces, async and sync, submit to it. A submission costs about 0.1–0.2 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from threadkeep.errors import ClosedError, ThreadkeepError
+
+T = TypeVar("T")
+
+
+class Home:
+    """One event loop in one daemon thread, started by the first submission.
+
+    Constructing it does nothing. A process that forks must open its own: using one from the
+    parent raises.
+    """
+
+    def __init__(self, *, name: str = "threadkeep-home") -> None:
+        self._name = name
+        self._guard = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._pid = 0
+        self._closed = False
+
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run *coroutine* on the home loop and await its result from any loop.
+
+        Cancelling the caller cancels the coroutine, too. From the home loop itself it is awaited
+        directly, so services may call each other through a door.
+        """
+        try:
+            loop = self._started()
+        except ThreadkeepError:
+            coroutine.close()
+            raise
+        if asyncio.get_running_loop() is loop:
+            return await coroutine
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
+
+    def run_sync(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run *coroutine* on the home loop and block the calling thread until it is done.
+
+        Works inside a running loop, too: it blocks that loop, as a sync call does.
+
+        Raises:
+            ClosedError: This home was closed.
+            RuntimeError: Called on the home loop itself, where waiting would never end.
+        """
+        try:
+            loop = self._started()
+        except ThreadkeepError:
+            coroutine.close()
+            raise
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            msg = "A blocking call was made on Threadkeep's own loop; use the async face there."
+            raise RuntimeError(msg)
+        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C while waiting: the work must not go on unseen
+            future.cancel()
+            raise
+
+    @property
+    def running(self) -> bool:
+        """Whether the loop was started and not closed."""
+        return self._loop is not None and not self._closed
+
+    def close(self) -> None:
+        """Stop the loop and its thread; the second call does nothing."""
+        with self._guard:
+            self._closed = True
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None or self._pid != os.getpid():
+            return
+        with suppress(RuntimeError):  # the loop may have ended with the interpreter
+            loop.call_soon_threadsafe(loop.stop)
+        if threading.current_thread() is not thread:
+            thread.join()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        loop = self._loop
+        if loop is not None and self._pid == os.getpid():
+            return loop
+        with self._guard:
+            if self._closed:
+                msg = "This Threadkeep was closed; open a new one."
+                raise ClosedError(msg)
+            if self._loop is not None:
+                if self._pid == os.getpid():
+                    return self._loop
+                msg = "This Threadkeep was opened before the process forked; open one in the child."
+                raise ClosedError(msg)
+            loop = asyncio.new_event_loop()
+            ready = threading.Event()
+            self._thread = threading.Thread(target=_serve, args=(loop, ready), name=self._name, daemon=True)
+            self._thread.start()
+            ready.wait()
+            self._pid = os.getpid()
+            self._loop = loop
+            return loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    loop.call_soon(ready.set)
+    try:
+        loop.run_forever()
+    finally:
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        if pending:
+            loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+        asyncio.set_event_loop(None)
+        loop.close()

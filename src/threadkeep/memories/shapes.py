@@ -1,0 +1,221 @@
+"""How a memory is spelled as an item, in our shape and in the ones that others write.
+
+=====================  ====================================================================
+shape                  value
+=====================  ====================================================================
+ours, and CAIPE's      ``{"data": text, "source_thread", "timestamp", …}``
+PrynAI's               ``{"text": text, "type": "user" | "episodic", "source_thread", …}``
+LangMem's manager      ``{"kind": schema name, "content": {"content": text}}``
+LangMem's tool         ``{"content": text}``
+=====================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, cast, get_args
+
+from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
+from threadkeep.memories.record import Kind, Memory, Source, Speaker, Status, Version
+from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Put
+
+MEMORIES: Final = "memories"
+SUMMARIES: Final = "summaries"
+TEXT_PATHS: Final = ("data",)
+
+_KINDS: Final = frozenset(get_args(Kind))
+_STATUSES: Final = frozenset(get_args(Status))
+_SPEAKERS: Final = frozenset(get_args(Speaker))
+
+
+def memory_namespaces(label: str) -> tuple[Namespace, Namespace]:
+    """Return the namespaces (with everything below them) whose items are memories of *label*."""
+    return (MEMORIES, label), ("users", label, MEMORIES)
+
+
+def is_memory_namespace(namespace: Namespace) -> bool:
+    """Whether items in *namespace* are memories."""
+    match namespace:
+        case (root, _, *_) if root == MEMORIES:
+            return True
+        case ("users", _, branch, *_) if branch == MEMORIES:
+            return True
+        case _:
+            return False
+
+
+def text_paths_of(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return where the statement stands in *value*: one path, or none where there is no statement."""
+    for path in ("data", "text"):
+        if isinstance(value.get(path), str):
+            return (path,)
+    content = value.get("content")
+    if isinstance(content, str):
+        return ("content",)
+    if isinstance(content, Mapping):
+        inner = cast("Mapping[str, Any]", content)
+        texts = [key for key, text in inner.items() if isinstance(text, str)]
+        if "content" in texts:
+            return ("content.content",)
+        return tuple(f"content.{key}" for key in texts if not set(key) & set(".[]*"))
+    return ()
+
+
+def memory_of(item: Item) -> Memory | None:
+    """Read *item* as a memory; ``None`` where it says nothing, whatever its shape.
+
+    A field that cannot be understood is left out rather than refused: one strange row must never
+    hide the others.
+    """
+    value = item.value
+    text = _text_of(value)
+    if not text:
+        return None
+    said_at = _moment(value.get("timestamp"))
+    thread = value.get("source_thread", value.get("thread_id"))
+    sources = tuple(s for s in map(_source_of, _rows(value.get("sources"))) if s is not None)
+    if not sources:
+        sources = (Source("import", _thread(thread), at=said_at),)
+    trust = value.get("trust")
+    return Memory(
+        memory_id=MemoryId(item.ref.key),
+        namespace=item.ref.namespace,
+        text=text,
+        kind=_kind_of(item.ref.namespace, value),
+        status=cast("Status", value["status"]) if value.get("status") in _STATUSES else "active",
+        trust=cast("Speaker", trust) if trust in _SPEAKERS else "import",
+        sources=sources,
+        revision=item.revision,
+        created_at=said_at or item.created_at,
+        updated_at=item.updated_at,
+        valid_from=_moment(value.get("valid_from")),
+        valid_to=_moment(value.get("valid_to")),
+        pinned=value.get("pinned") is True,
+        history=tuple(v for v in map(_version_of, _rows(value.get("history"))) if v is not None),
+        derived_from=tuple(MemoryId(key) for key in _texts(value.get("derived_from"))),
+    )
+
+
+def value_of(memory: Memory) -> dict[str, Any]:
+    """Spell *memory* as a value; what is empty is left out."""
+    first = memory.sources[0] if memory.sources else None
+    value: dict[str, Any] = {
+        "data": memory.text,
+        "kind": memory.kind,
+        "status": memory.status,
+        "trust": memory.trust,
+        "timestamp": memory.created_at.isoformat(),
+        "source_thread": first.thread_id if first else None,
+        "sources": [_spell_source(source) for source in memory.sources],
+        "valid_from": _spell(memory.valid_from),
+        "valid_to": _spell(memory.valid_to),
+        "pinned": memory.pinned,
+        "history": [
+            {
+                "text": old.text,
+                "valid_from": _spell(old.valid_from),
+                "valid_to": _spell(old.valid_to),
+                "replaced_at": old.replaced_at.isoformat(),
+                "sources": [_spell_source(source) for source in old.sources],
+            }
+            for old in memory.history
+        ],
+        "derived_from": list(memory.derived_from),
+    }
+    return {key: field for key, field in value.items() if field not in (None, [], False)}
+
+
+def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation) -> Put:
+    """Return the put that writes *memory*; it is searchable only while it may be recalled."""
+    recallable = memory.status == "active" and memory.valid_to is None
+    return Put(
+        memory.namespace,
+        memory.memory_id,
+        value_of(memory),
+        index=TEXT_PATHS if recallable else (),
+        embedding=embedding if recallable else None,
+        expect=expect,
+    )
+
+
+def _text_of(value: Mapping[str, Any]) -> str:
+    texts: list[str] = []
+    for path in text_paths_of(value):
+        found: Any = value
+        for key in path.split("."):
+            found = found[key]
+        texts.append(found)
+    return "; ".join(text.strip() for text in texts if text.strip())
+
+
+def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:
+    kind = value.get("kind")
+    if kind in _KINDS:
+        return cast("Kind", kind)
+    if value.get("type") == "episodic" or namespace[-1:] == ("episodic",):
+        return "episodic"
+    return "semantic"
+
+
+def _source_of(row: Mapping[str, Any]) -> Source | None:
+    if row.get("speaker") not in _SPEAKERS:
+        return None
+    message, turn = row.get("message_id"), row.get("turn_id")
+    return Source(
+        cast("Speaker", row["speaker"]),
+        _thread(row.get("thread_id")),
+        MessageId(message) if isinstance(message, str) else None,
+        TurnId(turn) if isinstance(turn, str) else None,
+        _moment(row.get("at")),
+    )
+
+
+def _spell_source(source: Source) -> dict[str, Any]:
+    row = {
+        "speaker": source.speaker,
+        "thread_id": source.thread_id,
+        "message_id": source.message_id,
+        "turn_id": source.turn_id,
+        "at": _spell(source.at),
+    }
+    return {key: field for key, field in row.items() if field is not None}
+
+
+def _version_of(row: Mapping[str, Any]) -> Version | None:
+    text, replaced_at = row.get("text"), _moment(row.get("replaced_at"))
+    if not isinstance(text, str) or replaced_at is None:
+        return None
+    sources = tuple(s for s in map(_source_of, _rows(row.get("sources"))) if s is not None)
+    return Version(text, _moment(row.get("valid_from")), _moment(row.get("valid_to")), replaced_at, sources)
+
+
+def _thread(value: object) -> ThreadId | None:
+    return ThreadId(value) if isinstance(value, str) and value else None
+
+
+def _rows(value: object) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    return [cast("Mapping[str, Any]", row) for row in cast("list[object]", value) if isinstance(row, Mapping)]
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in cast("list[object]", value) if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _spell(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _moment(value: object) -> datetime | None:
+    """Read a time as others write it: ISO text, or seconds since 1970; ``None`` where it is neither."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
