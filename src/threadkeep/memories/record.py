@@ -90,3 +90,63 @@ class Memory:
     pinned: bool = False
     history: tuple[Version, ...] = ()
     derived_from: tuple[MemoryId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """A statement to be kept.
+
+    Attributes:
+        text: The statement; 1–8,000 characters.
+        kind: See :class:`Memory`.
+        sources: Where it was said; empty: by the user, outside any thread.
+        created_at: When it was learnt; ``None``: now.
+        valid_from: From when it is true.
+        valid_to: Until when it was true; such a memory is kept and not recalled.
+        pinned: See :class:`Memory`.
+        memory_id: Its key; ``None``: a new one. An existing memory with this key is left as it is.
+    """
+
+    text: str
+    kind: Kind = "semantic"
+    sources: tuple[Source, ...] = ()
+    created_at: datetime | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    pinned: bool = False
+    memory_id: MemoryId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What became of a statement that was to be kept.
+
+    Attributes:
+        status: ``accepted``: *memory* is new; ``duplicate``: *memory* said it already.
+        memory: The memory that holds it now.
+        degraded: What was missing: ``("embedder",)`` when it can be found by its words only.
+    """
+
+    status: Literal["accepted", "duplicate"]
+    memory: Memory
+    degraded: tuple[str, ...] = ()
+
+    @property
+    def memory_id(self) -> MemoryId:
+        """The memory's key."""
+        return self.memory.memory_id
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was removed with a statement, and what still holds it.
+
+    Attributes:
+        memory_ids: The memory, and what was derived from it or said the same.
+        turn_ids: Turn records whose texts were removed.
+        still_in: Messages of threads that hold the statement; delete the thread to remove them.
+    """
+
+    memory_ids: tuple[MemoryId, ...]
+    turn_ids: tuple[TurnId, ...]
+    still_in: tuple[Source, ...]

@@ -13,7 +13,7 @@ LangMem's tool         ``{"content": text}``
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast, get_args
 
 from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
@@ -126,8 +126,13 @@ def value_of(memory: Memory) -> dict[str, Any]:
     return {key: field for key, field in value.items() if field not in (None, [], False)}
 
 
-def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation) -> Put:
-    """Return the put that writes *memory*; it is searchable only while it may be recalled."""
+def put_of(
+    memory: Memory, *, embedding: Embedding | None, expect: Expectation, ttl: timedelta | None = None
+) -> Put:
+    """Return the put that writes *memory*; it is searchable only while it may be recalled.
+
+    A pinned memory does not expire by *ttl*.
+    """
     recallable = memory.status == "active" and memory.valid_to is None
     return Put(
         memory.namespace,
@@ -135,6 +140,7 @@ def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation) 
         value_of(memory),
         index=TEXT_PATHS if recallable else (),
         embedding=embedding if recallable else None,
+        ttl=None if memory.pinned else ttl,
         expect=expect,
     )
 

@@ -1,0 +1,75 @@
+"""How a memory changes, and what goes when it is forgotten: pure rules."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from threadkeep.memories.record import Memory, Source, Version
+
+_WORDS: Final = re.compile(r"\w+")
+_HOLDS: Final = 0.6
+
+
+def corrected(memory: Memory, text: str, *, source: Source, at: datetime) -> Memory:
+    """Return *memory* saying *text* from *at* on, with what it said before in its history."""
+    old = Version(memory.text, memory.valid_from, memory.valid_to or at, at, memory.sources)
+    return replace(
+        memory,
+        text=text,
+        trust=source.speaker,
+        sources=(source,),
+        valid_from=at,
+        valid_to=None,
+        history=(*memory.history, old),
+    )
+
+
+def same_words(text: str) -> str:
+    """Return *text* as it is compared: case, width, white space and a final stop do not matter."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!")
+
+
+def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
+    """Return what has to go when *memory* is forgotten: itself first.
+
+    That is what was derived from it, directly or not; what says the very same now; and episodes of
+    its turns that hold most of its words, now or in its history.
+    """
+    rest = [known for known in everything if known.memory_id != memory.memory_id]
+    statements = [memory.text, *(old.text for old in memory.history)]
+    said = {same_words(text) for text in statements}
+    vocabularies = [_vocabulary(text) for text in statements]
+    turns = {s.turn_id for s in _sources(memory) if s.turn_id}
+    gone = {memory.memory_id: memory}
+    grew = True
+    while grew:
+        grew = False
+        for known in rest:
+            if known.memory_id in gone:
+                continue
+            derived = any(parent in gone for parent in known.derived_from)
+            same = same_words(known.text) in said
+            episode = known.kind == "episodic" and any(s.turn_id in turns for s in known.sources)
+            if derived or same or (episode and any(_holds(known.text, words) for words in vocabularies)):
+                gone[known.memory_id] = known
+                grew = True
+    return list(gone.values())
+
+
+def _sources(memory: Memory) -> Iterable[Source]:
+    yield from memory.sources
+    for old in memory.history:
+        yield from old.sources
+
+
+def _vocabulary(text: str) -> frozenset[str]:
+    return frozenset(_WORDS.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _holds(text: str, words: frozenset[str]) -> bool:
+    return bool(words) and len(words & _vocabulary(text)) >= _HOLDS * len(words)

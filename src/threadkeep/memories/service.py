@@ -1,0 +1,413 @@
+"""What is kept about an owner: remember, read, correct and forget."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
+
+from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
+from threadkeep.ids import MemoryId, TurnId, new_id
+from threadkeep.memories.lifecycle import corrected, goes_with, same_words
+from threadkeep.memories.record import (
+    MAX_TEXT_CHARACTERS,
+    Forgotten,
+    Kept,
+    Kind,
+    Memory,
+    NewMemory,
+    Source,
+)
+from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
+from threadkeep.storage.port import Batch, Delete, Embedding, Item, Namespace, Operation, Partition, Put, Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.owners.owner import Owner
+
+_PAGE: Final = 500
+_BATCH: Final = 500
+_TRIES: Final = 5
+_LIKELY_DUPLICATES: Final = 8
+
+
+class Found(Protocol):
+    """Where a search found something."""
+
+    @property
+    def namespace(self) -> Namespace: ...
+    @property
+    def key(self) -> str: ...
+
+
+class FoundInOrder(Protocol):
+    """What a search found, best first."""
+
+    @property
+    def hits(self) -> Sequence[Found]: ...
+
+
+class Searcher(Protocol):
+    """What this room needs of search; the composition root gives ``recall.search.Search``."""
+
+    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
+        """Return the vectors of *texts*; ``None`` where there is no embedder or it failed."""
+        ...
+
+    async def ranking(
+        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
+    ) -> FoundInOrder:
+        """Return what is most like *query* below *prefixes*."""
+        ...
+
+
+class TurnRecords(Protocol):
+    """What this room needs of capture."""
+
+    async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
+        """Return the puts that empty the records of these turns of their texts."""
+        ...
+
+
+class Memories:
+    """The memories of all owners; every method reads and writes one owner's partition only."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        searcher: Searcher,
+        clock: Clock,
+        *,
+        turns: TurnRecords | None = None,
+        redact: Callable[[str], str] = str,
+        ttl: timedelta | None = None,
+    ) -> None:
+        self._storage = storage
+        self._searcher = searcher
+        self._clock = clock
+        self._turns = turns
+        self._redact = redact
+        self._ttl = ttl
+
+    async def remember(self, new: NewMemory, *, owner: Owner) -> Kept:
+        """Keep one statement, unless an active memory says the very same already.
+
+        Raises:
+            InvalidInputError, TooLargeError: The text cannot be kept.
+        """
+        memory = self._memory(new, owner)
+        embedding = await self._searcher.embed_put([memory.text])
+        degraded = () if embedding else ("embedder",)
+        for _ in range(_TRIES):
+            if twin := await self._twin(memory, owner):
+                return Kept("duplicate", twin, degraded)
+            try:
+                await self._write(owner, [put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)])
+            except RevisionConflictError:
+                if existing := await self.get(memory.memory_id, owner=owner):
+                    return Kept("duplicate", existing, degraded)
+                continue
+            return Kept("accepted", await self.require(memory.memory_id, owner=owner), degraded)
+        msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
+        raise RevisionConflictError(msg, memory_id=memory.memory_id)
+
+    async def remember_many(
+        self, news: Sequence[NewMemory], *, owner: Owner, progress: Callable[[int], object] = lambda _: None
+    ) -> tuple[MemoryId, ...]:
+        """Keep many statements, each batch of 500 in one commit; nothing is compared with what is there.
+
+        A statement whose ``memory_id`` exists already is left out, so an import may be repeated.
+
+        Returns:
+            The keys, in the order given.
+        """
+        memories = [self._memory(new, owner) for new in news]
+        keys = [memory.memory_id for memory in memories]
+        if len(set(keys)) != len(keys):
+            msg = "Two of the statements have the same memory_id; give each its own."
+            raise InvalidInputError(msg)
+        for start in range(0, len(memories), _BATCH):
+            part = memories[start : start + _BATCH]
+            known = await self._storage.get([Ref(owner.partition, m.namespace, m.memory_id) for m in part])
+            part = [memory for memory, item in zip(part, known, strict=True) if item is None]
+            embedding = await self._searcher.embed_put([memory.text for memory in part]) if part else None
+            puts = [
+                put_of(memory, embedding=_row(embedding, i), expect="any", ttl=self._ttl)
+                for i, memory in enumerate(part)
+            ]
+            if puts:
+                await self._write(owner, puts)
+            progress(min(start + _BATCH, len(memories)))
+        return tuple(keys)
+
+    async def get(self, memory_id: str, *, owner: Owner) -> Memory | None:
+        """Return the owner's memory with this key, or ``None``."""
+        item = await self._item(memory_id, owner)
+        return memory_of(item) if item else None
+
+    async def require(self, memory_id: str, *, owner: Owner) -> Memory:
+        """Return the owner's memory with this key.
+
+        Raises:
+            MemoryNotFoundError: The owner has none with this key.
+        """
+        if memory := await self.get(memory_id, owner=owner):
+            return memory
+        msg = f"There is no memory {memory_id[:80]!r} of this owner; list the memories to see which there are."
+        raise MemoryNotFoundError(msg, memory_id=memory_id)
+
+    async def list(self, *, owner: Owner, kind: Kind | None = None, limit: int = 100, offset: int = 0) -> list[Memory]:
+        """Return the owner's memories, most recently changed first, whatever their status."""
+        if limit < 0 or offset < 0:
+            msg = "limit and offset must be 0 or more."
+            raise InvalidInputError(msg)
+        found: list[Memory] = []
+        async for memory in self.walk(owner=owner):
+            if len(found) == offset + limit:
+                break
+            if kind in (None, memory.kind):
+                found.append(memory)
+        return found[offset:]
+
+    async def walk(self, *, owner: Owner) -> AsyncIterator[Memory]:
+        """Yield every memory of the owner, most recently changed first."""
+        streams = [self._pages(owner.partition, prefix) for prefix in memory_namespaces(owner.label)]
+        async for item in _merged(streams):
+            if memory := memory_of(item):
+                yield memory
+
+    async def newest(self, *, owner: Owner, limit: int) -> list[Memory]:
+        """Return the *limit* memories that were learnt last, newest first, by the time they carry.
+
+        An imported row counts by its own ``timestamp``: sorted first, cut afterwards.
+        """
+        active = [m async for m in self.walk(owner=owner) if m.status == "active" and m.valid_to is None]
+        return sorted(active, key=lambda m: (m.created_at, m.revision), reverse=True)[:limit]
+
+    async def correct(
+        self, memory_id: str, text: str, *, owner: Owner, revision: int | None = None, source: Source | None = None
+    ) -> Memory:
+        """Replace what a memory says; the old statement stays in its history.
+
+        Args:
+            memory_id: Which one.
+            text: What is true; 1–8,000 characters.
+            owner: Whose.
+            revision: The revision that was read; ``None``: whatever it is now.
+            source: Where the new statement was made; ``None``: by the user, outside any thread.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: It was changed since *revision*.
+        """
+        text = self._checked(text)
+        embedding = await self._searcher.embed_put([text])
+        now = self._clock.now()
+        source = source or Source("user", at=now)
+        for _ in range(_TRIES):
+            memory = await self.require(memory_id, owner=owner)
+            if revision is not None and memory.revision != revision:
+                break
+            changed = corrected(memory, text, source=source, at=now)
+            try:
+                await self._write(
+                    owner, [put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)]
+                )
+            except RevisionConflictError:
+                continue
+            return await self.require(memory_id, owner=owner)
+        msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
+        raise RevisionConflictError(msg, memory_id=memory_id)
+
+    async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
+        """Let a memory never expire (or let it expire again)."""
+        for _ in range(_TRIES):
+            item = await self._item(memory_id, owner)
+            memory = memory_of(item) if item else None
+            if item is None or memory is None:
+                break
+            put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
+            try:
+                await self._write(owner, [put])
+            except RevisionConflictError:
+                continue
+            return await self.require(memory_id, owner=owner)
+        return await self.require(memory_id, owner=owner)
+
+    async def forget(self, memory_id: str, *, owner: Owner) -> Forgotten:
+        """Remove a statement: its memory with all history, what was derived from it, and its turn record.
+
+        Memories that say the very same, and episodes of its turns that hold it, go with it. It is
+        one commit: afterwards either all of it is gone or nothing.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+        """
+        for _ in range(_TRIES):
+            memory = await self.require(memory_id, owner=owner)
+            everything = [known async for known in self.walk(owner=owner)]
+            gone = goes_with(memory, everything)
+            sources = _all_sources(gone)
+            turn_ids = tuple(dict.fromkeys(s.turn_id for s in sources if s.turn_id))
+            emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
+            operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
+            try:
+                await self._write(owner, [*operations, *emptied])
+            except RevisionConflictError:
+                continue
+            return Forgotten(
+                tuple(m.memory_id for m in gone),
+                tuple(TurnId(put.key) for put in emptied),
+                tuple(s for s in sources if s.thread_id),
+            )
+        msg = f"Memory {memory_id} was changed again and again; try again."
+        raise RevisionConflictError(msg, memory_id=memory_id)
+
+    async def put_summary(
+        self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None
+    ) -> str:
+        """Keep what a thread was about, in the documents' shape; return its key."""
+        text = self._checked(summary)
+        value: Mapping[str, Any] = {
+            "summary": text,
+            "thread_id": thread_id,
+            "timestamp": self._clock.now().isoformat(),
+        }
+        key = key or new_id()
+        embedding = await self._searcher.embed_put([text])
+        put = Put(
+            (SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl
+        )
+        await self._write(owner, [put])
+        return key
+
+    async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
+        """Return what the newest *limit* summaries say, newest first."""
+        texts: list[tuple[str, int, str]] = []
+        async for item in self._pages(owner.partition, (SUMMARIES, owner.label)):
+            said = item.value.get("summary", item.value.get("data", item.value.get("text")))
+            if isinstance(said, str) and said.strip():
+                as_memory = memory_of(replace(item, value={**item.value, "data": said}))
+                when = as_memory.created_at if as_memory else item.created_at
+                texts.append((when.isoformat(), item.revision, said.strip()))
+        return [text for _, _, text in sorted(texts, reverse=True)[:limit]]
+
+    async def _item(self, memory_id: str, owner: Owner) -> Item | None:
+        label = owner.label
+        places: tuple[Namespace, ...] = (
+            (MEMORIES, label),
+            ("users", label, MEMORIES, "user"),
+            ("users", label, MEMORIES, "episodic"),
+        )
+        found = await self._storage.get([Ref(owner.partition, place, memory_id) for place in places])
+        return next((item for item in found if item), None) or await self._item_below(memory_id, owner)
+
+    async def _item_below(self, memory_id: str, owner: Owner) -> Item | None:
+        """Look in deeper namespaces, which only other programs write to."""
+        for prefix in memory_namespaces(owner.label):
+            async for item in self._pages(owner.partition, prefix):
+                if item.ref.key == memory_id:
+                    return item
+        return None
+
+    async def _pages(self, partition: Partition, prefix: Namespace) -> AsyncIterator[Item]:
+        after: str | None = None
+        while True:
+            page = await self._storage.scan(partition, prefix=prefix, after=after, limit=_PAGE)
+            for item in page.items:
+                yield item
+            if page.after is None:
+                return
+            after = page.after
+
+    async def _twin(self, memory: Memory, owner: Owner) -> Memory | None:
+        if item := await self._item_at(owner, memory):
+            return memory_of(item)
+        found = await self._searcher.ranking(
+            owner.partition, memory.text, prefixes=memory_namespaces(owner.label), limit=_LIKELY_DUPLICATES
+        )
+        refs = [Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits]
+        said = same_words(memory.text)
+        for item in await self._storage.get(refs):
+            known = memory_of(item) if item else None
+            if known and known.kind == memory.kind and known.valid_to is None and same_words(known.text) == said:
+                return known
+        return None
+
+    async def _item_at(self, owner: Owner, memory: Memory) -> Item | None:
+        (item,) = await self._storage.get([Ref(owner.partition, memory.namespace, memory.memory_id)])
+        return item
+
+    async def _write(self, owner: Owner, operations: Sequence[Operation]) -> None:
+        await self._storage.commit(Batch(owner.partition, operations))
+
+    def _memory(self, new: NewMemory, owner: Owner) -> Memory:
+        if new.kind not in get_args(Kind):
+            msg = f"A memory's kind is one of {', '.join(get_args(Kind))}, not {str(new.kind)[:40]!r}."
+            raise InvalidInputError(msg)
+        now = self._clock.now()
+        created_at = new.created_at or now
+        sources = new.sources or (Source("user", at=created_at),)
+        return Memory(
+            memory_id=new.memory_id or MemoryId(new_id()),
+            namespace=(MEMORIES, owner.label),
+            text=self._checked(new.text),
+            kind=new.kind,
+            status="active",
+            trust=sources[0].speaker,
+            sources=sources,
+            revision=0,
+            created_at=_aware(created_at),
+            updated_at=now,
+            valid_from=_aware(new.valid_from) if new.valid_from else None,
+            valid_to=_aware(new.valid_to) if new.valid_to else None,
+            pinned=new.pinned,
+        )
+
+    def _checked(self, text: str) -> str:
+        if not isinstance(text, str):
+            msg = f"A statement is a text, not {type(text).__name__}."
+            raise InvalidInputError(msg)
+        text = text.strip()
+        if not text:
+            msg = "The text is empty; say what is to be remembered."
+            raise InvalidInputError(msg)
+        if len(text) > MAX_TEXT_CHARACTERS:
+            msg = (
+                f"The text has {len(text):,} characters; a memory is a short statement of at most "
+                f"{MAX_TEXT_CHARACTERS:,}. Split it into statements."
+            )
+            raise TooLargeError(msg, characters=len(text))
+        return self._redact(text)
+
+
+def _aware(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        msg = "A time needs a time zone; give an aware datetime."
+        raise InvalidInputError(msg)
+    return moment
+
+
+def _row(embedding: Embedding | None, row: int) -> Embedding | None:
+    if embedding is None:
+        return None
+    width = embedding.dims * 4
+    return replace(embedding, data=embedding.data[row * width : (row + 1) * width])
+
+
+def _all_sources(memories: Sequence[Memory]) -> tuple[Source, ...]:
+    found = (s for m in memories for s in (*m.sources, *(s for old in m.history for s in old.sources)))
+    return tuple(dict.fromkeys(found))
+
+
+async def _merged(streams: Sequence[AsyncIterator[Item]]) -> AsyncIterator[Item]:
+    """Merge streams that are sorted newest first."""
+    heads = {i: await anext(stream, None) for i, stream in enumerate(streams)}
+    while True:
+        waiting = [(i, item) for i, item in heads.items() if item is not None]
+        if not waiting:
+            return
+        i, item = max(waiting, key=lambda pair: (pair[1].updated_at, pair[1].revision))
+        yield item
+        heads[i] = await anext(streams[i], None)
