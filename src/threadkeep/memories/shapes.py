@@ -22,7 +22,6 @@ from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Put
 
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"
-TEXT_PATHS: Final = ("data",)
 
 _KINDS: Final = frozenset(get_args(Kind))
 _STATUSES: Final = frozenset(get_args(Status))
@@ -43,6 +42,11 @@ def is_memory_namespace(namespace: Namespace) -> bool:
             return True
         case _:
             return False
+
+
+def text_path(namespace: Namespace) -> str:
+    """Return the field that holds the statement in memories that are written to *namespace*."""
+    return "text" if namespace[:1] == ("users",) else "data"
 
 
 def text_paths_of(value: Mapping[str, Any]) -> tuple[str, ...]:
@@ -98,10 +102,11 @@ def memory_of(item: Item) -> Memory | None:
 
 
 def value_of(memory: Memory) -> dict[str, Any]:
-    """Spell *memory* as a value; what is empty is left out."""
+    """Spell *memory* as a value in its namespace's own shape; what is empty is left out."""
     first = memory.sources[0] if memory.sources else None
     value: dict[str, Any] = {
-        "data": memory.text,
+        text_path(memory.namespace): memory.text,
+        "type": _prynai_type(memory),
         "kind": memory.kind,
         "status": memory.status,
         "trust": memory.trust,
@@ -138,7 +143,7 @@ def put_of(
         memory.namespace,
         memory.memory_id,
         value_of(memory),
-        index=TEXT_PATHS if recallable else (),
+        index=(text_path(memory.namespace),) if recallable else (),
         embedding=embedding if recallable else None,
         ttl=None if memory.pinned else ttl,
         expect=expect,
@@ -153,6 +158,12 @@ def _text_of(value: Mapping[str, Any]) -> str:
             found = found[key]
         texts.append(found)
     return "; ".join(text.strip() for text in texts if text.strip())
+
+
+def _prynai_type(memory: Memory) -> str | None:
+    if memory.namespace[:1] != ("users",):
+        return None
+    return "episodic" if memory.kind == "episodic" else "user"
 
 
 def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:

@@ -1,0 +1,252 @@
+"""Everything that the environment can say, read here and nowhere else.
+
+Imported lazily: pydantic-settings alone takes longer than ``import threadkeep`` may.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import platformdirs
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from threadkeep.errors import SettingsError
+
+StoreType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
+CheckpointType = Literal["memory", "sqlite"]
+
+_TRUTHY: Final = frozenset({"1", "true", "yes", "on"})
+
+
+class Settings(BaseSettings):
+    """What was set, with defaults that work for one person on one machine."""
+
+    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, extra="ignore", case_sensitive=True)
+
+    store_type: StoreType | None = Field(
+        None,
+        validation_alias="LANGGRAPH_STORE_TYPE",
+        description="Where memories are kept: memory, sqlite, redis, postgres or mongodb.",
+    )
+    store_sqlite_path: Path | None = Field(
+        None,
+        validation_alias="LANGGRAPH_STORE_SQLITE_PATH",
+        description="The SQLite file of the memories; unset: memory.sqlite3 in the data directory.",
+    )
+    store_redis_url: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_REDIS_URL", "REDIS_URL"),
+        description="Where Redis is, for LANGGRAPH_STORE_TYPE=redis.",
+    )
+    store_postgres_dsn: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_POSTGRES_DSN", "POSTGRES_DSN"),
+        description="Where PostgreSQL is, for LANGGRAPH_STORE_TYPE=postgres.",
+    )
+    store_mongodb_uri: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_MONGODB_URI", "MONGODB_URI"),
+        description="Where MongoDB is, for LANGGRAPH_STORE_TYPE=mongodb.",
+    )
+    store_key_prefix: str = Field(
+        "",
+        validation_alias="LANGGRAPH_STORE_KEY_PREFIX",
+        max_length=200,
+        description="Tells deployments that share one storage apart; at most 200 characters.",
+    )
+    store_ttl_minutes: float = Field(
+        0,
+        validation_alias="LANGGRAPH_STORE_TTL_MINUTES",
+        ge=0,
+        allow_inf_nan=False,
+        le=525_600_000,
+        description="After how many minutes memories expire, a number; 0: never. Pinned ones stay.",
+    )
+    store_max_summaries: int = Field(
+        10,
+        validation_alias="LANGGRAPH_STORE_MAX_SUMMARIES",
+        ge=0,
+        description="How many summaries the cross-thread context holds, a whole number.",
+    )
+    store_max_memories: int = Field(
+        50,
+        validation_alias="LANGGRAPH_STORE_MAX_MEMORIES",
+        ge=0,
+        description="How many memories the cross-thread context holds, a whole number.",
+    )
+    embeddings_provider: str | None = Field(
+        None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_PROVIDER", "EMBEDDINGS_PROVIDER"),
+        description="local, none, or a LangChain provider such as openai; unset: local where it is installed.",
+    )
+    embeddings_model: str | None = Field(
+        None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_MODEL", "EMBEDDINGS_MODEL"),
+        description="The provider's embedding model, e.g. text-embedding-3-small.",
+    )
+    embeddings_dims: int | None = Field(
+        None,
+        validation_alias="LANGGRAPH_STORE_EMBEDDINGS_DIMS",
+        ge=1,
+        le=16_384,
+        description="Length of the model's vectors, a whole number; unset: known or learnt.",
+    )
+    checkpoint_type: CheckpointType | None = Field(
+        None,
+        validation_alias="LANGGRAPH_CHECKPOINT_TYPE",
+        description="Where threads are kept: memory or sqlite; unset: as the memories.",
+    )
+    checkpoint_sqlite_path: Path | None = Field(
+        None,
+        validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
+        description="The SQLite file of the threads; unset: checkpoints.sqlite3 beside the memories.",
+    )
+    langgraph_dev: str = Field(
+        "",
+        validation_alias="LANGGRAPH_DEV",
+        description="true under a LangGraph server, which brings its own checkpointer.",
+    )
+    langgraph_api_variant: str = Field(
+        "",
+        validation_alias="LANGSMITH_LANGGRAPH_API_VARIANT",
+        description="Set by the LangGraph server itself; local_dev under langgraph dev.",
+    )
+    capture: Literal["local", "off"] = Field(
+        "local",
+        validation_alias="THREADKEEP_CAPTURE",
+        description="How turns are learnt from: local (no model) or off.",
+    )
+    model: str | None = Field(
+        None,
+        validation_alias="THREADKEEP_MODEL",
+        description="The chat model of the command line and of graph.py, as provider:name; unset: an offline stand-in.",
+    )
+    data_dir: Path | None = Field(
+        None,
+        validation_alias="THREADKEEP_DATA_DIR",
+        description="Folder of the SQLite files; unset: the user's data folder.",
+    )
+    sqlite_synchronous: Literal["FULL", "NORMAL"] = Field(
+        "FULL",
+        validation_alias="THREADKEEP_SQLITE_SYNCHRONOUS",
+        description="FULL or NORMAL; NORMAL may lose the last commits when the machine loses power.",
+    )
+    recall_timeout_ms: int = Field(
+        300,
+        validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",
+        ge=1,
+        description="How long a turn waits for recall, in milliseconds, a whole number.",
+    )
+    recall_budget_tokens: int = Field(
+        300,
+        validation_alias="THREADKEEP_RECALL_BUDGET_TOKENS",
+        ge=1,
+        description="Upper bound of the recalled block, in model tokens, a whole number.",
+    )
+    index_megabytes: int = Field(
+        512,
+        validation_alias="THREADKEEP_INDEX_MEGABYTES",
+        ge=1,
+        description="How much memory the search indexes may take, in megabytes, a whole number.",
+    )
+
+    @classmethod
+    def load(cls, *, env_file: Path | None = None, **given: Any) -> Settings:  # noqa: ANN401 - any field's type
+        """Read the environment (and *env_file*, which it overrides); *given* fields win over both.
+
+        Raises:
+            SettingsError: One sentence that names the variable.
+        """
+        named = {_variables(field)[0]: value for field, value in given.items() if value is not None}
+        try:
+            return cls(_env_file=env_file, **named)  # pyright: ignore[reportCallIssue]
+        except ValidationError as error:
+            raise _explained(error) from None
+
+    @property
+    def ttl(self) -> timedelta | None:
+        """After how long memories expire; ``None``: never."""
+        return timedelta(minutes=self.store_ttl_minutes) if self.store_ttl_minutes else None
+
+    @property
+    def recall_timeout(self) -> timedelta:
+        """How long a turn waits for recall."""
+        return timedelta(milliseconds=self.recall_timeout_ms)
+
+    @property
+    def under_langgraph_server(self) -> bool:
+        """Whether a LangGraph server runs this process and brings checkpointer and store."""
+        return self.langgraph_dev.strip().lower() in _TRUTHY or self.langgraph_api_variant == "local_dev"
+
+    @property
+    def data_folder(self) -> Path:
+        """Folder of the SQLite files."""
+        return (self.data_dir or Path(platformdirs.user_data_dir("threadkeep", appauthor=False))).expanduser()
+
+    @property
+    def sqlite_path(self) -> Path:
+        """The SQLite file of the memories."""
+        return (self.store_sqlite_path or self.data_folder / "memory.sqlite3").expanduser()
+
+    @property
+    def checkpoint_path(self) -> Path:
+        """The SQLite file of the threads."""
+        return (self.checkpoint_sqlite_path or self.sqlite_path.with_name("checkpoints.sqlite3")).expanduser()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """One setting as it is in force.
+
+    Attributes:
+        variable: The environment variable that sets it, the first of them where there are several.
+        value: As text, secrets masked.
+        origin: The variable that it came from, or ``default``.
+        description: What it means and what it takes.
+    """
+
+    variable: str
+    value: str
+    origin: str
+    description: str
+
+
+def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -> list[Resolved]:
+    """Return every setting with its value and where that came from."""
+    environment = os.environ if environment is None else environment
+    rows: list[Resolved] = []
+    for name, field in Settings.model_fields.items():
+        variables = _variables(name)
+        value = getattr(settings, name)
+        said = next((variable for variable in variables if environment.get(variable)), None)
+        origin = said or ("given" if name in settings.model_fields_set else "default")
+        text = "" if value is None else "********" if isinstance(value, SecretStr) else str(value)
+        rows.append(Resolved(variables[0], text, origin, field.description or ""))
+    return rows
+
+
+def variables() -> list[tuple[str, ...]]:
+    """Return the environment variables of every setting, the strongest first."""
+    return [_variables(name) for name in Settings.model_fields]
+
+
+def _variables(field: str) -> tuple[str, ...]:
+    alias = Settings.model_fields[field].validation_alias
+    return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else (str(alias),)
+
+
+def _explained(error: ValidationError) -> SettingsError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    variable = str(first["loc"][0])
+    for name, field in Settings.model_fields.items():
+        if variable in _variables(name):
+            wrong = "" if field.annotation == SecretStr | None else f" is {str(first.get('input'))[:80]!r}, which it cannot be"
+            msg = f"{variable}{wrong}. {field.description}"
+            return SettingsError(msg, variable=variable)
+    return SettingsError(f"{variable}: {first['msg']}", variable=variable)
