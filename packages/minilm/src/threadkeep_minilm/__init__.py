@@ -1,0 +1,21 @@
+"""Where the local embedding model lies: sentence-transformers/all-MiniLM-L6-v2 as ONNX, int8 per channel.
+
+The graph takes ``input_ids`` and ``attention_mask`` (int64, shape ``(batch, tokens)``) and gives ``embedding``
+(float32, shape ``(batch, 384)``, rows of unit length). This package has paths and nothing else.
+"""
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["MODEL_PATH", "TOKENIZER_PATH", "TOKENIZER_SHA256", "WEIGHTS_SHA256"]
+
+_HERE: Final = Path(__file__).parent
+
+MODEL_PATH: Final = _HERE / "minilm-l6-v2-int8.onnx"
+TOKENIZER_PATH: Final = _HERE / "tokenizer.json"
+
+WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of the published ``model.safetensors`` that the graph was made from."""
+
+TOKENIZER_SHA256: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+"""Of ``tokenizer.json``, which is the published file, unchanged."""
