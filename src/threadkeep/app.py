@@ -51,7 +51,7 @@ class Rooms:
     bindings: ThreadBinding
 
 
-@dataclass
+@dataclass(eq=False)
 class App:
     """One Threadkeep's insides; constructing it does no I/O.
 

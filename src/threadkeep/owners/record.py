@@ -1,0 +1,44 @@
+"""What is held about an owner, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from threadkeep.owners.owner import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What is held about an owner.
+
+    Attributes:
+        owner: About whom.
+        memories: How many, by kind.
+        summaries: How many summaries of threads.
+        turns_waiting: Turns that are recorded and not yet learnt from.
+        turns_seen: Turns that were learnt from; their texts are gone.
+        threads: The threads that are bound to the owner.
+        other: Further LangGraph items of the owner.
+    """
+
+    owner: Owner
+    memories: Mapping[str, int]
+    summaries: int
+    turns_waiting: int
+    turns_seen: int
+    threads: tuple[str, ...]
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was removed with an owner.
+
+    Attributes:
+        items: Rows of the storage: memories, summaries, turn records and everything else.
+        threads: Threads whose checkpoints were removed.
+    """
+
+    items: int
+    threads: tuple[str, ...]
