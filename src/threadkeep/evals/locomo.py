@@ -1,0 +1,248 @@
+"""LoCoMo's own file format: long conversations of two people, with questions and the turns that answer them.
+
+The file is fetched by the user and never shipped: its licence is CC BY-NC 4.0.
+
+Source:
+    Maharana et al. 2024, "Evaluating Very Long-Term Conversational Memory of LLM Agents"; the file
+    ``locomo10.json`` of snap-research/LoCoMo.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from threadkeep.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SESSION: Final = re.compile(r"session_(\d+)")
+_WELL_FORMED: Final = re.compile(r"D([1-9]\d*):([1-9]\d*)")
+# "D8:6; D9:17" holds two, "D:11:26" has a colon too many, "D30:05" a nought too many.
+_REPAIRABLE: Final = re.compile(r"D\s*:?\s*(\d+)\s*:\s*(\d+)")
+_DATE: Final = re.compile(
+    r"\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})\s*(?P<half>am|pm)\s+on\s+(?P<day>\d{1,2})\s+(?P<month>[a-z]+),?\s+(?P<year>\d{4})\s*",
+    re.IGNORECASE,
+)
+# The names are spelled out because strptime would read them in the machine's language.
+_MONTHS: Final = {
+    name: number
+    for number, name in enumerate(
+        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), start=1
+    )
+}
+_TURN_SPACING: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one person said at one time in a conversation.
+
+    Attributes:
+        turn_id: LoCoMo's ``dia_id``, e.g. ``D8:6``; unique in its conversation.
+        session: The number of the session, from 1.
+        order: Its place in the conversation, from 0.
+        speaker: The name of who said it.
+        words: What was said.
+        caption: What the photo shows that came with it, else an empty text.
+        at: The session's date, plus a second for each turn before it in the session.
+    """
+
+    turn_id: str
+    session: int
+    order: int
+    speaker: str
+    words: str
+    caption: str
+    at: datetime
+
+    @property
+    def spoken(self) -> str:
+        """The turn as ``Speaker: words``."""
+        return f"{self.speaker}: {self.words}"
+
+    @property
+    def text(self) -> str:
+        """The turn as ``Speaker: words [caption]``: all there is to find it by."""
+        return f"{self.spoken} [{self.caption}]" if self.caption else self.spoken
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a conversation.
+
+    Attributes:
+        text: The question.
+        category: 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 adversarial.
+        evidence: Ids of the turns that answer it; empty where the file names none that exist.
+    """
+
+    text: str
+    category: int
+    evidence: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation: its turns in order, and the questions about it."""
+
+    conversation_id: str
+    speakers: tuple[str, str]
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Locomo:
+    """A LoCoMo file.
+
+    Attributes:
+        name: The file's name.
+        sha256: Digest of the file, hexadecimal.
+        conversations: In the file's order.
+        repaired: Evidence strings that were malformed and could be read.
+        dropped: Evidence strings that name no turn of their conversation, even when repaired.
+    """
+
+    name: str
+    sha256: str
+    conversations: tuple[Conversation, ...]
+    repaired: int
+    dropped: int
+
+    @property
+    def summary(self) -> str:
+        """What was read, in one sentence for people."""
+        turns = sum(len(one.turns) for one in self.conversations)
+        questions = [question for one in self.conversations for question in one.questions]
+        return (
+            f"{len(self.conversations)} conversations, {turns:,} turns, {len(questions):,} questions of which "
+            f"{sum(bool(question.evidence) for question in questions):,} have evidence; "
+            f"malformed evidence: {self.repaired} repaired, {self.dropped} dropped"
+        )
+
+
+def load_locomo(path: Path) -> Locomo:
+    """Read a LoCoMo file.
+
+    Raises:
+        InvalidInputError: The file cannot be read, or it is not a LoCoMo file; the message says what is wrong.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}."
+        raise InvalidInputError(msg) from error
+    try:
+        read = [_read_sample(sample, place) for place, sample in enumerate(_samples(content))]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        msg = (
+            f"{path} is not a LoCoMo file ({reason}); it must be a JSON list of "
+            '{"sample_id", "conversation", "qa"} as in locomo10.json.'
+        )
+        raise InvalidInputError(msg) from error
+    if not read:
+        msg = f"{path} holds no conversations."
+        raise InvalidInputError(msg)
+    return Locomo(
+        name=path.name,
+        sha256=hashlib.sha256(content).hexdigest(),
+        conversations=tuple(conversation for conversation, _, _ in read),
+        repaired=sum(repaired for _, repaired, _ in read),
+        dropped=sum(dropped for _, _, dropped in read),
+    )
+
+
+def parse_date(text: str) -> datetime:
+    """Read a session's date, e.g. ``1:56 pm on 8 May, 2023``; LoCoMo names no zone, so it is taken as UTC.
+
+    Raises:
+        ValueError: It is no such date.
+    """
+    found = _DATE.fullmatch(text)
+    month = _MONTHS.get(found["month"][:3].lower()) if found else None
+    if found is None or month is None:
+        msg = f"{text!r} is not a date like '1:56 pm on 8 May, 2023'"
+        raise ValueError(msg)
+    hour = int(found["hour"]) % 12 + (12 if found["half"].lower() == "pm" else 0)
+    return datetime(int(found["year"]), month, int(found["day"]), hour, int(found["minute"]), tzinfo=UTC)
+
+
+def repair_evidence(labels: Sequence[str], known: AbstractSet[str]) -> tuple[frozenset[str], int, int]:
+    """Read the evidence of one question, malformed labels included.
+
+    Args:
+        labels: As in the file, e.g. ``["D1:3", "D8:6; D9:17"]``.
+        known: The turn ids of the conversation.
+
+    Returns:
+        The turn ids, how many labels were repaired, and how many were dropped because they name no known turn.
+    """
+    evidence: set[str] = set()
+    repaired = dropped = 0
+    for label in labels:
+        found = {f"D{int(session)}:{int(turn)}" for session, turn in _REPAIRABLE.findall(label)} & known
+        evidence |= found
+        if not found:
+            dropped += 1
+        elif not _WELL_FORMED.fullmatch(label):
+            repaired += 1
+    return frozenset(evidence), repaired, dropped
+
+
+def _samples(content: bytes) -> list[Mapping[str, Any]]:
+    samples = json.loads(content)
+    if not isinstance(samples, list) or not all(isinstance(sample, dict) for sample in cast("list[Any]", samples)):
+        msg = "it holds no list of objects"
+        raise ValueError(msg)
+    return cast("list[Mapping[str, Any]]", samples)
+
+
+def _read_sample(sample: Mapping[str, Any], place: int) -> tuple[Conversation, int, int]:
+    """Read one element of the file's list; anything missing surfaces as the error that names it."""
+    talk: Mapping[str, Any] = sample["conversation"]
+    turns = _read_turns(talk)
+    known = {turn.turn_id for turn in turns}
+    questions: list[Question] = []
+    repaired = dropped = 0
+    for one in cast("Sequence[Mapping[str, Any]]", sample["qa"]):
+        evidence, mended, lost = repair_evidence(one.get("evidence") or [], known)
+        repaired += mended
+        dropped += lost
+        questions.append(Question(str(one["question"]), int(one["category"]), evidence))
+    conversation = Conversation(
+        conversation_id=str(sample.get("sample_id", place)),
+        speakers=(str(talk["speaker_a"]), str(talk["speaker_b"])),
+        turns=turns,
+        questions=tuple(questions),
+    )
+    return conversation, repaired, dropped
+
+
+def _read_turns(talk: Mapping[str, Any]) -> tuple[Turn, ...]:
+    # Some files name dates of sessions that they do not hold; only the sessions themselves count.
+    numbers = sorted(int(found[1]) for key in talk if (found := _SESSION.fullmatch(key)))
+    turns: list[Turn] = []
+    for number in numbers:
+        start = parse_date(talk[f"session_{number}_date_time"])
+        for place, said in enumerate(cast("Sequence[Mapping[str, Any]]", talk[f"session_{number}"])):
+            turns.append(
+                Turn(
+                    turn_id=str(said["dia_id"]),
+                    session=number,
+                    order=len(turns),
+                    speaker=str(said["speaker"]),
+                    words=str(said["text"]).strip(),
+                    caption=str(said.get("blip_caption") or "").strip(),
+                    at=start + place * _TURN_SPACING,
+                )
+            )
+    return tuple(turns)
