@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 from weakref import WeakSet
 
@@ -33,6 +33,8 @@ from threadkeep.threads.binding import ThreadBinding
 if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
     from threadkeep.storage.port import Storage
+
+T = TypeVar("T")
 
 DRAIN_SECONDS: Final = 10.0
 """How long closing waits for turns that are being learnt from; what is left is resumed at the next start."""
@@ -114,6 +116,14 @@ class App:
         if self._starting is None or self._starting.cancelled():
             self._starting = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._starting)
+
+    async def call(self, work: Callable[[Rooms], Coroutine[Any, Any, T]]) -> T:
+        """Run *work* with the connected rooms on the home loop, from any loop."""
+
+        async def on_home() -> T:
+            return await work(await self.rooms())
+
+        return await self.home.run(on_home())
 
     async def aclose(self) -> None:
         """Drain capture, close the checkpointers and the storage, and stop the home loop."""

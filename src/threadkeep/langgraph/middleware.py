@@ -1,0 +1,226 @@
+"""The middleware: recall before the model is called, a turn record after the agent is done.
+
+Recall happens in ``wrap_model_call`` and not before the agent, because that hook does not run again
+after an interrupt; it is remembered for the turn outside the graph's state, because a key there
+would show in the user's streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
+from langchain_core.messages import SystemMessage
+from langgraph.config import get_config
+from langgraph.runtime import Runtime
+
+from threadkeep.capture.record import Receipt
+from threadkeep.errors import StorageError
+from threadkeep.ids import ThreadId, short_digest
+from threadkeep.langgraph.identity import owner_from, thread_id_of
+from threadkeep.models.langchain import newest_human, plain_messages
+from threadkeep.recall.record import Recall
+from threadkeep.recall.render import memory_context_text
+
+if TYPE_CHECKING:
+    from threadkeep.library import OwnerSource, Threadkeep
+    from threadkeep.owners.owner import Owner
+
+TURNS_REMEMBERED: Final = 1024
+"""How many turns' recalls are kept, so that a turn with many model calls recalls once."""
+
+State: TypeAlias = AgentState[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What recall is remembered by: the newest human message of an owner's thread."""
+
+    owner: Owner
+    thread_id: str | None
+    message: str
+
+
+class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
+    """Gives the model the memories that matter, and learns from the turn.
+
+    The recalled block stands in front of the newest human message of the model call only; the
+    thread's state never holds it. A memory that fails or is slow costs the turn at most the
+    time-out; the turn goes on and says so in events of ``stream_mode="custom"``.
+    """
+
+    def __init__(
+        self,
+        tk: Threadkeep,
+        *,
+        owner: OwnerSource | None,
+        recall: bool,
+        capture: bool,
+        budget_tokens: int,
+        timeout: timedelta,
+        placement: str,
+    ) -> None:
+        super().__init__()
+        self._tk = tk
+        self._owner = owner if owner is not None else tk.owner_source
+        self._recalls = recall
+        self._captures = capture
+        self._budget_tokens = budget_tokens
+        self._timeout = timeout
+        self._placement = placement
+        self._seen: OrderedDict[_Turn, Recall] = OrderedDict()
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Call the model with what is remembered about the user."""
+        turn, question = self._turn(request)
+        found = self._seen.get(turn)
+        if found is None:
+            found = self._tk.app.home.run_sync(self._recall(turn, question))
+            self._tell_recalled(turn, found, request.runtime)
+        return handler(self._with(found, request))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Call the model with what is remembered about the user."""
+        turn, question = self._turn(request)
+        found = self._seen.get(turn)
+        if found is None:
+            found = await self._tk.app.home.run(self._recall(turn, question))
+            self._tell_recalled(turn, found, request.runtime)
+        return await handler(self._with(found, request))
+
+    def after_agent(self, state: State, runtime: Runtime[Any]) -> None:
+        """Record the turn for capture; it is durable when this returns."""
+        if (work := self._capture(state, runtime)) is not None:
+            _tell_captured(self._tk.app.home.run_sync(work), runtime)
+
+    async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> None:
+        """Record the turn for capture; it is durable when this returns."""
+        if (work := self._capture(state, runtime)) is not None:
+            _tell_captured(await self._tk.app.home.run(work), runtime)
+
+    def _turn(self, request: ModelRequest[Any]) -> tuple[_Turn, str]:
+        """Tell the turn and its question; the owner is required before the model is called."""
+        config = get_config()
+        owner = self._whose(request.runtime, config)
+        thread_id = thread_id_of(request.runtime, config)
+        position, message, question = newest_human(request.messages)
+        key = message or short_digest(str(position), question)
+        return _Turn(owner, thread_id, key), question
+
+    def _whose(self, runtime: Runtime[Any], config: Any) -> Owner:
+        owner = owner_from(self._owner, runtime=runtime, config=config)
+        return self._tk.whose(owner)
+
+    async def _recall(self, turn: _Turn, question: str) -> Recall:
+        await self._bind(turn)
+        if not self._recalls:
+            return Recall()
+        return await self._tk.recall(
+            question,
+            owner=turn.owner,
+            thread_id=turn.thread_id,
+            budget_tokens=self._budget_tokens,
+            timeout=self._timeout,
+        )
+
+    async def _bind(self, turn: _Turn) -> None:
+        """Bind the thread to its first owner; another owner is refused, a dead storage is not waited for."""
+        if turn.thread_id is None:
+            return
+        app = self._tk.app
+        try:
+            rooms = await asyncio.wait_for(app.rooms(), self._timeout.total_seconds())
+            bound = rooms.bindings.bind(turn.thread_id, turn.owner)
+            await asyncio.wait_for(bound, self._timeout.total_seconds())
+        except (StorageError, TimeoutError) as error:
+            app.telemetry.degraded("binding", error)
+
+    def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        if not found.memories:
+            return request
+        if self._placement == "user":
+            return request.override(messages=found.into(request.messages))
+        said = memory_context_text([recalled.memory for recalled in found.memories])
+        before = request.system_message.text + "\n\n" if request.system_message else ""
+        return request.override(system_message=SystemMessage(before + said))
+
+    def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
+        config = get_config()
+        if not self._captures or not self._tk.app.capturing or _inside_a_tool(config):
+            return None
+        owner = self._whose(runtime, config)
+        thread_id = thread_id_of(runtime, config)
+        position, message, question = newest_human(state["messages"])
+        turn = _Turn(owner, thread_id, message or short_digest(str(position), question))
+        found = self._seen.pop(turn, None)
+        texts = [recalled.memory.text for recalled in found.memories] if found else []
+        return self._record(owner, thread_id, list(state["messages"]), texts)
+
+    async def _record(
+        self, owner: Owner, thread_id: str | None, messages: list[Any], recalled: list[str]
+    ) -> Receipt:
+        """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
+        app = self._tk.app
+
+        async def record() -> Receipt:
+            rooms = await app.rooms()
+            thread = ThreadId(thread_id) if thread_id is not None else None
+            return await rooms.captures.record(
+                plain_messages(messages), owner=owner, thread_id=thread, recalled=recalled
+            )
+
+        work = asyncio.ensure_future(record())
+        try:
+            return await asyncio.wait_for(asyncio.shield(work), self._timeout.total_seconds())
+        except TimeoutError as error:
+            work.add_done_callback(_retrieved)
+            app.telemetry.degraded("capture", error)
+        except StorageError as error:
+            app.telemetry.degraded("capture", error)
+        return Receipt("nothing", degraded=("storage",))
+
+    def _tell_recalled(self, turn: _Turn, found: Recall, runtime: Runtime[Any]) -> None:
+        self._seen[turn] = found
+        while len(self._seen) > TURNS_REMEMBERED:
+            self._seen.popitem(last=False)
+        if self._recalls:
+            runtime.stream_writer(
+                {
+                    "type": "recalled",
+                    "memories": [{"id": r.memory.memory_id, "score": r.score} for r in found.memories],
+                    "tokens": found.tokens,
+                    "degraded": list(found.degraded),
+                }
+            )
+
+
+def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
+    runtime.stream_writer(
+        {
+            "type": "captured",
+            "status": receipt.status,
+            "turns": list(receipt.turn_ids),
+            "degraded": list(receipt.degraded),
+        }
+    )
+
+
+def _inside_a_tool(config: Any) -> bool:
+    """Whether this agent runs within another's tool call: its human message is a task that a model wrote."""
+    namespace = str(config.get("configurable", {}).get("checkpoint_ns", ""))
+    return any(part.split(":")[0] == "tools" for part in namespace.split("|")[:-1])
+
+
+def _retrieved(work: asyncio.Future[Any]) -> None:
+    if not work.cancelled():
+        work.exception()

@@ -1,0 +1,415 @@
+"""The Python door: ``threadkeep.open()`` and what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property, wraps
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from threadkeep.app import App, Rooms, embedder_of, settings_of, storage_of
+from threadkeep.capture.record import Receipt
+from threadkeep.clock import Clock, SystemClock
+from threadkeep.doors import MemoryDoor, OwnerDoor, Whose, as_owner
+from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, StorageError
+from threadkeep.ids import ThreadId
+from threadkeep.owners.owner import Owner
+from threadkeep.recall.record import Recall
+
+if TYPE_CHECKING:
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.store.base import BaseStore
+
+    from threadkeep.models.port import Embedder
+    from threadkeep.settings import Settings
+
+T = TypeVar("T")
+OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
+
+SETTLE_SECONDS: Final = 30.0
+"""How long ``capture(wait=True)`` waits until what was said can be recalled."""
+
+
+def open(  # noqa: A001 - the verb of the public surface
+    url: str | None = None,
+    *,
+    owner: OwnerSource | None = None,
+    model: Any = None,
+    embedder: Any = None,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+) -> Threadkeep:
+    """Open a memory; no I/O happens before the first operation.
+
+    Args:
+        url: ``sqlite:///m.db`` or ``memory://``; ``None``: what the settings say, else SQLite in the
+            user's data folder (logged).
+        owner: Whose turns and calls these are where a call does not say: a user id, an
+            :class:`Owner`, or a callable that gets LangGraph's runtime or config.
+        model: The chat model of ``graph()``: ``"provider:name"`` or a LangChain model; ``None``: THREADKEEP_MODEL.
+        embedder: A :class:`threadkeep.models.port.Embedder` or a LangChain ``Embeddings``; ``"none"``:
+            search by words only;
+            ``None``: what the settings say, else the local model where it is installed.
+        settings: Instead of the environment's.
+        clock: Instead of the machine's.
+
+    Raises:
+        SettingsError: One sentence that names the variable to correct.
+    """
+    settings = settings_of(url, settings)
+    clock = clock or SystemClock()
+    app = App(settings, storage_of(settings, clock), _embedder(embedder, settings), clock)
+    return Threadkeep(app, owner=owner, model=model)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether everything is there.
+
+    Attributes:
+        storage: Kind and place, e.g. ``sqlite /home/ana/.local/share/threadkeep/memory.sqlite3``.
+        embedder: Its name; ``None``: search is lexical only.
+        remote: Whether texts leave this machine to be embedded.
+        degraded: What is missing: ``("embedder",)``.
+    """
+
+    storage: str
+    embedder: str | None
+    remote: bool
+    degraded: tuple[str, ...]
+
+
+class Threadkeep:
+    """A memory; made by :func:`open`.
+
+    Every method may be called from any event loop; ``sync`` has the same names, blocking. Closing
+    is optional: it drains what is being learnt, and so does the end of the program.
+    """
+
+    def __init__(self, app: App, *, owner: OwnerSource | None = None, model: Any = None, locked: bool = False) -> None:
+        self._app = app
+        self._owner_source = owner if callable(owner) else None
+        self._whose = Whose(None if owner is None or callable(owner) else as_owner(owner), locked)
+        self._model = model
+
+    async def __aenter__(self) -> Threadkeep:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __enter__(self) -> Threadkeep:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def aclose(self) -> None:
+        """Finish learning from recorded turns (10 seconds at most) and let go of everything."""
+        await self._app.aclose()
+
+    def close(self) -> None:
+        """Do what :meth:`aclose` does, blocking."""
+        self._app.close()
+
+    async def ready(self) -> Health:
+        """Connect, check the storage and load the embedder; for start-up and readiness probes.
+
+        Raises:
+            StorageError: The storage cannot be used; the message says why.
+        """
+        await self._app.call(_nothing)
+        degraded = await self._app.home.run(self._warm())
+        embedder = self._app.embedder
+        return Health(
+            f"{self._app.storage.name} {self._app.storage.location}",
+            embedder.name if embedder and not degraded else None,
+            bool(embedder and embedder.remote),
+            degraded,
+        )
+
+    @cached_property
+    def store(self) -> BaseStore:
+        """LangGraph's store over this memory; locked to one owner where this object is."""
+        from threadkeep.langgraph.store import ThreadkeepStore
+
+        return ThreadkeepStore(self._app.home, self._app.rooms, owner=self.locked_to)
+
+    @cached_property
+    def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
+        """LangGraph's checkpointer for threads; ``None`` under a LangGraph server, which brings its own."""
+        saver = self._app.checkpointer()
+        return saver.scoped(self.locked_to) if saver and self.locked_to else saver
+
+    @cached_property
+    def memories(self) -> MemoryDoor:
+        """What is remembered: remember, list, search, correct, forget."""
+        return MemoryDoor(self._app, self._whose)
+
+    @cached_property
+    def owners(self) -> OwnerDoor:
+        """Everything about one owner: show, export, erase."""
+        return OwnerDoor(self._app, self._whose)
+
+    @cached_property
+    def sync(self) -> Any:
+        """The same names, blocking: ``tk.sync.memories.list(owner="ana")``."""
+        return _Blocking(self, self._app)
+
+    def middleware(
+        self,
+        *,
+        owner: OwnerSource | None = None,
+        recall: bool = True,
+        capture: bool = True,
+        budget_tokens: int | None = None,
+        timeout: timedelta | None = None,
+        placement: str = "user",
+    ) -> AgentMiddleware:
+        """Return the middleware for ``create_agent`` and ``create_deep_agent``.
+
+        Args:
+            owner: Whose turns these are; ``None``: the runtime says.
+            recall: Whether memories are given to the model.
+            capture: Whether turns are learnt from; switch it off for sub-agents.
+            budget_tokens: Upper bound of the recalled block; ``None``: the setting.
+            timeout: How long a turn waits for recall, and for the turn record; ``None``: the setting.
+            placement: ``user``: in front of the newest human message; ``system``: in the system
+                message, in the documents' form.
+        """
+        from threadkeep.langgraph.middleware import ThreadkeepMiddleware
+
+        if placement not in ("user", "system"):
+            msg = f"placement is user or system, not {placement[:40]!r}."
+            raise InvalidInputError(msg)
+        return ThreadkeepMiddleware(
+            self,
+            owner=owner,
+            recall=recall,
+            capture=capture,
+            budget_tokens=budget_tokens or self._app.settings.recall_budget_tokens,
+            timeout=timeout or self._app.settings.recall_timeout,
+            placement=placement,
+        )
+
+    def tools(self, *names: str, owner: OwnerSource | None = None) -> list[BaseTool]:
+        """Return tools with which the model itself works on the memory of whoever it talks to.
+
+        Args:
+            names: Of ``remember``, ``search_memory``, ``list_memories``, ``correct_memory`` and
+                ``forget_memory``; none: all.
+            owner: Whose memory; ``None``: the runtime says.
+        """
+        from threadkeep.langgraph.tools import memory_tools
+
+        return memory_tools(self, names, owner=owner)
+
+    def graph(self, *, tools: Sequence[BaseTool] = (), **options: Any) -> Any:
+        """Compile the agent that the command line talks to: model, memory tools, middleware, checkpointer."""
+        from threadkeep.langgraph.agent import memory_agent
+
+        return memory_agent(self, model=self._model, tools=tools, **options)
+
+    async def recall(
+        self,
+        question: str | Sequence[Any],
+        *,
+        owner: str | Owner | None = None,
+        thread_id: str | None = None,
+        budget_tokens: int | None = None,
+        timeout: timedelta | None = None,
+    ) -> Recall:
+        """Find the memories that matter for *question* and render them within the budget.
+
+        Args:
+            question: The latest user message, or the messages that end with it.
+            owner: Whose memories; nothing else is read.
+            thread_id: The thread that asks.
+            budget_tokens: Upper bound of the rendered text; ``None``: the setting.
+            timeout: How long to wait; ``None``: the setting. Loading the embedder is not counted.
+
+        Returns:
+            The memories, best first, and the text. What fails or takes too long is in
+            ``degraded``; it never raises for a storage or a model.
+        """
+        whose = self._whose(owner)
+        text = question if isinstance(question, str) else _newest_question(question)
+        limit = timeout or self._app.settings.recall_timeout
+        return await self._app.home.run(
+            self._recall(text, whose, thread_id, budget_tokens or self._app.settings.recall_budget_tokens, limit)
+        )
+
+    async def capture(
+        self,
+        messages: Sequence[Any],
+        *,
+        owner: str | Owner | None = None,
+        thread_id: str | None,
+        recalled: Sequence[str] = (),
+        wait: bool = False,
+    ) -> Receipt:
+        """Record the turns of *messages* that are not recorded yet, and learn from them in the background.
+
+        Args:
+            messages: The thread's messages so far, the reply included.
+            owner: Whose words they are.
+            thread_id: The thread.
+            recalled: Texts that recall had put in; a reply that repeats them teaches nothing.
+            wait: Return only when what was said can be recalled.
+
+        Raises:
+            StorageError: Nothing was recorded; the next turn records it.
+        """
+        from threadkeep.models.langchain import plain_messages
+
+        whose, plain = self._whose(owner), plain_messages(messages)
+        if not self._app.capturing:
+            return Receipt("nothing")
+        thread = ThreadId(thread_id) if thread_id is not None else None
+
+        async def record(rooms: Rooms) -> Receipt:
+            receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
+            if wait:
+                return await rooms.captures.settle(receipt, owner=whose, timeout=timedelta(seconds=SETTLE_SECONDS))
+            return receipt
+
+        return await self._app.call(record)
+
+    def for_owner(self, owner: str | Owner) -> Threadkeep:
+        """Return the same memory locked to one owner; anything of another raises ``NotYoursError``."""
+        return Threadkeep(self._app, owner=self._whose(owner), model=self._model, locked=True)
+
+    def config(self, *, user_id: str, thread_id: str, **configurable: Any) -> RunnableConfig:
+        """Return the config of a run: user, thread, and the label that LangMem's templates use."""
+        owner = self._whose(user_id)
+        return {
+            "configurable": {
+                "thread_id": thread_id,
+                "user_id": user_id,
+                "langgraph_user_id": owner.label,
+                **configurable,
+            }
+        }
+
+    def label(self, owner: str | Owner) -> str:
+        """Return the owner as a legal LangGraph namespace label, different for every owner."""
+        return self._whose(owner).label
+
+    @property
+    def app(self) -> App:
+        """What the other doors are built on."""
+        return self._app
+
+    @property
+    def locked_to(self) -> Owner | None:
+        """The owner that this object is locked to, if it is."""
+        return self._whose.default if self._whose.locked else None
+
+    def whose(self, given: str | Owner | None = None) -> Owner:
+        """Return whose call this is: what is given, else the default; a locked object allows no other."""
+        return self._whose(given)
+
+    @property
+    def owner_source(self) -> OwnerSource | None:
+        """Who says whose turn it is where the middleware was not told."""
+        return self._owner_source or self._whose.default
+
+    async def _warm(self) -> tuple[str, ...]:
+        if self._app.embedder is None:
+            return ("embedder",)
+        try:
+            await self._app.embedder.ready()
+        except EmbedderUnavailableError as error:
+            self._app.telemetry.degraded("embedder", error)
+            return ("embedder",)
+        return ()
+
+    async def _recall(
+        self, question: str, owner: Owner, thread_id: str | None, budget_tokens: int, timeout: timedelta
+    ) -> Recall:
+        try:
+            rooms = await asyncio.wait_for(self._app.rooms(), timeout.total_seconds())
+        except (StorageError, TimeoutError) as error:
+            self._app.telemetry.degraded("recall", error)
+            return Recall(degraded=("storage",))
+        await self._warm()
+        return await rooms.recalls.recall(
+            question,
+            owner=owner,
+            thread_id=ThreadId(thread_id) if thread_id is not None else None,
+            budget_tokens=budget_tokens,
+            timeout=timeout,
+        )
+
+
+class _Blocking:
+    """The sync face: the same object, with every coroutine run to its end on the home loop."""
+
+    def __init__(self, target: object, app: App) -> None:
+        self._target = target
+        self._app = app
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever stands there
+        found = getattr(self._target, name)
+        if isinstance(found, MemoryDoor | OwnerDoor):
+            return _Blocking(found, self._app)
+        if inspect.iscoroutinefunction(found):
+            return _blocking(found, self._app)
+        if inspect.isasyncgenfunction(found):
+            return _listing(found, self._app)
+        return found
+
+
+def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: App) -> Callable[..., T]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> T:
+        return app.home.run_sync(function(*args, **kwargs))
+
+    return call
+
+
+def _listing(function: Callable[..., AsyncIterator[T]], app: App) -> Callable[..., list[T]]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> list[T]:
+        async def collected() -> list[T]:
+            return [row async for row in function(*args, **kwargs)]
+
+        return app.home.run_sync(collected())
+
+    return call
+
+
+def _embedder(given: Any, settings: Settings) -> Embedder | None:
+    if given is None:
+        return embedder_of(settings)
+    if given == "none":
+        return None
+    if hasattr(given, "embed_documents"):
+        from threadkeep.models.langchain import LangChainEmbedder
+
+        return LangChainEmbedder(given)
+    if hasattr(given, "embed"):
+        return given
+    msg = 'embedder is an Embedder, a LangChain Embeddings, or "none".'
+    raise InvalidInputError(msg)
+
+
+async def _nothing(_rooms: Rooms) -> None:
+    """Connect, and do nothing more."""
+
+
+def _newest_question(messages: Sequence[Any]) -> str:
+    from threadkeep.models.langchain import plain_messages
+
+    return next((m.text for m in reversed(plain_messages(messages)) if m.role == "user"), "")
