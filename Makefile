@@ -1,0 +1,85 @@
+# Everything runs from .venv; `make setup` fills it with exactly what requirements.lock names.
+SHELL := /bin/sh
+BIN := .venv/bin
+READY := .venv/.ready
+SOURCES := src tests tools packages/minilm
+MINILM := $(wildcard packages/minilm/*.py packages/minilm/*.toml packages/minilm/*.txt packages/minilm/src/*/*.py)
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+.PHONY: help setup demo chat test test-fast check fix bench invariants soak docs lock clean
+.PHONY: check-format check-lint check-types check-arrows check-rules check-docs check-spelling
+
+help: ## Show this list
+	@echo "Threadkeep: make <target>  (a target sets up what it needs)"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY) ## Make .venv from requirements.lock and build the embedding model
+
+$(READY): requirements.lock pyproject.toml tools/setup.sh $(MINILM)
+	@PYTHON="$(PYTHON)" sh tools/setup.sh
+
+demo: $(READY) ## Two threads: the second knows what the first one taught
+	@$(BIN)/threadkeep demo $(ARGS)
+
+chat: $(READY) ## Talk to an agent that remembers (ARGS="--user ana")
+	@$(BIN)/threadkeep chat $(ARGS)
+
+test: $(READY) ## Run every test
+	@$(BIN)/python -m pytest -q -n 2 -m "not soak" $(ARGS)
+
+test-fast: $(READY) ## Run the tests that take less than a second each: memory and SQLite
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not soak" $(ARGS)
+
+check: $(READY) ## Run every check: format, lint, types, arrows, rules, docs, spelling
+	@$(MAKE) -k check-format check-lint check-types check-arrows check-rules check-docs check-spelling
+
+check-format: $(READY)
+	@echo "== format"; $(BIN)/ruff format --check --quiet $(SOURCES) || { echo "run: make fix"; exit 1; }
+
+check-lint: $(READY)
+	@echo "== lint"; $(BIN)/ruff check --quiet $(SOURCES)
+
+check-types: $(READY)
+	@echo "== types"; $(BIN)/basedpyright --level error && $(BIN)/basedpyright --level error -p tests/pyrightconfig.json
+
+check-arrows: $(READY)
+	@echo "== arrows"; PYTHONPATH=src $(BIN)/lint-imports --no-timings
+
+check-rules: $(READY)
+	@echo "== rules"; $(BIN)/python -m tools.rules
+
+check-docs: $(READY)
+	@echo "== docs"; $(BIN)/python -m tools.reference --check && $(BIN)/python -m tools.docs_parity
+
+check-spelling: $(READY)
+	@echo "== spelling"; git ls-files -z | xargs -0 $(BIN)/codespell
+
+fix: $(READY) ## Format, mend what can be mended, write the generated reference anew
+	@$(BIN)/ruff check --quiet --fix-only $(SOURCES)
+	@$(BIN)/ruff format --quiet $(SOURCES)
+	@$(BIN)/python -m tools.reference
+
+bench: $(READY) ## Measure speed beside peers (ARGS="--json")
+	@$(BIN)/threadkeep bench $(ARGS)
+
+invariants: $(READY) ## Break it on purpose: kills and collisions (N=200, JSON=1 for one object at the end)
+	@$(BIN)/python -m tests.invariants $(if $(N),--n $(N)) $(if $(JSON),--json)
+
+soak: $(READY) ## Everything at full size: long tests, invariants, benchmarks
+	@$(BIN)/python -m pytest -q -m soak $(ARGS) || test $$? -eq 5
+	@$(BIN)/python -m tests.invariants
+	@$(BIN)/threadkeep bench
+
+docs: $(READY) ## Write the generated reference anew, then check what the docs name
+	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.docs_parity
+
+lock: $(READY) ## Resolve the newest versions anew into requirements.lock
+	@sh tools/lock.sh
+	@$(MAKE) setup
+
+clean: ## Remove .venv, built models and caches; never anybody's memories
+	@rm -rf .venv .build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache uv.lock
+	@rm -f packages/minilm/src/threadkeep_minilm/*.onnx packages/minilm/src/threadkeep_minilm/tokenizer.json
+	@find src tests tools packages -name __pycache__ -type d -prune -exec rm -rf {} +
