@@ -1,0 +1,108 @@
+"""What holds for every test: a world of its own, nothing left behind, and nothing skipped in silence."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import hypothesis
+import pytest
+
+PREFIXES: Final = ("THREADKEEP_", "LANGGRAPH_", "LANGSMITH_", "LANGCHAIN_", "EMBEDDINGS_", "OPENAI_", "ANTHROPIC_")
+OTHERS: Final = (
+    "REDIS_URL",
+    "POSTGRES_DSN",
+    "MONGODB_URI",
+    "ENABLE_FACT_EXTRACTION",
+    "FACT_EXTRACTION_MODEL",
+    "MAX_CONTEXT_TOKENS",
+    "MIN_MESSAGES_TO_KEEP",
+    "ENABLE_AUTO_COMPRESSION",
+    "NO_COLOR",
+    "FORCE_COLOR",
+)
+KEPT: Final = "THREADKEEP_TEST_"
+"""Says where a test finds a server; a setting never begins like this."""
+
+SECONDS_TO_END: Final = 5.0
+"""How long a thread that was told to end may take before it counts as left behind."""
+
+hypothesis.settings.register_profile("threadkeep", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("threadkeep")
+
+
+@pytest.fixture(autouse=True)
+def world_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the developer's settings and data: no variable is set, and the user's folders are in ``tmp_path``."""
+    for name in list(os.environ):
+        if (name.startswith(PREFIXES) and not name.startswith(KEPT)) or name in OTHERS:
+            monkeypatch.delenv(name)
+    for kind in ("DATA", "CONFIG", "STATE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / "xdg" / kind.lower()))
+    if sys.platform == "darwin":  # its user folders follow HOME
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(tmp_path: Path) -> Iterator[None]:
+    """Fail a test that leaves a thread running or a file of its folder open."""
+    before = set(threading.enumerate())
+    yield
+    left = threads_left(before)
+    assert not left, f"threads still run after the test: {left}; close what was opened"
+    still_open = open_files_below(tmp_path)
+    assert not still_open, f"still open after the test: {still_open}; close what was opened"
+
+
+def threads_left(before: set[threading.Thread]) -> list[str]:
+    """Return the names of the threads, other than daemons, that were started since and do not end."""
+    started = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    for thread in started:
+        thread.join(SECONDS_TO_END)
+    return [thread.name for thread in started if thread.is_alive()]
+
+
+def open_files_below(folder: Path) -> list[str]:
+    """Return the open files of this process that are below *folder*; none where the system does not tell.
+
+    An SQLite connection that nobody closed shows here on every Python; the interpreter itself warns from 3.13 on.
+    """
+    found: set[str] = set()
+    descriptors = Path("/proc/self/fd")
+    for entry in descriptors.iterdir() if descriptors.is_dir() else ():
+        try:
+            target = entry.readlink()
+        except OSError:  # it was the descriptor of this very listing
+            continue
+        if target.is_relative_to(folder):
+            found.add(str(target.relative_to(folder)))
+    return sorted(found)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what this machine cannot run, and say so; where ``CI`` is set, a missing model is a failure."""
+    if item.get_closest_marker("linux") and sys.platform != "linux":
+        pytest.skip("needs Linux")
+    if item.get_closest_marker("model") and not local_model_is_there():
+        missing("the local embedding model; run `make setup`")
+
+
+def missing(what: str) -> None:
+    """Skip the test for want of *what* on a laptop, and fail it in continuous integration."""
+    if "CI" in os.environ:
+        pytest.fail(f"missing here: {what}", pytrace=False)
+    pytest.skip(f"missing here: {what}")
+
+
+def local_model_is_there() -> bool:
+    """Return whether the embedding model and what runs it are installed."""
+    if not all(importlib.util.find_spec(name) for name in ("onnxruntime", "tokenizers", "threadkeep_minilm")):
+        return False
+    from threadkeep_minilm import MODEL_PATH, TOKENIZER_PATH
+
+    return MODEL_PATH.is_file() and TOKENIZER_PATH.is_file()

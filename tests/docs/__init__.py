@@ -1,0 +1,3 @@
+"""The documents say what is true."""
+
+from __future__ import annotations

@@ -1,0 +1,67 @@
+"""The checks that guard every test do guard."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import threading
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from tests import conftest
+
+
+class TestWorldOfItsOwn:
+    def test_the_users_data_folder_is_the_tests_own(self, tmp_path: Path):
+        """No test touches what the developer's own agents remember."""
+        assert Path(platformdirs.user_data_dir("threadkeep")).is_relative_to(tmp_path)
+
+    def test_no_setting_of_the_developer_is_seen(self):
+        """A test sets what it needs."""
+        assert not [name for name in os.environ if name.startswith(("THREADKEEP_CAPTURE", "LANGGRAPH_STORE_"))]
+
+
+class TestNothingLeftBehind:
+    @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are open")
+    def test_an_open_database_is_seen(self, tmp_path: Path):
+        """An SQLite connection that nobody closed."""
+        connection = sqlite3.connect(tmp_path / "a.sqlite3")
+
+        seen = conftest.open_files_below(tmp_path)
+        connection.close()
+
+        assert seen == ["a.sqlite3"]
+        assert conftest.open_files_below(tmp_path) == []
+
+    def test_a_running_thread_is_seen(self, monkeypatch: pytest.MonkeyPatch):
+        """A thread that does not end by itself."""
+        monkeypatch.setattr(conftest, "SECONDS_TO_END", 0.01)
+        before = set(threading.enumerate())
+        end = threading.Event()
+        thread = threading.Thread(target=end.wait, name="left")
+        thread.start()
+
+        seen = conftest.threads_left(before)
+        end.set()
+        thread.join()
+
+        assert seen == ["left"]
+
+
+class TestMissing:
+    def test_it_is_a_skip_on_a_laptop(self, monkeypatch: pytest.MonkeyPatch):
+        """Visible in the summary."""
+        monkeypatch.delenv("CI", raising=False)
+
+        with pytest.raises(pytest.skip.Exception, match="missing here: a server"):
+            conftest.missing("a server")
+
+    def test_it_is_a_failure_in_continuous_integration(self, monkeypatch: pytest.MonkeyPatch):
+        """A green run there has run everything."""
+        monkeypatch.setenv("CI", "true")
+
+        with pytest.raises(pytest.fail.Exception, match="missing here: a server"):
+            conftest.missing("a server")

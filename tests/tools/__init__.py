@@ -1,0 +1,3 @@
+"""The repository's own checks go red on a planted violation."""
+
+from __future__ import annotations

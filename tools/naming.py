@@ -1,0 +1,43 @@
+"""Names that say nothing: files that hold anything, classes that do something to something."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from tools.finding import ROOT, Finding, python_files, report
+
+VAGUE_FILES: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "base"})
+VAGUE_CLASS: Final = re.compile(r"\w(Manager|Helpers?|Utils?|Handler|Processor|Data|Info)$")
+
+
+def check_file_name(path: str) -> list[Finding]:
+    """Return a finding where a file or folder is called after nothing in particular."""
+    vague = VAGUE_FILES & {Path(part).stem for part in Path(path).parts}
+    return [Finding(path, 0, f"'{name}' holds anything; name it after what is in it.") for name in sorted(vague)]
+
+
+def check_class_names(source: str, path: str) -> list[Finding]:
+    """Return the classes of a file whose last word says nothing."""
+    return [
+        Finding(path, node.lineno, f"class {node.name}: '{found[1]}' says nothing; take a noun of the glossary.")
+        for node in ast.walk(ast.parse(source, path))
+        if isinstance(node, ast.ClassDef) and (found := VAGUE_CLASS.search(node.name))
+    ]
+
+
+def check_tree(root: Path = ROOT) -> list[Finding]:
+    """Return the vague names of the whole repository."""
+    found: list[Finding] = []
+    for path in python_files("src", "tests", "tools", "packages", root=root):
+        name = path.relative_to(root).as_posix()
+        found += check_file_name(name)
+        found += check_class_names(path.read_text(encoding="utf-8"), name)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(report(check_tree()))
