@@ -3,9 +3,14 @@
 Six BERT layers, the mean over the tokens, unit length: token ids go in, a sentence's vector comes out. Nothing
 else is needed to run it than onnxruntime.
 
+In int8 the weights of a dense layer have one scale per output channel, those of the word table one per word, and what
+goes into a dense layer one per token. onnxruntime's own dynamic quantisation has one scale for a whole batch instead,
+so that a text's vector depends on which texts are embedded with it.
+
 Source:
     Devlin et al. 2019 (BERT, post-layer-norm encoder); Reimers & Gurevych 2019 (mean pooling); the sizes are those of
-    the model's published ``config.json``.
+    the model's published ``config.json``. Measured over turns of LoCoMo, mean cosine to fp32: 0.995, where
+    onnxruntime's ``quantize_dynamic`` per channel has 0.990; the speed is the same.
 """
 
 from __future__ import annotations
@@ -27,14 +32,19 @@ HEAD_DIMS = DIMS // HEADS
 NORM_EPSILON = 1e-12
 MASKED_SCORE = -10_000.0
 OPSET = 20  # the first with Gelu; LayerNormalization is there since 17
+CONTRIB_OPSET = 1
 IR_VERSION = 9
+LARGEST_WEIGHT = 63
+"""7 bits: on x86 without VNNI two products of 8 bits are added up in 16, and could overflow."""
+LARGEST_INPUT = 127
+INPUT_ZERO = 128
 
 Weights = Mapping[str, "NDArray[np.float32]"]
 
 
-def sentence_encoder(weights: Weights) -> onnx.ModelProto:
-    """Return the checked fp32 model: ``input_ids``, ``attention_mask`` -> ``embedding`` of shape ``(batch, 384)``."""
-    graph = _Graph(weights)
+def sentence_encoder(weights: Weights, *, int8: bool) -> onnx.ModelProto:
+    """Return the checked model: ``input_ids``, ``attention_mask`` -> ``embedding`` of shape ``(batch, 384)``."""
+    graph = _Int8Graph(weights) if int8 else _Graph(weights)
     mask = graph.node("Cast", "attention_mask", to=TensorProto.FLOAT)
     hidden = _embeddings(graph)
     bias = _attention_bias(graph, mask)
@@ -62,6 +72,9 @@ class _Graph:
     def weight(self, name: str, *, transposed: bool = False) -> str:
         return self._constant(name, self._weights[name].T if transposed else self._weights[name])
 
+    def word_vectors(self, table: str, ids: str) -> str:
+        return self.node("Gather", self.weight(table), ids, axis=0)
+
     def numbers(self, name: str, *values: int) -> str:
         return self._constant(name, np.array(values, dtype=np.int64))
 
@@ -83,17 +96,61 @@ class _Graph:
         ]
         outputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", DIMS])]
         graph = helper.make_graph(self._nodes, "minilm-l6-v2", inputs, outputs, list(self._constants.values()))
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", CONTRIB_OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
     def _constant(self, name: str, values: NDArray[np.generic]) -> str:
         if name not in self._constants:
-            self._constants[name] = numpy_helper.from_array(np.ascontiguousarray(values), name)
+            # Not ascontiguousarray: it makes a list of one out of a scalar.
+            self._constants[name] = numpy_helper.from_array(np.asarray(values, order="C"), name)
         return name
+
+
+class _Int8Graph(_Graph):
+    """The same with dense layers and the word table in int8."""
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__(weights)
+        self._rows: dict[str, tuple[str, str]] = {}
+
+    def dense(self, tensor: str, layer: str) -> str:
+        matrix = self._weights[f"{layer}.weight"].T
+        scales = np.abs(matrix).max(axis=0) / np.float32(LARGEST_WEIGHT)
+        whole = np.rint(matrix / scales).astype(np.int8)
+        numbers, row_scales = self._by_row(tensor)
+        product = self.node(
+            "MatMulIntegerToFloat",
+            numbers,
+            self._constant(f"{layer}.weight", whole),
+            self.scalar("unit", 1.0),
+            self._constant(f"{layer}.scales", scales),
+            self._constant("input_zero", np.array(INPUT_ZERO, dtype=np.uint8)),
+            domain="com.microsoft",
+        )
+        return self.node("Add", self.node("Mul", product, row_scales), self.weight(f"{layer}.bias"))
+
+    def word_vectors(self, table: str, ids: str) -> str:
+        rows = self._weights[table]
+        scales = np.abs(rows).max(axis=1, keepdims=True) / np.float32(LARGEST_INPUT)
+        whole = self._constant(table, np.rint(rows / scales).astype(np.int8))
+        numbers = self.node("Cast", self.node("Gather", whole, ids, axis=0), to=TensorProto.FLOAT)
+        return self.node("Mul", numbers, self.node("Gather", self._constant(f"{table}.scales", scales), ids, axis=0))
+
+    def _by_row(self, tensor: str) -> tuple[str, str]:
+        """Return *tensor* as uint8 and the scale of each of its rows; query, key and value share them."""
+        if tensor not in self._rows:
+            largest = self.node("ReduceMax", self.node("Abs", tensor), self.numbers("last_axis", -1), keepdims=1)
+            scale = self.node("Mul", largest, self.scalar("step", 1.0 / LARGEST_INPUT))
+            scale = self.node("Max", scale, self.scalar("least_scale", 1e-10))
+            zero = self._constant("input_zero", np.array(INPUT_ZERO, dtype=np.uint8))
+            whole = self.node("QuantizeLinear", self.node("Div", tensor, scale), self.scalar("unit", 1.0), zero)
+            self._rows[tensor] = whole, scale
+        return self._rows[tensor]
 
 
 def _embeddings(graph: _Graph) -> str:
     """Word + position + (always the first) token type, normalised; shape (batch, tokens, 384)."""
-    words = graph.node("Gather", graph.weight("embeddings.word_embeddings.weight"), "input_ids", axis=0)
+    words = graph.word_vectors("embeddings.word_embeddings.weight", "input_ids")
     first, second = graph.numbers("one", 1), graph.numbers("two", 2)
     length = graph.node("Slice", graph.node("Shape", "input_ids"), first, second)
     table = graph.weight("embeddings.position_embeddings.weight")
