@@ -156,6 +156,12 @@ class Settings(BaseSettings):
         description="How much memory the search indexes may take, in megabytes, a whole number.",
     )
 
+    tracing: str = Field(
+        "",
+        validation_alias=AliasChoices("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"),
+        description="LangSmith's own switch; where it is true, LangChain sends prompts and replies there.",
+    )
+
     @classmethod
     def load(cls, *, env_file: Path | None = None, **given: Any) -> Settings:  # noqa: ANN401 - any field's type
         """Read the environment (and *env_file*, which it overrides); *given* fields win over both.
@@ -183,6 +189,11 @@ class Settings(BaseSettings):
     def under_langgraph_server(self) -> bool:
         """Whether a LangGraph server runs this process and brings checkpointer and store."""
         return self.langgraph_dev.strip().lower() in _TRUTHY or self.langgraph_api_variant == "local_dev"
+
+    @property
+    def traced(self) -> bool:
+        """Whether LangChain sends prompts and replies to LangSmith."""
+        return self.tracing.strip().lower() in _TRUTHY
 
     @property
     def data_folder(self) -> Path:
@@ -247,7 +258,7 @@ def _explained(error: ValidationError) -> SettingsError:
     variable = str(first["loc"][0])
     for name, field in Settings.model_fields.items():
         if variable in _variables(name):
-            wrong = "" if field.annotation == SecretStr | None else f" is {str(first.get('input'))[:80]!r}, which it cannot be"
-            msg = f"{variable}{wrong}. {field.description}"
+            given = "" if field.annotation == SecretStr | None else f" {str(first.get('input'))[:80]!r}"
+            msg = f"{variable} cannot be{given}. {field.description}"
             return SettingsError(msg, variable=variable)
     return SettingsError(f"{variable}: {first['msg']}", variable=variable)

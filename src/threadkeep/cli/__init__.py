@@ -1,1 +1,4 @@
-"""TODO"""
+"""The command line: a door over the library, kept quick to start.
+
+Nothing heavy is imported before a command runs: ``threadkeep --help`` answers at once.
+"""

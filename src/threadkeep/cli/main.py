@@ -1,0 +1,51 @@
+"""``threadkeep``: the commands, and what happens when one fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from threadkeep import __version__
+from threadkeep.cli import chat, demo, doctor, init, measure, memories, owners
+from threadkeep.cli.output import err, out
+from threadkeep.errors import ThreadkeepError
+
+app = typer.Typer(
+    name="threadkeep",
+    help="Memory for LangGraph agents: recalled before each turn, learnt after it, yours to see, correct and erase.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command(rich_help_panel="Use")(chat.chat)
+app.command(rich_help_panel="Use")(demo.demo)
+app.command(rich_help_panel="Use")(init.init)
+app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
+app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
+app.command(rich_help_panel="Operate")(doctor.doctor)
+app.add_typer(measure.app, name="eval", rich_help_panel="Measure")
+app.command(rich_help_panel="Measure")(measure.bench)
+
+
+@app.callback(invoke_without_command=True)
+def _options(*, version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    if version:
+        out.print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; our errors are one sentence and exit code 1."""
+    try:
+        app()
+    except ThreadkeepError as error:
+        err.print(f"[red]Error[/red] ({error.code}): ", end="")
+        err.print(str(error), markup=False)
+        sys.exit(1)
+    except BrokenPipeError:
+        # The reader went away (`| head`): what was printed is all that was wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

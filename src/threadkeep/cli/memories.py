@@ -1,0 +1,191 @@
+"""``threadkeep memories``: see, correct and remove what is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+
+if TYPE_CHECKING:
+    from threadkeep.library import Threadkeep
+    from threadkeep.memories.record import Memory, Source
+
+app = typer.Typer(help="See, correct and remove what is remembered about a user.", no_args_is_help=True)
+
+MemoryKey = Annotated[str, typer.Argument(help="The memory's id, as `list` shows it.")]
+Kind = Annotated[str | None, typer.Option(help="Only semantic, episodic or procedural ones.", show_default=False)]
+
+
+@app.command("list")
+def list_(
+    user: User = DEFAULT_USER,
+    kind: Kind = None,
+    limit: Annotated[int, typer.Option(min=1)] = 50,
+    offset: Annotated[int, typer.Option(min=0)] = 0,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """List memories, most recently changed first."""
+    found = run(lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset), data_dir)
+    _show(found, json=json, nothing=f"Nothing is remembered about {plain(user)}.")
+
+
+@app.command()
+def search(
+    query: str,
+    user: User = DEFAULT_USER,
+    kind: Kind = None,
+    limit: Annotated[int, typer.Option(min=1)] = 10,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Search memories by words and meaning, best first."""
+    found = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit), data_dir)
+    if json:
+        print_json(found)
+        return
+    _show([r.memory for r in found], json=False, nothing="Nothing matches.", scores=[r.score for r in found])
+
+
+@app.command()
+def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Show one memory: what it says, where that was said, and what it said before."""
+    memory = run(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
+    if json:
+        print_json(memory)
+        return
+    out.print(plain(memory.text), markup=False)
+    out.print(f"  {memory.kind}, {memory.status}, revision {memory.revision}{', pinned' if memory.pinned else ''}")
+    for source in memory.sources:
+        out.print(f"  said by {_said(source)}", markup=False)
+    for old in memory.history:
+        out.print(f"  until {old.replaced_at:%Y-%m-%d %H:%M}: {plain(old.text)}", markup=False)
+
+
+@app.command()
+def add(
+    text: str,
+    user: User = DEFAULT_USER,
+    kind: Annotated[str, typer.Option(help="semantic, episodic or procedural.")] = "semantic",
+    data_dir: DataDir = None,
+    *,
+    pin: Annotated[bool, typer.Option(help="Never let it expire.")] = False,
+    json: Json = False,
+) -> None:
+    """Remember a statement."""
+    kept = run(lambda tk: tk.memories.remember(text, owner=user, kind=_kind(kind) or "semantic", pinned=pin), data_dir)
+    if json:
+        print_json(kept)
+        return
+    out.print(f"{'Known already as' if kept.status == 'duplicate' else 'Remembered as'} {kept.memory_id}")
+
+
+@app.command()
+def correct(
+    memory_id: MemoryKey, text: str, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False
+) -> None:
+    """Replace what a memory says; what it said before stays in its history."""
+    memory = run(lambda tk: tk.memories.correct(memory_id, text, owner=user), data_dir)
+    if json:
+        print_json(memory)
+        return
+    out.print(f"Corrected {memory.memory_id}")
+
+
+@app.command()
+def forget(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Remove a memory with its history and what was derived from it."""
+    gone = run(lambda tk: tk.memories.forget(memory_id, owner=user), data_dir)
+    if json:
+        print_json(gone)
+        return
+    out.print(f"Removed {len(gone.memory_ids)}: {', '.join(gone.memory_ids)}", markup=False)
+    for source in gone.still_in:
+        out.print(f"  still in {_said(source)}; delete that thread to remove it there", markup=False)
+
+
+@app.command()
+def export(
+    user: User = DEFAULT_USER,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Write the memories as JSON Lines, one memory a line (with or without --json)."""
+    del json  # JSON Lines is what this prints in any case
+
+    async def all_of(tk: Threadkeep) -> list[Memory]:
+        return [row async for row in _walk(tk, user)]
+
+    memories = run(all_of, data_dir)
+    if output is None:
+        for memory in memories:
+            print_json(memory)
+        return
+    write_lines(output, memories)
+    out.print(f"{len(memories)} memories written to {output}", markup=False)
+
+
+def write_lines(output: Path, rows: Sequence[object]) -> None:
+    """Write *rows* as JSON Lines, readable by their owner only; an existing file is refused."""
+    import json
+    import os
+
+    from threadkeep.cli.output import _plain
+    from threadkeep.errors import InvalidInputError
+
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        msg = f"{output} cannot be written ({error.strerror}); give another file."
+        raise InvalidInputError(msg) from error
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.writelines(json.dumps(row, ensure_ascii=True, default=_plain) + "\n" for row in rows)
+
+
+async def _walk(tk: Threadkeep, user: str):  # noqa: ANN202
+    offset, size = 0, 500
+    while page := await tk.memories.list(owner=user, limit=size, offset=offset):
+        for memory in page:
+            yield memory
+        offset += size
+
+
+def _show(memories: Sequence[Memory], *, json: bool, nothing: str, scores: Sequence[float] | None = None) -> None:
+    if json:
+        print_json(memories)
+        return
+    if not memories:
+        out.print(nothing, markup=False)
+        return
+    for i, memory in enumerate(memories):
+        score = f"{scores[i]:.2f}  " if scores else ""
+        state = "" if memory.status == "active" and memory.valid_to is None else f" [{memory.status}]"
+        line = f"{memory.memory_id}  {score}{memory.created_at:%Y-%m-%d}  {memory.kind:<10}  {plain(memory.text)}{state}"
+        out.print(line, markup=False)
+
+
+def _said(source: Source) -> str:
+    place = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
+    message = f", message {plain(source.message_id)}" if source.message_id else ""
+    when = f", {source.at:%Y-%m-%d %H:%M}" if source.at else ""
+    return f"{source.speaker}{place}{message}{when}"
+
+
+def _kind(name: str | None):  # noqa: ANN202
+    from typing import get_args
+
+    from threadkeep.errors import InvalidInputError
+    from threadkeep.memories.record import Kind as Kinds
+
+    if name is None or name in get_args(Kinds):
+        return name
+    msg = f"A memory's kind is one of {', '.join(get_args(Kinds))}, not {name[:40]!r}."
+    raise InvalidInputError(msg)

@@ -1,0 +1,89 @@
+"""How the command line speaks: tables for people, one JSON value for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from threadkeep.library import Threadkeep
+
+T = TypeVar("T")
+
+out: Final = Console(highlight=False, soft_wrap=True)
+err: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+
+User = Annotated[str, typer.Option("--user", "-u", help="Whose memory; any id.")]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the SQLite files.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+
+DEFAULT_USER: Final = "me"
+
+
+def print_json(value: object) -> None:
+    """Print *value* as one line of JSON; any text survives, lone surrogates included."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=True, default=_plain) + "\n")
+    sys.stdout.flush()
+
+
+def opened(data_dir: Path | None, **options: Any) -> Threadkeep:
+    """Open the memory that the command line works on: SQLite unless the settings say otherwise."""
+    import threadkeep
+    from threadkeep.settings import Settings
+
+    env_file = Path(".env")
+    settings = Settings.load(env_file=env_file if env_file.is_file() else None, data_dir=data_dir)
+    return threadkeep.open(settings=settings, **options)
+
+
+def run(
+    work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None, **options: Any
+) -> T:
+    """Open the memory, check that it can be used, do *work*, and close it in order."""
+    import asyncio
+
+    async def whole() -> T:
+        async with opened(data_dir, **options) as tk:
+            await tk.ready()
+            return await work(tk)
+
+    return asyncio.run(whole())
+
+
+@contextmanager
+def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on the error stream while something takes its time; call it with done and total."""
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def plain(text: str) -> str:
+    """Return *text* as it may be shown on a terminal: control characters cannot steer it."""
+    shown = "".join(c if c.isprintable() or c == " " else "\ufffd" for c in " ".join(text.split()))
+    return shown.encode("utf-8", "replace").decode("utf-8")
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    return str(value)

@@ -1,0 +1,72 @@
+"""``threadkeep owners``: everything that is held about a user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from threadkeep.cli.memories import write_lines
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+
+if TYPE_CHECKING:
+    from threadkeep.library import Threadkeep
+
+app = typer.Typer(help="Show, export or erase everything that is held about a user.", no_args_is_help=True)
+
+
+@app.command()
+def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Count what is held about a user."""
+    held = run(lambda tk: tk.owners.show(user), data_dir)
+    if json:
+        print_json(held)
+        return
+    out.print(f"{plain(user)}: {sum(held.memories.values())} memories", markup=False)
+    for kind, count in sorted(held.memories.items()):
+        out.print(f"  {kind}: {count}", markup=False)
+    out.print(f"  summaries: {held.summaries}")
+    out.print(f"  turns waiting to be learnt from: {held.turns_waiting} (learnt from: {held.turns_seen})")
+    out.print(f"  threads: {', '.join(map(plain, held.threads)) or 'none'}", markup=False)
+
+
+@app.command()
+def export(
+    user: User = DEFAULT_USER,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Write everything that is held as JSON Lines (with or without --json)."""
+    del json
+
+    async def all_of(tk: Threadkeep) -> list[dict[str, Any]]:
+        return [row async for row in tk.owners.export(user)]
+
+    rows = run(all_of, data_dir)
+    if output is None:
+        for row in rows:
+            print_json(row)
+        return
+    write_lines(output, rows)
+    out.print(f"{len(rows)} lines written to {output}", markup=False)
+
+
+@app.command()
+def erase(
+    user: Annotated[str, typer.Option("--user", "-u", help="Whom to erase; must be given.")],
+    data_dir: DataDir = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Remove everything that is held about a user, threads included. It cannot be undone."""
+    if not yes:
+        typer.confirm(f"Erase everything about {plain(user)}?", abort=True, err=True)
+    gone = run(lambda tk: tk.owners.erase(user), data_dir)
+    if json:
+        print_json(gone)
+        return
+    out.print(f"Erased {gone.items} rows and {len(gone.threads)} threads of {plain(user)}.", markup=False)
