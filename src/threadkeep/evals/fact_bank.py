@@ -423,8 +423,8 @@ DOGS: Final = Family(
     tuple(
         f"the shelter dog {name}"
         for name in _words("""Bruno, Luna, Rex, Bella, Charlie, Daisy, Max, Molly, Rocky, Coco, Teddy, Ruby, Oscar,
-            Lola, Buddy, Rosie, Toby, Stella, Jack, Sadie, Duke, Penny, Bear, Nala, Murphy, Willow, Simba, Hazel, Archie,
-            Maggie, Winston, Ginger, Otis, Poppy, Leo, Roxy, Finn, Olive, Benny, Pearl""")
+            Lola, Buddy, Rosie, Toby, Stella, Jack, Sadie, Duke, Penny, Bear, Nala, Murphy, Willow, Simba, Hazel,
+            Archie, Maggie, Winston, Ginger, Otis, Poppy, Leo, Roxy, Finn, Olive, Benny, Pearl""")
     ),
     (
         Aspect(
@@ -482,9 +482,10 @@ DEVICES: Final = Family(
         f"the {name}"
         for name in _words("""boiler, dishwasher, washing machine, tumble dryer, refrigerator, freezer, oven, microwave,
             toaster, kettle, coffee grinder, vacuum cleaner, lawn mower, hedge trimmer, garage door, doorbell,
-            thermostat, smoke detector, television, projector, soundbar, turntable, printer, scanner, label maker, wifi router,
-            network switch, backup drive, laptop dock, webcam, desk lamp, standing desk, sewing machine, air purifier,
-            dehumidifier, ceiling fan, water softener, solar inverter, wall charger, cargo bike, electric scooter""")
+            thermostat, smoke detector, television, projector, soundbar, turntable, printer, scanner, label maker,
+            wifi router, network switch, backup drive, laptop dock, webcam, desk lamp, standing desk, sewing machine,
+            air purifier, dehumidifier, ceiling fan, water softener, solar inverter, wall charger, cargo bike,
+            electric scooter""")
     ),
     (
         Aspect("I bought {subject} in {answer}.", ("When did I buy {subject}?", "How old is {subject}?"), _YEARS),

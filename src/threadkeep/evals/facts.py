@@ -5,17 +5,39 @@ The figure is the share of questions whose fact stands in the rendered block tha
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import timedelta
+from pathlib import Path
+from statistics import fmean
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals.fact_bank import FAMILIES, Aspect, Family
+from threadkeep.evals.metrics import percentile
+from threadkeep.evals.progress import Progress, silent
+from threadkeep.memories.record import NewMemory
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from threadkeep.library import Threadkeep
+    from threadkeep.models.port import Embedder
 
 DEFAULT_SIZES: Final = (10, 100, 1_000, 10_000)
+MAX_QUESTIONS: Final = 1_000
+"""How many questions are asked about a size; 1,000 steady the figure to half a point."""
+
+BUDGET_TOKENS: Final = 300
+
+_PATIENCE: Final = timedelta(seconds=60)
+_SLICE: Final = 500
 _DIGIT: Final = re.compile("#")
 
 
@@ -98,3 +120,86 @@ def sampled(facts: Sequence[Fact], count: int, *, seed: int) -> tuple[Fact, ...]
     """Return *count* of *facts* to ask about, or all of them where there are no more."""
     rng = random.Random(seed)  # noqa: S311 - reproducible on purpose; nothing here is a secret
     return tuple(facts) if len(facts) <= count else tuple(rng.sample(facts, count))
+
+
+def run_facts(
+    sizes: Sequence[int] = DEFAULT_SIZES,
+    *,
+    seed: int = 0,
+    embedder: Embedder | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Measure how often the asked-for fact is in the rendered block, and return the figures as JSON.
+
+    Args:
+        sizes: How many facts the user is known by, one measurement each.
+        seed: Of the facts and of which are asked for.
+        embedder: Instead of the one that the settings say.
+        progress: Told how far it is.
+
+    Raises:
+        InvalidInputError: There are not as many facts as a size asks for.
+    """
+    worlds = [make_facts(size, seed=seed) for size in sizes]
+    results = asyncio.run(_measure(worlds, seed, embedder, progress))
+    return {"dataset": "facts", "seed": seed, "results": results}
+
+
+async def _measure(
+    worlds: Sequence[Sequence[Fact]], seed: int, embedder: Embedder | None, progress: Progress
+) -> list[dict[str, Any]]:
+    from threadkeep.library import open as open_threadkeep
+
+    results: list[dict[str, Any]] = []
+    for facts in worlds:
+        with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
+            url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
+            async with open_threadkeep(url, owner="user", embedder=embedder) as tk:
+                await tk.ready()
+                results.append(await _measure_one(tk, facts, seed, progress))
+    return results
+
+
+async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], seed: int, progress: Progress) -> dict[str, Any]:
+    stage = f"Storing {len(facts):,} facts"
+    progress(stage, 0, len(facts))
+    for start in range(0, len(facts), _SLICE):
+        await tk.memories.remember_many([NewMemory(fact.text) for fact in facts[start : start + _SLICE]])
+        progress(stage, min(start + _SLICE, len(facts)), len(facts))
+    asked = sampled(facts, MAX_QUESTIONS, seed=seed)
+    stage = f"Asking {len(asked):,} questions about {len(facts):,} facts"
+    hits = 0
+    tokens: list[int] = []
+    milliseconds: list[float] = []
+    for done, fact in enumerate(asked, start=1):
+        started = perf_counter()
+        block = await tk.recall(fact.question, budget_tokens=BUDGET_TOKENS, timeout=_PATIENCE)
+        milliseconds.append((perf_counter() - started) * 1000)
+        tokens.append(block.tokens)
+        hits += fact.text in block.text
+        progress(stage, done, len(asked))
+    return {
+        "n": len(facts),
+        "questions": len(asked),
+        "in_block": round(hits / len(asked), 4),
+        "tokens_mean": round(fmean(tokens), 1),
+        "ms_p50": round(percentile(milliseconds, 0.5), 3),
+    }
+
+
+def render_facts_table(results: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_facts` for people."""
+    from rich.table import Table
+
+    table = Table(title=f"Facts about one user (seed {results['seed']})", title_justify="left")
+    for name in ("facts", "questions", "in the block", "tokens", "ms p50"):
+        table.add_column(name, justify="right")
+    for row in results["results"]:
+        table.add_row(
+            f"{row['n']:,}",
+            f"{row['questions']:,}",
+            f"{row['in_block']:.1%}",
+            f"{row['tokens_mean']:.0f}",
+            f"{row['ms_p50']:.2f}",
+        )
+    return table

@@ -1,0 +1,214 @@
+"""Recall of evidence in real conversations: ours beside its baselines, in one run."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.evals.locomo import Conversation, Locomo, Question, load_locomo
+from threadkeep.evals.methods import Answer, Bm25Method, DenseMethod, Method, RecordingEmbedder, ThreadkeepMethod
+from threadkeep.evals.metrics import (
+    CATEGORY_GROUPS,
+    METRICS,
+    bootstrap_interval,
+    first_seen,
+    mean_scores,
+    percentile,
+    score,
+)
+from threadkeep.evals.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from threadkeep.models.port import Embedder
+
+LEVELS: Final = ("turn", "session")
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One question answered by one method.
+
+    Attributes:
+        method: Its name.
+        category: Of the question.
+        turn: Each figure of ``METRICS`` for the ranking of turns.
+        session: Each figure for the ranking of sessions.
+        milliseconds: What the search took.
+        tokens: Length of the rendered block, where one was rendered.
+    """
+
+    method: str
+    category: int
+    turn: dict[str, float]
+    session: dict[str, float]
+    milliseconds: float
+    tokens: int | None
+
+    def at(self, level: str) -> dict[str, float]:
+        """Return the figures of ``turn`` or ``session`` level."""
+        return self.turn if level == "turn" else self.session
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Every question with evidence, answered by every method."""
+
+    data: Locomo
+    scored: tuple[Scored, ...]
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods, in the order in which they ran."""
+        return first_seen(one.method for one in self.scored)
+
+    def chosen(self, method: str, categories: str) -> list[Scored]:
+        """Return the questions of a group of categories, as *method* answered them."""
+        group = CATEGORY_GROUPS[categories]
+        return [one for one in self.scored if one.method == method and one.category in group]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures as the command line prints them; a group without questions is left out."""
+        return {
+            "dataset": "locomo",
+            "file_sha256": self.data.sha256,
+            "results": [
+                self._row(method, level, categories, chosen)
+                for method in self.methods
+                for level in LEVELS
+                for categories in CATEGORY_GROUPS
+                if (chosen := self.chosen(method, categories))
+            ],
+        }
+
+    def _row(self, method: str, level: str, categories: str, chosen: Sequence[Scored]) -> dict[str, Any]:
+        tokens = [one.tokens for one in chosen if one.tokens is not None]
+        figures = mean_scores([one.at(level) for one in chosen])
+        return {
+            "method": method,
+            "level": level,
+            "categories": categories,
+            "n": len(chosen),
+            **{name: round(figures[name], 4) for name in METRICS},
+            "ms_p50": round(percentile([one.milliseconds for one in chosen], 0.5), 3),
+            "tokens_mean": round(fmean(tokens), 1) if tokens else None,
+        }
+
+
+def run_locomo(path: Path, *, progress: Progress = silent) -> dict[str, Any]:
+    """Measure a LoCoMo file and return the figures as the command line prints them.
+
+    Raises:
+        InvalidInputError: It is not a LoCoMo file.
+    """
+    return compare_locomo(path, progress=progress).as_json()
+
+
+def compare_locomo(path: Path, *, embedder: Embedder | None = None, progress: Progress = silent) -> Comparison:
+    """Store the conversations of a LoCoMo file, ask every question with evidence, and score the answers.
+
+    Args:
+        path: The file.
+        embedder: Instead of the one that the settings say. With none at all ours searches by words
+            only, and there is no dense baseline.
+        progress: Told how far it is.
+
+    Raises:
+        InvalidInputError: It is not a LoCoMo file.
+    """
+    data = load_locomo(path)
+    progress(f"{data.name}: {data.summary}", 1, 1)
+    return Comparison(data, asyncio.run(_compare(data.conversations, embedder, progress)))
+
+
+async def _compare(
+    conversations: Sequence[Conversation], embedder: Embedder | None, progress: Progress
+) -> tuple[Scored, ...]:
+    from threadkeep.app import embedder_of
+    from threadkeep.library import open as open_threadkeep
+    from threadkeep.settings import Settings
+
+    embedder = embedder or embedder_of(Settings.load())
+    recording = RecordingEmbedder(embedder) if embedder else None
+    with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
+        url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
+        async with open_threadkeep(url, embedder=recording or "none") as tk:
+            await tk.ready()
+            methods: list[Method] = [ThreadkeepMethod(tk), Bm25Method()]
+            if recording:
+                methods.append(DenseMethod(tk, recording))
+            return await _score_all(conversations, methods, progress)
+
+
+async def _score_all(
+    conversations: Sequence[Conversation], methods: Sequence[Method], progress: Progress
+) -> tuple[Scored, ...]:
+    turns = sum(len(one.turns) for one in conversations)
+    questions = sum(bool(question.evidence) for one in conversations for question in one.questions)
+    learnt = asked = 0
+    scored: list[Scored] = []
+    for conversation in conversations:
+        progress("Storing turns", learnt, turns)
+        for method in methods:
+            await method.learn(conversation)
+        learnt += len(conversation.turns)
+        progress("Storing turns", learnt, turns)
+        session_of = {turn.turn_id: str(turn.session) for turn in conversation.turns}
+        for question in conversation.questions:
+            if not question.evidence:
+                continue
+            scored += [
+                _score(method.name, question, await method.answer(question.text), session_of) for method in methods
+            ]
+            asked += 1
+            progress("Asking questions", asked, questions)
+    return tuple(scored)
+
+
+def _score(method: str, question: Question, answer: Answer, session_of: dict[str, str]) -> Scored:
+    sessions = first_seen(session_of[turn] for turn in answer.deep)
+    return Scored(
+        method=method,
+        category=question.category,
+        turn=score(answer.turns, question.evidence),
+        session=score(sessions, frozenset(session_of[turn] for turn in question.evidence)),
+        milliseconds=answer.milliseconds,
+        tokens=answer.tokens,
+    )
+
+
+def render_table(comparison: Comparison) -> Table:
+    """Return the figures for people, with the interval that resampling the questions gives recall@10."""
+    from rich.table import Table
+
+    table = Table(title=f"{comparison.data.name}: {comparison.data.summary}", title_justify="left")
+    table.add_column("method")
+    table.add_column("level")
+    table.add_column("categories")
+    for name in ("n", "recall@5", "recall@10", "95 % interval", "recall@20", "all@10", "ndcg@10", "ms p50", "tokens"):
+        table.add_column(name, justify="right")
+    for row in comparison.as_json()["results"]:
+        chosen = comparison.chosen(row["method"], row["categories"])
+        low, high = bootstrap_interval([one.at(row["level"])["recall@10"] for one in chosen])
+        table.add_row(
+            row["method"],
+            row["level"],
+            row["categories"],
+            f"{row['n']:,}",
+            f"{row['recall@5']:.1%}",
+            f"{row['recall@10']:.1%}",
+            f"{low:.1%} – {high:.1%}",
+            f"{row['recall@20']:.1%}",
+            f"{row['all@10']:.1%}",
+            f"{row['ndcg@10']:.1%}",
+            f"{row['ms_p50']:.2f}",
+            "–" if row["tokens_mean"] is None else f"{row['tokens_mean']:.0f}",
+            end_section=row["categories"] == "5",
+        )
+    return table

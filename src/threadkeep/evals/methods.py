@@ -1,0 +1,186 @@
+"""The methods that are compared on conversations: ours through the public surface, and the baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, Protocol
+
+from threadkeep.evals.baselines import Bm25, Dense
+from threadkeep.ids import MemoryId, MessageId, ThreadId
+from threadkeep.memories.record import NewMemory, Source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from threadkeep.evals.locomo import Conversation, Turn
+    from threadkeep.library import Threadkeep
+    from threadkeep.models.port import Embedder
+
+SEARCH_LIMIT: Final = 20
+"""How many turns a timed search asks for: the deepest recall that is reported."""
+
+_PATIENCE: Final = timedelta(seconds=60)
+_SLICE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a method found for a question.
+
+    Attributes:
+        turns: Turn ids, best first; what was timed.
+        deep: Turn ids as deep as the method goes, for ranking sessions by their best turn.
+        milliseconds: What finding *turns* took, embedding the question included.
+        tokens: Length of the rendered block; ``None`` for a method that renders none.
+    """
+
+    turns: Sequence[str]
+    deep: Sequence[str]
+    milliseconds: float
+    tokens: int | None
+
+
+class Method(Protocol):
+    """Something that finds the turns of a conversation that answer a question."""
+
+    name: str
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Take in the turns of *conversation*; the questions that follow are about it."""
+        ...
+
+    async def answer(self, question: str) -> Answer:
+        """Find the turns that answer *question*."""
+        ...
+
+
+class RecordingEmbedder:
+    """An embedder that keeps the vectors it made, so that a baseline compares the very same ones.
+
+    It never answers from what it kept: a search pays for embedding its question.
+    """
+
+    remote: bool
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._kept: dict[str, NDArray[np.float32]] = {}
+        self.name = embedder.name
+        self.remote = embedder.remote
+
+    @property
+    def dims(self) -> int | None:
+        """Length of a vector."""
+        return self._embedder.dims
+
+    async def ready(self) -> None:
+        """Load the model."""
+        await self._embedder.ready()
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed *texts*, and keep their vectors."""
+        vectors = await self._embedder.embed(texts)
+        self._kept.update(zip(texts, vectors, strict=True))
+        return vectors
+
+    async def kept(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of *texts*, embedding only those that were never seen."""
+        import numpy as np
+
+        if unseen := [text for text in dict.fromkeys(texts) if text not in self._kept]:
+            await self.embed(unseen)
+        return np.stack([self._kept[text] for text in texts])
+
+
+class ThreadkeepMethod:
+    """Ours: each conversation is an owner, each turn a memory with its provenance.
+
+    Args:
+        tk: Where to keep them.
+        budget_tokens: Upper bound of the rendered block.
+    """
+
+    name = "threadkeep"
+
+    def __init__(self, tk: Threadkeep, *, budget_tokens: int = 300) -> None:
+        self._tk = tk
+        self._budget_tokens = budget_tokens
+        self._owner = ""
+        self._size = 0
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Store the turns through the public write path, in batches."""
+        self._owner = conversation.conversation_id
+        self._size = len(conversation.turns)
+        news = [memory_of_turn(turn) for turn in conversation.turns]
+        for start in range(0, len(news), _SLICE):
+            await self._tk.memories.remember_many(news[start : start + _SLICE], owner=self._owner)
+
+    async def answer(self, question: str) -> Answer:
+        """Search as an application would, and render the block that a model would see."""
+        started = perf_counter()
+        found = await self._tk.memories.search(question, owner=self._owner, limit=SEARCH_LIMIT)
+        milliseconds = (perf_counter() - started) * 1000
+        deep = await self._tk.memories.search(question, owner=self._owner, limit=self._size)
+        block = await self._tk.recall(question, owner=self._owner, budget_tokens=self._budget_tokens, timeout=_PATIENCE)
+        return Answer(
+            [one.memory.memory_id for one in found],
+            [one.memory.memory_id for one in deep],
+            milliseconds,
+            block.tokens,
+        )
+
+
+class Bm25Method:
+    """BM25 alone, over speaker, words and caption."""
+
+    name = "bm25"
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Index the turns."""
+        self._ids = [turn.turn_id for turn in conversation.turns]
+        self._index = Bm25([turn.text for turn in conversation.turns])
+
+    async def answer(self, question: str) -> Answer:
+        """Rank the turns that share a word with *question*."""
+        started = perf_counter()
+        ranking = [self._ids[place] for place in self._index.rank(question)]
+        return Answer(ranking, ranking, (perf_counter() - started) * 1000, None)
+
+
+class DenseMethod:
+    """Cosine alone, over ``Speaker: words``, with the vectors of the embedder that ours uses."""
+
+    name = "dense"
+
+    def __init__(self, tk: Threadkeep, embedder: RecordingEmbedder) -> None:
+        self._home = tk.app.home
+        self._embedder = embedder
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Gather the turns' vectors."""
+        self._ids = [turn.turn_id for turn in conversation.turns]
+        vectors = await self._home.run(self._embedder.kept([turn.spoken for turn in conversation.turns]))
+        self._index = Dense(vectors)
+
+    async def answer(self, question: str) -> Answer:
+        """Rank all turns by their cosine."""
+        started = perf_counter()
+        vector = (await self._home.run(self._embedder.embed([question])))[0]
+        ranking = [self._ids[place] for place in self._index.rank(vector)]
+        return Answer(ranking, ranking, (perf_counter() - started) * 1000, None)
+
+
+def memory_of_turn(turn: Turn) -> NewMemory:
+    """Spell a turn as a memory: who said it, in which session, when, and its place in the order.
+
+    Both people are ``user`` to whoever remembers the conversation; which of them spoke stands in the text.
+    """
+    source = Source(
+        "user", thread_id=ThreadId(f"session-{turn.session}"), message_id=MessageId(turn.turn_id), at=turn.at
+    )
+    return NewMemory(turn.text, "episodic", (source,), created_at=turn.at, memory_id=MemoryId(turn.turn_id))
