@@ -1,0 +1,164 @@
+"""Whose thread it is: a thread is bound to the first owner who writes to it."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from threadkeep.errors import NotYoursError, RevisionConflictError
+from threadkeep.ids import ThreadId, digest
+from threadkeep.owners.owner import Owner, owner_of_label
+from threadkeep.storage.port import Batch, Delete, Partition, Put, Ref, Storage
+
+THREADS: Final = ".threads"
+
+_TRIES: Final = 5
+_PAGE: Final = 500
+
+
+class Binder(Protocol):
+    """What a checkpointer needs to know of whose thread it is; :class:`ThreadBinding` keeps it in storage."""
+
+    async def bind(self, thread_id: str, owner: Owner) -> None:
+        """Bind the thread to *owner*; it being so already is fine.
+
+        Raises:
+            NotYoursError: It is bound to somebody else.
+        """
+        ...
+
+    async def check(self, thread_id: str, owner: Owner) -> None:
+        """Do nothing if the thread is bound to *owner* or to nobody.
+
+        Raises:
+            NotYoursError: It is bound to somebody else.
+        """
+        ...
+
+    async def enter(self, thread_id: str, owner: Owner) -> None:
+        """Note that *owner* has this thread in a scoped view, where no other can name it."""
+        ...
+
+    async def owner_of(self, thread_id: str) -> Owner | None:
+        """Return whom the thread is bound to."""
+        ...
+
+    async def unbind(self, thread_id: str) -> None:
+        """Forget whom the thread was bound to, after its checkpoints are gone."""
+        ...
+
+    async def leave(self, thread_id: str, owner: Owner) -> None:
+        """Undo :meth:`enter`."""
+        ...
+
+
+class ThreadBinding:
+    """Bindings as items: one a thread, found by its digest, and one in its owner's partition to list and erase by.
+
+    The thread's item is committed with ``expect="absent"``, so of two owners who come at once
+    exactly one has it. Nothing is remembered between calls: another process may delete a thread,
+    and its id may begin again as somebody else's.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def bind(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.bind`."""
+        for _ in range(_TRIES):
+            holder, entered = await self._storage.get([_binding(thread_id), _entry(thread_id, owner)])
+            if holder is None:
+                put = Put((THREADS,), _key(thread_id), {"owner": owner.label}, expect="absent")
+                try:
+                    await self._storage.commit(Batch(_partition(thread_id), [put]))
+                except RevisionConflictError:
+                    continue  # somebody came first: read who
+            elif holder.value.get("owner") != owner.label:
+                raise _not_yours(thread_id)
+            # Also after a crash between the two commits, so that erasing the owner finds the thread.
+            if entered is None:
+                await self._list_for(owner, thread_id, key=_key(thread_id))
+            return
+        raise _not_yours(thread_id)
+
+    async def check(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.check`."""
+        if await self._label(thread_id) not in (None, owner.label):
+            raise _not_yours(thread_id)
+
+    async def enter(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.enter`."""
+        key = _scoped_key(thread_id)
+        (entered,) = await self._storage.get([Ref(owner.partition, (THREADS, owner.label), key)])
+        if entered is None:
+            await self._list_for(owner, thread_id, key=key)
+
+    async def owner_of(self, thread_id: str) -> Owner | None:
+        """See :meth:`Binder.owner_of`."""
+        label = await self._label(thread_id)
+        return None if label is None else owner_of_label(label)
+
+    async def unbind(self, thread_id: str) -> None:
+        """See :meth:`Binder.unbind`."""
+        owner = await self.owner_of(thread_id)
+        if owner is None:
+            return
+        entry = Delete((THREADS, owner.label), _key(thread_id))
+        await self._storage.commit(Batch(owner.partition, [entry]))
+        await self._storage.commit(Batch(_partition(thread_id), [Delete((THREADS,), _key(thread_id))]))
+
+    async def leave(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.leave`."""
+        entry = Delete((THREADS, owner.label), _scoped_key(thread_id))
+        await self._storage.commit(Batch(owner.partition, [entry]))
+
+    async def of_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
+        """Return the ids of the owner's threads, bound and scoped, newest first, each once."""
+        found: dict[ThreadId, None] = {}
+        after: str | None = None
+        while True:
+            page = await self._storage.scan(owner.partition, prefix=(THREADS, owner.label), after=after, limit=_PAGE)
+            found.update(dict.fromkeys(ThreadId(item.value["thread"]) for item in page.items))
+            if page.after is None:
+                return tuple(found)
+            after = page.after
+
+    async def release(self, owner: Owner) -> None:
+        """Forget every thread of *owner*."""
+        for thread_id in await self.of_owner(owner):
+            if await self.owner_of(thread_id) == owner:
+                await self.unbind(thread_id)
+            await self.leave(thread_id, owner)
+
+    async def _label(self, thread_id: str) -> str | None:
+        (holder,) = await self._storage.get([_binding(thread_id)])
+        return None if holder is None else str(holder.value.get("owner"))
+
+    async def _list_for(self, owner: Owner, thread_id: str, *, key: str) -> None:
+        put = Put((THREADS, owner.label), key, {"thread": thread_id})
+        await self._storage.commit(Batch(owner.partition, [put]))
+
+
+def _key(thread_id: str) -> str:
+    return digest("thread", thread_id).hex()
+
+
+def _scoped_key(thread_id: str) -> str:
+    return f"scoped-{_key(thread_id)}"
+
+
+def _partition(thread_id: str) -> Partition:
+    # 256 partitions: commits of different threads seldom wait for each other, and none is per thread.
+    return Partition("root", (THREADS, _key(thread_id)[:2]))
+
+
+def _binding(thread_id: str) -> Ref:
+    return Ref(_partition(thread_id), (THREADS,), _key(thread_id))
+
+
+def _entry(thread_id: str, owner: Owner) -> Ref:
+    return Ref(owner.partition, (THREADS, owner.label), _key(thread_id))
+
+
+def _not_yours(thread_id: str) -> NotYoursError:
+    msg = "This thread belongs to another owner; use a thread id of your own."
+    return NotYoursError(msg, thread_id=thread_id)
