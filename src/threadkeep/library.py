@@ -16,7 +16,7 @@ from threadkeep.capture.record import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.doors import MemoryDoor, OwnerDoor, Whose, as_owner
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, StorageError
-from threadkeep.ids import ThreadId
+from threadkeep.ids import ThreadId, TurnId
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.record import Recall
 
@@ -285,6 +285,14 @@ class Threadkeep:
             return receipt
 
         return await self._app.call(record)
+
+    async def settle(
+        self, turn_ids: Sequence[str], *, owner: str | Owner | None = None, timeout: timedelta
+    ) -> tuple[str, ...]:
+        """Wait until recorded turns are learnt from, *timeout* at most; return the memories they left."""
+        whose = self._whose(owner)
+        turns = [TurnId(turn_id) for turn_id in turn_ids]
+        return await self._app.call(lambda rooms: rooms.captures.settle(turns, owner=whose, timeout=timeout))
 
     def for_owner(self, owner: str | Owner) -> Threadkeep:
         """Return the same memory locked to one owner; anything of another raises ``NotYoursError``."""

@@ -1,0 +1,132 @@
+"""``threadkeep chat``: talk to an agent that remembers."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, err, opened, out, plain, print_json
+
+if TYPE_CHECKING:
+    from threadkeep.library import Threadkeep
+
+LEARNING_SECONDS: Final = 5.0
+"""How long the command waits after a reply to show what was learnt."""
+
+
+def chat(
+    user: User = DEFAULT_USER,
+    thread: Annotated[str | None, typer.Option("--thread", "-t", help="Go on with this thread; unset: a new one.")] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Talk to an agent that remembers; shows what was recalled and learnt. Ctrl-D leaves."""
+    import asyncio
+
+    from threadkeep.ids import new_id
+
+    thread_id = thread or new_id()[:8]
+    with opened(data_dir) as tk:
+        health = tk.sync.ready()
+        graph = tk.graph()
+        if not json:
+            out.print(f"User {plain(user)}, thread {plain(thread_id)}, {health.storage}", markup=False, style="dim")
+            if health.degraded:
+                out.print("No embedding model: search is by words only. pip install threadkeep\\[local]", style="dim")
+        with asyncio.Runner() as runner:
+            while (text := _read(json=json)) is not None:
+                if not text.strip():
+                    continue
+                shown = _Turn(tk, user, thread_id, json=json)
+                try:
+                    runner.run(shown.take(graph, text))
+                except KeyboardInterrupt:
+                    err.print("\nStopped. What you wrote is kept; write on, or Ctrl-D to leave.")
+                except Exception as error:  # noqa: BLE001 - whatever the model's package raises ends the turn only
+                    err.print(f"\nThe model failed ({type(error).__name__}). What you wrote is kept; try again.")
+
+
+def _read(*, json: bool) -> str | None:
+    """Return the next line, ``None`` at the end; a prompt is shown to people only."""
+    interactive = sys.stdin.isatty() and not json
+    try:
+        if interactive:
+            return out.input("[bold]> [/bold]")
+        line = sys.stdin.readline()
+    except (EOFError, KeyboardInterrupt):
+        return None
+    return line.rstrip("\n") if line else None
+
+
+class _Turn:
+    """One input and everything that is shown about it."""
+
+    def __init__(self, tk: Threadkeep, user: str, thread_id: str, *, json: bool) -> None:
+        self._tk = tk
+        self._user = user
+        self._thread_id = thread_id
+        self._json = json
+        self._reply = ""
+        self._recalled: list[str] = []
+        self._turns: list[str] = []
+        self._degraded: set[str] = set()
+
+    async def take(self, graph: Any, text: str) -> None:  # noqa: ANN401 - a compiled graph of any state
+        """Run the graph on *text*, streaming the reply, and show what was recalled and learnt."""
+        config = self._tk.config(user_id=self._user, thread_id=self._thread_id)
+        stream = graph.astream(
+            {"messages": [{"role": "user", "content": text}]},
+            config,
+            stream_mode=["messages", "custom"],
+            durability="sync",
+        )
+        async for mode, event in stream:
+            if mode == "custom":
+                await self._note(event)
+            elif event[0].type == "AIMessageChunk":
+                self._say(event[0].text)
+        learnt = await self._learnt()
+        if self._json:
+            print_json(
+                {
+                    "thread_id": self._thread_id,
+                    "reply": self._reply,
+                    "recalled": self._recalled,
+                    "learnt": learnt,
+                    "degraded": sorted(self._degraded),
+                }
+            )
+            return
+        out.print()
+        for statement in learnt:
+            out.print(f"  learnt: {plain(statement)}", markup=False, style="dim")
+
+    async def _note(self, event: dict[str, Any]) -> None:
+        self._degraded.update(event.get("degraded", ()))
+        if event.get("type") == "captured":
+            self._turns += event["turns"]
+        if event.get("type") != "recalled":
+            return
+        for row in event["memories"]:
+            memory = await self._tk.memories.get(row["id"], owner=self._user)
+            if memory is None:
+                continue
+            self._recalled.append(memory.text)
+            if not self._json:
+                out.print(f"  recalled: {plain(memory.text)}", markup=False, style="dim")
+
+    def _say(self, piece: str) -> None:
+        self._reply += piece
+        if not self._json:
+            out.print("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in piece), end="", markup=False)
+
+    async def _learnt(self) -> list[str]:
+        if not self._turns:
+            return []
+        ids = await self._tk.settle(self._turns, owner=self._user, timeout=timedelta(seconds=LEARNING_SECONDS))
+        memories = [await self._tk.memories.get(memory_id, owner=self._user) for memory_id in ids]
+        return [memory.text for memory in memories if memory]

@@ -1,0 +1,110 @@
+"""``threadkeep doctor``: what is set, whether it works, and where texts go."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from threadkeep.cli.output import DataDir, Json, opened, out, print_json
+
+if TYPE_CHECKING:
+    from threadkeep.library import Threadkeep
+
+
+def doctor(
+    data_dir: DataDir = None,
+    *,
+    data_flows: Annotated[bool, typer.Option("--data-flows", help="Which model, embedder or tracer gets text.")] = False,
+    json: Json = False,
+) -> None:
+    """Check the installation: settings and where they came from, storage, embedder, model."""
+    with opened(data_dir) as tk:
+        report = {"checks": _checks(tk), "data_flows": _flows(tk), "settings": _settings(tk)}
+    healthy = all(row["state"] != "broken" for row in report["checks"])
+    if json:
+        print_json({"healthy": healthy, **report})
+    else:
+        _print(report, data_flows=data_flows)
+    sys.exit(0 if healthy else 1)
+
+
+def _checks(tk: Threadkeep) -> list[dict[str, str]]:
+    from threadkeep.errors import ModelUnavailableError, StorageError
+    from threadkeep.models.langchain import chat_model
+
+    rows: list[dict[str, str]] = []
+    storage = tk.app.storage
+    try:
+        health = tk.sync.ready()
+        rows.append({"what": "storage", "state": "ok", "detail": health.storage})
+        if health.embedder:
+            rows.append({"what": "embedder", "state": "ok", "detail": health.embedder})
+        else:
+            detail = "search is by words only; pip install threadkeep[local]"
+            rows.append({"what": "embedder", "state": "missing", "detail": detail})
+    except StorageError as error:
+        rows.append({"what": "storage", "state": "broken", "detail": f"{storage.name} {storage.location}: {error}"})
+    name = tk.app.settings.model
+    try:
+        chat_model(name)
+        rows.append(
+            {"what": "model", "state": "ok", "detail": name}
+            if name
+            else {"what": "model", "state": "missing", "detail": "set THREADKEEP_MODEL=provider:name"}
+        )
+    except ModelUnavailableError as error:
+        rows.append({"what": "model", "state": "broken", "detail": str(error)})
+    return rows
+
+
+def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
+    """Tell who receives text, and whether it leaves this machine."""
+    settings, embedder = tk.app.settings, tk.app.embedder
+    rows: list[dict[str, Any]] = [
+        {
+            "to": f"chat model {settings.model or '(offline stand-in)'}",
+            "gets": "messages and recalled memories of each turn",
+            "leaves_machine": "depends on the provider" if settings.model else "no",
+        },
+        {
+            "to": f"embedder {embedder.name if embedder else '(none)'}",
+            "gets": "questions and memories" if embedder else "nothing",
+            "leaves_machine": "yes" if embedder and embedder.remote else "no",
+        },
+        {
+            "to": "LangSmith",
+            "gets": "prompts and replies of each turn, recalled memories included" if settings.traced else "nothing",
+            "leaves_machine": "yes" if settings.traced else "no",
+        },
+        {
+            "to": f"storage {tk.app.storage.name} {tk.app.storage.location}",
+            "gets": "memories, and turns until they are learnt from",
+            "leaves_machine": "no",
+        },
+    ]
+    return rows
+
+
+def _settings(tk: Threadkeep) -> list[dict[str, str]]:
+    from threadkeep.settings import resolved
+
+    return [
+        {"variable": row.variable, "value": row.value, "origin": row.origin} for row in resolved(tk.app.settings)
+    ]
+
+
+def _print(report: dict[str, Any], *, data_flows: bool) -> None:
+    marks = {"ok": "[green]ok[/green]     ", "missing": "[yellow]missing[/yellow]", "broken": "[red]broken[/red] "}
+    for row in report["checks"]:
+        out.print(f"{marks[row['state']]} {row['what']}: ", end="")
+        out.print(row["detail"], markup=False)
+    if data_flows:
+        out.print("\nWho gets text:", style="bold")
+        for row in report["data_flows"]:
+            out.print(f"  {row['to']}: {row['gets']}; leaves this machine: {row['leaves_machine']}", markup=False)
+        return
+    out.print("\nSettings:", style="bold")
+    for row in report["settings"]:
+        out.print(f"  {row['variable']} = {row['value'] or '(unset)'}  [{row['origin']}]", markup=False)

@@ -1,0 +1,73 @@
+"""``threadkeep eval`` and ``threadkeep bench``: how good and how fast it is, beside others in the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from threadkeep.cli.output import Json, out, print_json, progress
+from threadkeep.errors import InvalidInputError
+
+app = typer.Typer(help="Measure how much is found, on real and generated conversations.", no_args_is_help=True)
+
+_SIZES: Final = "10,100,1000,10000"
+
+
+@app.command()
+def locomo(
+    data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Recall of the evidence of LoCoMo's questions, beside BM25 alone and dense alone."""
+    from threadkeep.evals.locomo import render_table, run_locomo
+
+    with progress("LoCoMo") as bar:
+        report = run_locomo(data, progress=bar)
+    if json:
+        print_json(report)
+        return
+    out.print(render_table(report))
+
+
+@app.command()
+def facts(
+    sizes: Annotated[str, typer.Option(help="How many facts about one user, separated by commas.")] = _SIZES,
+    seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    *,
+    json: Json = False,
+) -> None:
+    """Share of generated facts that a question about each brings into the 300-token block."""
+    from threadkeep.evals.facts import render_table, run_facts
+
+    try:
+        numbers = [int(size) for size in sizes.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        msg = f"--sizes is {sizes[:40]!r}; give whole numbers separated by commas, such as {_SIZES}."
+        raise InvalidInputError(msg)
+    with progress("Facts") as bar:
+        report = run_facts(numbers, seed=seed, progress=bar)
+    if json:
+        print_json(report)
+        return
+    out.print(render_table(report))
+
+
+def bench(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that it works.")] = False,
+    json: Json = False,
+) -> None:
+    """How fast it is, beside LangGraph's own stores in the same run."""
+    from threadkeep.evals.bench import render_table, run_bench
+
+    with progress("Bench") as bar:
+        report = run_bench(quick=quick, progress=bar)
+    if json:
+        print_json(report)
+        return
+    out.print(render_table(report))
