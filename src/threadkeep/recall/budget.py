@@ -1,0 +1,170 @@
+"""How long a text is for a model, and which statements fit."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.recall.record import Recalled
+
+_PIECES: Final = re.compile(r"[A-Za-z]+|[0-9]+|[^\S\n]+|\n|[^A-Za-z0-9\s]")
+_LETTERS_PER_TOKEN: Final = 5
+_DIGITS_PER_TOKEN: Final = 3
+_WIDE: Final = 0x2E80  # East Asian scripts begin here
+_ASTRAL: Final = 0x10000  # emoji and rare scripts
+_FIRST_WITHOUT_LATIN: Final = 0x250
+
+_PASSED_OVER_AT_MOST: Final = 16
+"""So many statements that do not fit are enough to stop looking for a shorter one."""
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many model tokens *text* is; rather too many than too few.
+
+    A run of Latin letters counts one for each five begun, digits one for each three, a sign or a line
+    break one; spaces belong to the word after them. A letter with an accent counts one, of another
+    script one, of East Asian scripts and combining signs two, and emoji three.
+
+    Source:
+        Byte-pair vocabularies of 100,000 and more entries hold most English words whole, split
+        digits by three, and never need more tokens than a text has UTF-8 bytes; providers name four
+        characters of English, spaces included, as one token. This counts about one for each 3.5.
+    """
+    tokens = 0
+    for piece in _PIECES.findall(text):
+        first = ord(piece[0])
+        if first < 0x80:  # noqa: PLR2004 - ASCII
+            if piece[0].isalpha():
+                tokens += -(-len(piece) // _LETTERS_PER_TOKEN)
+            elif piece[0].isdigit():
+                tokens += -(-len(piece) // _DIGITS_PER_TOKEN)
+            elif piece[0].isspace() and piece[0] != "\n":
+                tokens += len(piece) // 8  # a single space is part of the word after it
+            else:
+                tokens += 1
+        elif first >= _ASTRAL:
+            tokens += 3
+        elif first >= _WIDE or (first >= _FIRST_WITHOUT_LATIN and unicodedata.combining(piece[0])):
+            tokens += 2
+        else:
+            tokens += len(piece)
+    return tokens
+
+
+def normalised(text: str) -> str:
+    """Return *text* as it is compared for sameness: folded, single spaces, no full stop at the end."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split()).rstrip(" .!")
+
+
+class Fitting:
+    """A block that is being filled, best statement first; whole statements only.
+
+    A statement that does not fit is passed over, and a shorter one after it may fit. Of statements
+    that say the same, the best takes one place.
+
+    Args:
+        line_of: How a candidate is rendered, without the line break.
+        frame: What stands around the lines.
+        budget_tokens: Upper bound for the block, *frame* included, by :func:`estimate_tokens`.
+        max_chars: Upper bound for the block in characters, *frame* included.
+        max_facts: At most so many that are no episodes.
+        max_episodes: At most so many episodes.
+
+    Raises:
+        InvalidInputError: A bound is negative.
+    """
+
+    def __init__(
+        self,
+        line_of: Callable[[Recalled], str],
+        *,
+        frame: str = "",
+        budget_tokens: int | None = None,
+        max_chars: int | None = None,
+        max_facts: int | None = None,
+        max_episodes: int | None = None,
+    ) -> None:
+        bounds = {
+            "budget_tokens": budget_tokens,
+            "max_chars": max_chars,
+            "max_facts": max_facts,
+            "max_episodes": max_episodes,
+        }
+        for name, bound in bounds.items():
+            if bound is not None and bound < 0:
+                msg = f"{name} must be 0 or more, not {bound}."
+                raise InvalidInputError(msg, name=name)
+        self.chosen: list[Recalled] = []
+        self._line_of = line_of
+        self._tokens, self._characters = budget_tokens, max_chars
+        self._facts, self._episodes = max_facts, max_episodes
+        self._seen: set[str] = set()
+        self._passed_over = 0
+        self._spend(frame)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no point in offering more: no room, no quota, or too many did not fit."""
+        no_kind = self._facts == 0 and self._episodes == 0
+        spent = any(left is not None and left <= 0 for left in (self._tokens, self._characters))
+        return no_kind or spent or self._passed_over >= _PASSED_OVER_AT_MOST
+
+    def offer(self, candidate: Recalled) -> bool:
+        """Take *candidate* if it says something new and there is room for it; return whether it was taken."""
+        episode = candidate.memory.kind == "episodic"
+        said = normalised(candidate.memory.text)
+        if said in self._seen or (self._episodes if episode else self._facts) == 0:
+            return False
+        line = self._line_of(candidate) + "\n"
+        if not self._fits(line):
+            self._passed_over += 1
+            return False
+        self._spend(line)
+        if episode and self._episodes is not None:
+            self._episodes -= 1
+        elif not episode and self._facts is not None:
+            self._facts -= 1
+        self._seen.add(said)
+        self.chosen.append(candidate)
+        return True
+
+    def _fits(self, line: str) -> bool:
+        if self._characters is not None and len(line) > self._characters:
+            return False
+        return self._tokens is None or estimate_tokens(line) <= self._tokens
+
+    def _spend(self, text: str) -> None:
+        if self._tokens is not None:
+            self._tokens -= estimate_tokens(text)
+        if self._characters is not None:
+            self._characters -= len(text)
+
+
+def fit(
+    candidates: Iterable[Recalled],
+    line_of: Callable[[Recalled], str],
+    *,
+    frame: str = "",
+    budget_tokens: int | None = None,
+    max_chars: int | None = None,
+    max_facts: int | None = None,
+    max_episodes: int | None = None,
+) -> list[Recalled]:
+    """Choose from *candidates*, best first, those that fit; see :class:`Fitting`. Reads no further than needed."""
+    fitting = Fitting(
+        line_of,
+        frame=frame,
+        budget_tokens=budget_tokens,
+        max_chars=max_chars,
+        max_facts=max_facts,
+        max_episodes=max_episodes,
+    )
+    for candidate in candidates:
+        if fitting.full:
+            break
+        fitting.offer(candidate)
+    return fitting.chosen

@@ -1,0 +1,285 @@
+"""One partition's index: a matrix of unit vectors and the postings of its terms, searched exactly."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from threadkeep.recall.columns import Column
+from threadkeep.recall.lexical import Postings
+from threadkeep.recall.snapshot import BLOCK_ROWS, Snapshot, unit
+from threadkeep.recall.text import texts_of, tokenise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from threadkeep.recall.record import Hit, Method
+    from threadkeep.storage.port import Changes, Item, Namespace
+
+_NEVER: Final = float("inf")
+_SMALLEST_WASTE: Final = 256
+_UNIT_WITHIN: Final = 1e-4
+_NAME_BYTES: Final = 88  # a tuple of namespace and key, and the slot's number
+_NAMESPACE_BYTES: Final = 500  # its labels, and its entries under each of its prefixes
+
+
+class PartitionIndex:
+    """The searchable items of one partition.
+
+    Items are appended and never changed in place; a new version of an item is a new row, and the old
+    one is passed over until enough of them are dropped together. So a :class:`Snapshot` stays what it
+    was while the index moves on, and no change costs more than its own size, amortised.
+
+    An item has one row for each of its texts; the best row counts. An item whose vectors are of
+    another model or length, or that cannot be used, is found by its words only.
+
+    Args:
+        model: Name of the embedder whose vectors are compared; ``None``: none are.
+        dims: Their length; ``None``: that of the first one seen.
+    """
+
+    def __init__(self, *, model: str | None, dims: int | None = None) -> None:
+        self._model = model
+        self.dims = dims
+        self._clear()
+
+    def _clear(self) -> None:
+        self._postings = Postings()
+        self._vectors = Column(np.float32, self.dims) if self.dims else None
+        self._has_vector = Column(np.bool_)
+        self._starts = Column(np.int64)  # of each item: its first row
+        self._revisions = Column(np.int64)
+        self._updated_at = Column(np.float64)
+        self._expires_at = Column(np.float64)
+        self._alive = Column(np.bool_)
+        self._namespace_of = Column(np.int32)
+        self._names: list[tuple[Namespace, str]] = []
+        self._slots: dict[tuple[Namespace, str], int] = {}
+        self._namespaces: dict[Namespace, int] = {}
+        self._below: dict[Namespace, array[int]] = {}  # prefix -> numbers of the namespaces that begin with it
+        self._name_bytes = 0
+        self._next_expiry = _NEVER
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def rows(self) -> int:
+        """How many texts are compared at each search, dropped ones included."""
+        return len(self._has_vector)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: the arrays with their reserve, the dictionaries, and an estimate of what these hold."""
+        columns = (
+            self._has_vector,
+            self._starts,
+            self._revisions,
+            self._updated_at,
+            self._expires_at,
+            self._alive,
+            self._namespace_of,
+        )
+        vectors = self._vectors.nbytes if self._vectors is not None else 0
+        names = sys.getsizeof(self._names) + sys.getsizeof(self._slots) + len(self._names) * _NAME_BYTES
+        namespaces = len(self._namespaces) * _NAMESPACE_BYTES
+        arrays = vectors + sum(column.nbytes for column in columns) + self._postings.nbytes
+        return arrays + names + self._name_bytes + namespaces
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the index from one position to the next: removals first, then puts."""
+        if changes.reset:
+            self._clear()
+        else:
+            gone = [*changes.removed, *((item.ref.namespace, item.ref.key) for item in changes.puts)]
+            self._drop([slot for name in gone if (slot := self._slots.pop(name, None)) is not None])
+        # Of two versions of an item in one change only the later one counts.
+        latest = {(item.ref.namespace, item.ref.key): item for item in changes.puts}
+        if latest:
+            self._append(latest)
+        waste = len(self._names) - len(self._slots)
+        if waste > max(_SMALLEST_WASTE, len(self._slots) // 4):
+            self._compact()
+
+    def snapshot(
+        self,
+        terms: Sequence[str],
+        vector: NDArray[np.float32] | None,
+        *,
+        prefixes: Sequence[Namespace] = ((),),
+        now: datetime,
+    ) -> Snapshot:
+        """Gather what answering one question needs, of this moment.
+
+        Args:
+            terms: Of the question.
+            vector: Of the question, shape ``(dims,)``; ``None``: compare words only.
+            prefixes: Only items whose namespace begins with one of these.
+            now: Items that expired by then are not there.
+        """
+        self._expire(now.timestamp())
+        usable = vector is not None and self._vectors is not None and len(vector) == self.dims
+        return Snapshot(
+            slots=self._looked_at(prefixes),
+            question=self._postings.question(terms),
+            vectors=self._vectors.padded(BLOCK_ROWS) if usable and self._vectors is not None else None,
+            vector=unit(vector) if usable and vector is not None else None,
+            has_vector=self._has_vector.filled,
+            starts=self._starts.filled,
+            revisions=self._revisions.filled,
+            updated_at=self._updated_at.filled,
+            names=self._names,
+        )
+
+    def search(
+        self,
+        question: str,
+        vector: NDArray[np.float32] | None,
+        *,
+        prefixes: Sequence[Namespace] = ((),),
+        method: Method = "hybrid",
+        limit: int | None,
+        now: datetime,
+    ) -> tuple[Hit, ...]:
+        """Return the *limit* best items for *question*, best first; see :meth:`Snapshot.search`."""
+        return self.snapshot(tokenise(question), vector, prefixes=prefixes, now=now).search(method, limit)
+
+    def _looked_at(self, prefixes: Sequence[Namespace]) -> NDArray[np.intp] | None:
+        """Return the slots that are there and below one of *prefixes*; ``None``: all slots."""
+        mask = self._alive.filled
+        allowed = np.zeros(len(self._namespaces), np.bool_)
+        for prefix in prefixes:
+            if numbers := self._below.get(tuple(prefix)):
+                allowed[np.frombuffer(numbers, np.int32)] = True
+        if not allowed.all():
+            mask = mask & allowed[self._namespace_of.filled]
+        elif len(self._names) == len(self._slots):
+            return None
+        return np.flatnonzero(mask)
+
+    def _expire(self, now: float) -> None:
+        """Drop what has expired; it comes back only by being written or touched, which is a change."""
+        if now < self._next_expiry:
+            return
+        expires_at, alive = self._expires_at.filled, self._alive.filled
+        expired = np.flatnonzero(alive & (expires_at <= now)).tolist()
+        for slot in expired:
+            del self._slots[self._names[slot]]
+        self._drop(expired)
+        left = expires_at[alive]
+        self._next_expiry = float(left.min()) if len(left) else _NEVER
+
+    def _drop(self, slots: Sequence[int]) -> None:
+        """Let *slots* be passed over from now on; their names are out of the dictionary already."""
+        if not slots:
+            return
+        self._alive.filled[list(slots)] = False
+        starts, rows = self._starts.filled, self.rows
+        ends = (int(starts[slot + 1]) if slot + 1 < len(starts) else rows for slot in slots)
+        self._postings.remove(
+            row for slot, end in zip(slots, ends, strict=True) for row in range(int(starts[slot]), end)
+        )
+
+    def _append(self, items: dict[tuple[Namespace, str], Item]) -> None:
+        documents: list[list[str]] = []
+        starts: list[int] = []
+        first_slot, first_row = len(self._names), self.rows
+        vectors = _Vectors(self._model, self.dims)
+        for item in items.values():
+            starts.append(first_row + len(documents))
+            texts = texts_of(item.value, item.index)
+            vectors.take(item, len(texts))
+            # An item without texts has a row all the same: it can be asked for, and comes last.
+            documents.extend(map(tokenise, texts or ("",)))
+        self._postings.extend(documents)
+        if self.dims is None and vectors.dims:
+            self.dims = vectors.dims
+            self._vectors = Column(np.float32, self.dims)
+            self._vectors.extend(np.zeros((first_row, self.dims), np.float32))
+        matrix, has_vector = vectors.matrix()
+        if self._vectors is not None:
+            self._vectors.extend(matrix)
+        self._has_vector.extend(has_vector)
+        self._starts.extend(starts)
+        self._revisions.extend([item.revision for item in items.values()])
+        self._updated_at.extend([item.updated_at.timestamp() for item in items.values()])
+        expires_at = [item.expires_at.timestamp() if item.expires_at else _NEVER for item in items.values()]
+        self._expires_at.extend(expires_at)
+        self._next_expiry = min([self._next_expiry, *expires_at])
+        self._alive.extend(np.ones(len(items), np.bool_))
+        self._namespace_of.extend([self._number(namespace) for namespace, _ in items])
+        self._names.extend(items)
+        self._slots.update(zip(items, range(first_slot, first_slot + len(items)), strict=True))
+        self._name_bytes += sum(sys.getsizeof(key) for _, key in items)
+
+    def _number(self, namespace: Namespace) -> int:
+        number = self._namespaces.get(namespace)
+        if number is None:
+            number = self._namespaces[namespace] = len(self._namespaces)
+            for depth in range(len(namespace) + 1):
+                self._below.setdefault(namespace[:depth], array("i")).append(number)
+        return number
+
+    def _compact(self) -> None:
+        """Drop all rows that are passed over, and number the rest anew."""
+        alive = self._alive.filled
+        per_slot = np.diff(self._starts.filled, append=self.rows)
+        kept = np.repeat(alive, per_slot)
+        self._postings.keep(kept)
+        if self._vectors is not None:
+            self._vectors.replace(self._vectors.filled[kept])
+        self._has_vector.replace(self._has_vector.filled[kept])
+        per_slot = per_slot[alive]
+        self._starts.replace(np.cumsum(per_slot) - per_slot)
+        for column in (self._revisions, self._updated_at, self._expires_at):
+            column.replace(column.filled[alive])
+        self._names = [self._names[slot] for slot in np.flatnonzero(alive).tolist()]
+        self._slots = {name: slot for slot, name in enumerate(self._names)}
+        self._namespaces, self._below = {}, {}
+        self._namespace_of.replace(np.array([self._number(namespace) for namespace, _ in self._names], np.int32))
+        self._name_bytes = sum(sys.getsizeof(key) for _, key in self._names)
+        self._alive.replace(np.ones(len(self._names), np.bool_))
+
+
+class _Vectors:
+    """Gathers the vectors of many items and reads them at once."""
+
+    def __init__(self, model: str | None, dims: int | None) -> None:
+        self._model = model
+        self.dims = dims
+        self._data: list[bytes] = []
+        self._has_vector: list[bool] = []
+
+    def take(self, item: Item, texts: int) -> None:
+        """Take the vectors of *item*, which has so many texts, or leave a gap for each."""
+        rows = texts or 1
+        embedding = item.embedding
+        usable = embedding is not None and embedding.model == self._model and texts > 0
+        if embedding is not None and usable:
+            self.dims = self.dims or embedding.dims
+            usable = embedding.dims == self.dims and len(embedding.data) == 4 * self.dims * texts
+        self._has_vector += [usable] * rows
+        if self.dims:
+            self._data.append(embedding.data if embedding is not None and usable else bytes(4 * self.dims * rows))
+
+    def matrix(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return all rows, of unit length or zero, and which of them are vectors."""
+        has_vector = np.array(self._has_vector, np.bool_)
+        if not self.dims:
+            return np.zeros((0, 0), np.float32), has_vector
+        matrix = np.frombuffer(b"".join(self._data), "<f4").reshape(-1, self.dims)
+        if len(matrix) < len(has_vector):  # the first items came before the length was known
+            gap = np.zeros((len(has_vector) - len(matrix), self.dims), np.float32)
+            matrix = np.concatenate((gap, matrix))
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+        if np.abs(squares[has_vector] - 1.0).max(initial=0.0) > _UNIT_WITHIN or not np.isfinite(squares).all():
+            finite = np.isfinite(squares)
+            has_vector &= finite
+            lengths = np.sqrt(np.where(finite & (squares > 0), squares, 1.0))
+            matrix = np.where(finite[:, None], matrix, 0.0) / lengths[:, None]
+        return cast("NDArray[np.float32]", matrix.astype(np.float32, copy=False)), has_vector

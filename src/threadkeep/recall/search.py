@@ -1,0 +1,259 @@
+"""Hybrid search over a partition, exact and current: its index is kept in RAM and follows the storage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.recall.index import PartitionIndex
+from threadkeep.recall.record import Method, Ranking
+from threadkeep.recall.text import tokenise
+from threadkeep.storage.port import Embedding
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from threadkeep.clock import Clock
+    from threadkeep.models.port import Embedder
+    from threadkeep.storage.port import Changes, Namespace, Partition, Position, Storage
+    from threadkeep.telemetry import Telemetry
+
+EMBEDDER: Final = "embedder"
+"""What stands in ``degraded`` when only words were compared."""
+
+DEFAULT_MAX_BYTES: Final = 512 * 1024 * 1024
+MAX_QUESTION_CHARACTERS: Final = 32_768
+"""What comes after so many characters of a question is not looked at."""
+
+_INLINE_CHANGES: Final = 64
+"""More puts than these are read into an index off the loop (about 1 ms for 64)."""
+
+_INLINE_ROWS: Final = 20_000
+"""More rows than these are scored off the loop (about 2 ms for 20,000)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """What search holds in RAM.
+
+    Attributes:
+        partitions: How many indexes.
+        items: In all of them.
+        nbytes: Held by all of them.
+        max_bytes: From where on the longest unused are dropped.
+    """
+
+    partitions: int
+    items: int
+    nbytes: int
+    max_bytes: int
+
+
+@dataclass(eq=False)
+class _Held:
+    """The index of one partition and how far it has come."""
+
+    partition: Partition
+    index: PartitionIndex
+    nbytes: int = 0
+    position: Position | None = None
+    running: asyncio.Task[None] | None = None
+    waiting: asyncio.Task[None] | None = None
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Search:
+    """Finds items by meaning and by words; every method runs on one event loop.
+
+    Args:
+        storage: What is followed.
+        embedder: Who makes vectors; ``None``: only words are compared.
+        clock: Tests what has expired.
+        max_bytes: How much RAM the indexes may hold together; the one in use is always kept.
+        telemetry: Counts and logs when the embedder is down.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        embedder: Embedder | None,
+        clock: Clock,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self._storage = storage
+        self._embedder = embedder
+        self._clock = clock
+        self._max_bytes = max_bytes
+        self._telemetry = telemetry
+        self._held: OrderedDict[bytes, _Held] = OrderedDict()
+        self._nbytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def semantic(self) -> bool:
+        """Whether there is an embedder; then no vector for a text means that it failed."""
+        return self._embedder is not None
+
+    async def ranking(
+        self,
+        partition: Partition,
+        query: str,
+        *,
+        prefixes: Sequence[Namespace] = ((),),
+        ranking: Method = "hybrid",
+        limit: int | None,
+        vector: NDArray[np.float32] | None = None,
+    ) -> Ranking:
+        """Return the *limit* items of *partition* that are closest to *query*, best first.
+
+        It sees every commit that had returned when this was called, and gives fewer than *limit* only
+        where there are fewer below *prefixes*. The query is embedded before anything is read. What
+        loading the index has begun goes on when the caller gives up, and the next call finds it.
+
+        Args:
+            partition: Where to look; nothing outside it is read.
+            query: Any text; the first 32,768 characters count.
+            prefixes: Only items whose namespace begins with one of these.
+            ranking: ``hybrid``: cosine and BM25; ``dense``: the raw cosine; ``lexical``: BM25.
+            limit: How many; ``None``: all.
+            vector: The query's, shape ``(dims,)``, if it is known already; nothing is embedded then.
+
+        Raises:
+            StorageError: The storage could not be read.
+        """
+        query = query[:MAX_QUESTION_CHARACTERS]
+        degraded: tuple[str, ...] = ()
+        if ranking == "lexical":
+            vector = None
+        elif vector is None and self._embedder is not None:
+            vectors = await self._embed([query])
+            vector, degraded = (None, (EMBEDDER,)) if vectors is None else (vectors[0], ())
+        held = await self._current(partition, len(vector) if vector is not None else None)
+        async with held.changing:
+            snapshot = held.index.snapshot(tokenise(query), vector, prefixes=prefixes, now=self._clock.now())
+        if held.index.rows > _INLINE_ROWS:
+            hits = await asyncio.to_thread(snapshot.search, ranking, limit)
+        else:
+            hits = snapshot.search(ranking, limit)
+        return Ranking(hits, degraded)
+
+    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
+        """Return the vectors of *texts*, for writing; ``None`` without texts or embedder, or when it failed.
+
+        A failure is counted; a caller that finds ``None`` while :attr:`semantic` is true says so
+        with :data:`EMBEDDER` in its own ``degraded``.
+        """
+        if not texts or self._embedder is None:
+            return None
+        vectors = await self._embed(texts)
+        if vectors is None:
+            return None
+        return Embedding(self._embedder.name, int(vectors.shape[1]), vectors.astype("<f4", copy=False).tobytes())
+
+    def forget(self, partition: Partition) -> None:
+        """Drop the index of *partition*; the next search reads it anew."""
+        if held := self._held.get(partition.digest):
+            self._drop(held)
+
+    def stats(self) -> IndexStats:
+        """Return how much is held."""
+        indexes = [held.index for held in self._held.values()]
+        return IndexStats(
+            partitions=len(indexes),
+            items=sum(map(len, indexes)),
+            nbytes=self._nbytes,
+            max_bytes=self._max_bytes,
+        )
+
+    async def close(self) -> None:
+        """Wait for what is being loaded, and drop all indexes."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._held.clear()
+        self._nbytes = 0
+
+    async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        if self._embedder is None:
+            return None
+        try:
+            return np.asarray(await self._embedder.embed(texts), np.float32)
+        except EmbedderUnavailableError as error:
+            if self._telemetry is not None:
+                self._telemetry.degraded(EMBEDDER, error)
+            return None
+
+    async def _current(self, partition: Partition, dims: int | None) -> _Held:
+        """Return the index of *partition*, as of now or later."""
+        held = self._held.get(partition.digest)
+        if held is not None and dims is not None and held.index.dims not in (None, dims):
+            self._drop(held)  # the model gives vectors of another length than the ones that were read
+            held = None
+        if held is None:
+            name = self._embedder.name if self._embedder is not None else None
+            known_dims = dims or (self._embedder.dims if self._embedder is not None else None)
+            held = _Held(partition, PartitionIndex(model=name, dims=known_dims))
+            self._held[partition.digest] = held
+        self._held.move_to_end(partition.digest)
+        if held.waiting is None or held.waiting.done():
+            held.waiting = asyncio.create_task(self._follow(held, held.running))
+            self._tasks.add(held.waiting)
+            held.waiting.add_done_callback(self._done)
+        # A round that has begun may have read before this call; the next one is shared by all who wait.
+        await asyncio.shield(held.waiting)
+        return held
+
+    async def _follow(self, held: _Held, before: asyncio.Task[None] | None) -> None:
+        """Bring *held* up to date, after the round *before* this one."""
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        held.running, held.waiting = held.waiting, None
+        changes = await self._storage.changes(held.partition, held.position)
+        if changes.position == held.position and not changes.reset:
+            return
+        async with held.changing:
+            await self._apply(held, changes)
+
+    async def _apply(self, held: _Held, changes: Changes) -> None:
+        try:
+            if len(changes.puts) + len(changes.removed) > _INLINE_CHANGES:
+                await asyncio.to_thread(held.index.apply, changes)
+            else:
+                held.index.apply(changes)
+        except BaseException:
+            # Half applied: nobody may see it.
+            self._drop(held)
+            raise
+        held.position = changes.position
+        if self._held.get(held.partition.digest) is held:
+            self._nbytes -= held.nbytes
+            held.nbytes = held.index.nbytes
+            self._nbytes += held.nbytes
+            self._evict()
+
+    def _evict(self) -> None:
+        """Drop the longest unused indexes until the rest fits; never the last one, nor one that is being loaded."""
+        if self._nbytes <= self._max_bytes:
+            return
+        for held in list(self._held.values())[:-1]:
+            if not held.changing.locked():
+                self._drop(held)
+            if self._nbytes <= self._max_bytes:
+                return
+
+    def _drop(self, held: _Held) -> None:
+        if self._held.get(held.partition.digest) is held:
+            del self._held[held.partition.digest]
+            self._nbytes -= held.nbytes
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has raised it; nobody may be left who did

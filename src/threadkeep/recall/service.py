@@ -1,0 +1,164 @@
+"""What is remembered before a model call: the memories that matter, within a budget and a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from threadkeep.errors import InvalidInputError, OwnerRequiredError
+from threadkeep.memories.record import Memory
+from threadkeep.memories.shapes import memory_namespaces, memory_of
+from threadkeep.owners.owner import Owner
+from threadkeep.recall.budget import Fitting, estimate_tokens
+from threadkeep.recall.record import Hit, Recall, Recalled
+from threadkeep.recall.render import END, HEADING, block, line
+from threadkeep.storage.port import Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.ids import ThreadId
+    from threadkeep.recall.search import Search
+    from threadkeep.telemetry import Telemetry
+
+DEFAULT_BUDGET_TOKENS: Final = 300
+DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
+
+LEAST_COSINE: Final = 0.2
+LEAST_LEXICAL: Final = 0.08
+
+_CONSIDERED: Final = 256
+_CHUNK: Final = 32
+_FRAME: Final = f"{HEADING}\n{END}"
+
+
+class NewestMemories(Protocol):
+    """What this room needs of memories."""
+
+    async def newest(self, *, owner: Owner, limit: int) -> Sequence[Memory]:
+        """Return the active memories of *owner* that were learnt last, newest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One question, checked."""
+
+    question: str
+    owner: Owner
+    thread_id: ThreadId | None
+
+
+class Recalls:
+    """Chooses what an owner's turn should know."""
+
+    def __init__(
+        self, search: Search, storage: Storage, memories: NewestMemories, clock: Clock, telemetry: Telemetry
+    ) -> None:
+        self._search = search
+        self._storage = storage
+        self._memories = memories
+        self._clock = clock
+        self._telemetry = telemetry
+
+    async def recall(
+        self,
+        question: str,
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None = None,
+        budget_tokens: int = DEFAULT_BUDGET_TOKENS,
+        max_facts: int | None = None,
+        max_episodes: int | None = None,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - it gives a poorer answer, it does not cancel
+    ) -> Recall:
+        """Find the memories that matter for *question* and fit them into *budget_tokens*.
+
+        The question is embedded before anything is read. What does not matter is left out, so an
+        unrelated question may give nothing. Where nothing is asked, the newest memories are given.
+        Whatever fails, the answer is an empty or poorer one that says so in ``degraded``; what was
+        being loaded when the time was over goes on, and the next turn finds it.
+
+        Args:
+            question: The newest user message; the first 32,768 characters count.
+            owner: Whose memories may be seen; nothing outside it is read.
+            thread_id: The thread that is going on; the block calls it so.
+            budget_tokens: Upper bound for the rendered text, by :func:`~threadkeep.recall.budget.estimate_tokens`.
+            max_facts: At most so many that are no episodes.
+            max_episodes: At most so many episodes.
+            timeout: How long it may take; ``None``: 300 ms.
+
+        Raises:
+            OwnerRequiredError: *owner* is none.
+            InvalidInputError: *question* is no text, or a bound is negative.
+        """
+        asked = _checked(question, owner, thread_id)
+        fitting = Fitting(
+            lambda recalled: line(recalled.memory, thread_id=thread_id),
+            frame=_FRAME,
+            budget_tokens=budget_tokens,
+            max_facts=max_facts,
+            max_episodes=max_episodes,
+        )
+        degraded: list[str] = []
+        try:
+            async with asyncio.timeout((DEFAULT_TIMEOUT if timeout is None else timeout).total_seconds()):
+                await self._fill(fitting, asked, degraded)
+        except TimeoutError as error:
+            degraded.append("timeout")
+            self._telemetry.degraded("recall", error)
+        except Exception as error:  # noqa: BLE001 - a memory failure never fails a turn; counted and logged
+            degraded.append("storage")
+            self._telemetry.degraded("recall", error)
+        chosen = tuple(fitting.chosen)
+        text = block([recalled.memory for recalled in chosen], thread_id=thread_id)
+        self._telemetry.count("recall.turns")
+        return Recall(chosen, text, tuple(degraded), estimate_tokens(text))
+
+    async def _fill(self, fitting: Fitting, asked: _Asked, degraded: list[str]) -> None:
+        """Offer candidates to *fitting*, best first, until it is full."""
+        if not asked.question.strip():
+            for memory in await self._memories.newest(owner=asked.owner, limit=_CONSIDERED):
+                if fitting.full:
+                    break
+                fitting.offer(Recalled(memory, 0.0))
+            return
+        partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
+        ranking = await self._search.ranking(partition, asked.question, prefixes=prefixes, limit=_CONSIDERED)
+        degraded.extend(ranking.degraded)
+        hits = [hit for hit in ranking.hits if matters(hit)]
+        now = self._clock.now()
+        for start in range(0, len(hits), _CHUNK):
+            if fitting.full:
+                break
+            chunk = hits[start : start + _CHUNK]
+            items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in chunk])
+            for hit, item in zip(chunk, items, strict=True):
+                memory = memory_of(item) if item is not None else None
+                if memory is not None and holds(memory, at=now):
+                    fitting.offer(Recalled(memory, hit.score))
+
+
+def matters(hit: Hit) -> bool:
+    """Whether a hit has anything to do with the question."""
+    return hit.lexical >= LEAST_LEXICAL or (hit.cosine is not None and hit.cosine >= LEAST_COSINE)
+
+
+def holds(memory: Memory, *, at: datetime) -> bool:
+    """Whether *memory* may be recalled: active, and true as far as known."""
+    return memory.status == "active" and (memory.valid_to is None or memory.valid_to > at)
+
+
+def _checked(question: object, owner: object, thread_id: ThreadId | None) -> _Asked:
+    if owner is None:
+        msg = "Nothing says whose memories may be recalled; pass owner=."
+        raise OwnerRequiredError(msg)
+    if not isinstance(owner, Owner):
+        msg = f"The owner must be an Owner, not {type(owner).__name__}."
+        raise InvalidInputError(msg)
+    if not isinstance(question, str):
+        msg = f"The question must be a text, not {type(question).__name__}."
+        raise InvalidInputError(msg)
+    return _Asked(question, owner, thread_id)
