@@ -8,9 +8,12 @@ from functools import lru_cache
 from typing import Final
 
 from threadkeep.errors import InvalidInputError, TooLargeError
-from threadkeep.storage.port import Partition
+from threadkeep.storage.port import Namespace, Partition
 
 MAX_ID_CHARACTERS: Final = 1000
+OWNED_ROOTS: Final = ("memories", "summaries", "users")
+"""First labels of the namespaces that belong to an owner, whose label comes second."""
+
 _MARK: Final = "~tk~"
 _ESCAPED: Final = re.compile(r"%([0-9a-f]{6})")
 _UNSAFE: Final = re.compile(r"[.\x00%~\ud800-\udfff]")
@@ -77,6 +80,20 @@ def owner_of_label(label: str) -> Owner | None:
     except InvalidInputError:
         return None
     return owner if owner.label == label else None
+
+
+@lru_cache(maxsize=4096)
+def partition_of(namespace: Namespace) -> Partition:
+    """Return the partition that items in *namespace* belong to.
+
+    ``("memories", label, …)``, ``("summaries", label, …)`` and ``("users", label, …)`` belong to
+    the owner with that label; every other namespace to its root label.
+    """
+    if len(namespace) > 1 and namespace[0] in OWNED_ROOTS:
+        owner = owner_of_label(namespace[1])
+        if owner is not None:
+            return owner.partition
+    return Partition("root", namespace[:1])
 
 
 def _escape(text: str) -> str:

@@ -1,0 +1,42 @@
+"""Where an item is kept: namespaces and partitions."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from threadkeep.owners.owner import OWNED_ROOTS, Owner, partition_of
+from threadkeep.storage.port import Partition
+
+user_ids = st.text(min_size=1, max_size=60)
+
+
+class TestPartitionOf:
+    @given(user_ids, st.sampled_from(OWNED_ROOTS), st.lists(st.text(), max_size=3))
+    def test_an_owners_namespaces_are_in_its_partition(self, user_id: str, root: str, below: list[str]):
+        """Whatever the id, items below its label are the owner's."""
+        owner = Owner(user_id)
+
+        assert partition_of((root, owner.label, *below)) == owner.partition
+
+    @given(user_ids, user_ids)
+    def test_two_owners_never_share_one(self, one: str, other: str):
+        """Different ids give different partitions of the same layout."""
+        labels = Owner(one).label, Owner(other).label
+
+        partitions = {partition_of(("memories", label)).digest for label in labels}
+
+        assert len(partitions) == len({one, other})
+
+    @pytest.mark.parametrize(
+        "namespace", [("memories",), ("memories", "~tk~forged%zz"), ("users", "~tk~a~b~c"), ("summaries", "x" * 1001)]
+    )
+    def test_a_label_of_nobody_belongs_to_the_root(self, namespace: tuple[str, ...]):
+        """What no owner's label can be is kept apart from every owner."""
+        assert partition_of(namespace) == Partition("root", namespace[:1])
+
+    def test_other_namespaces_belong_to_their_root_label(self):
+        """Everything else is one partition for each root label."""
+        assert partition_of(("docs", "ana", "x")) == partition_of(("docs",)) == Partition("root", ("docs",))
+        assert partition_of(()) == Partition("root", ())
