@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -28,11 +29,13 @@ from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
 from threadkeep.settings import Settings
 from threadkeep.telemetry import Telemetry, log
-from threadkeep.threads.binding import ThreadBinding
+from threadkeep.threads.binding import GuardedBinding, ThreadBinding
 
 if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
+    from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
+    from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 T = TypeVar("T")
 
@@ -94,7 +97,7 @@ class App:
             memories,
             Recalls(search, self.storage, memories, self.clock, self.telemetry),
             captures,
-            Owners(self.storage, search, memories),
+            Owners(self.storage, search, bindings, self.clock, delete_thread=self._delete_thread),
             bindings,
         )
         _open.add(self)
@@ -103,6 +106,29 @@ class App:
     def capturing(self) -> bool:
         """Whether turns are learnt from."""
         return self.settings.capture != "off"
+
+    @cached_property
+    def checkpointer(self) -> ThreadkeepCheckpointer | None:
+        """The saver of threads; ``None`` under a LangGraph server, which brings its own."""
+        if self.settings.under_langgraph_server:
+            return None
+        from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+
+        settings = self.settings
+        kind = settings.checkpoint_type or ("memory" if settings.store_type == "memory" else "sqlite")
+        path = settings.checkpoint_path if kind == "sqlite" else None
+        saver = ThreadkeepCheckpointer(kind, home=self.home, path=path, binder=self.binder)
+        self.closers.append(saver.aclose)
+        return saver
+
+    @cached_property
+    def binder(self) -> GuardedBinding:
+        """Who knows whose thread it is, connecting when first asked."""
+
+        async def connected() -> ThreadBinding:
+            return (await self.rooms()).bindings
+
+        return GuardedBinding(connected, self.telemetry, timeout=self.settings.recall_timeout)
 
     async def rooms(self) -> Rooms:
         """Return the rooms, connected; the first call connects, however many arrive together.
@@ -138,6 +164,10 @@ class App:
             self.home.run_sync(self._stop())
         self.home.close()
         _open.discard(self)
+
+    async def _delete_thread(self, owner: Owner, thread_id: str) -> None:
+        if self.checkpointer is not None:
+            await self.checkpointer.adelete_of_owner(thread_id, owner=owner)
 
     async def _start(self) -> Rooms:
         await self.storage.connect()

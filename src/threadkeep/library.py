@@ -149,7 +149,7 @@ class Threadkeep:
     @cached_property
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
         """LangGraph's checkpointer for threads; ``None`` under a LangGraph server, which brings its own."""
-        saver = self._app.checkpointer()
+        saver = self._app.checkpointer
         return saver.scoped(self.locked_to) if saver and self.locked_to else saver
 
     @cached_property

@@ -135,15 +135,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
     async def _bind(self, turn: _Turn) -> None:
         """Bind the thread to its first owner; another owner is refused, a dead storage is not waited for."""
-        if turn.thread_id is None:
+        if turn.thread_id is None or self._tk.locked_to is not None:  # a locked one's threads are its own anyway
             return
-        app = self._tk.app
-        try:
-            rooms = await asyncio.wait_for(app.rooms(), self._timeout.total_seconds())
-            bound = rooms.bindings.bind(turn.thread_id, turn.owner)
-            await asyncio.wait_for(bound, self._timeout.total_seconds())
-        except (StorageError, TimeoutError) as error:
-            app.telemetry.degraded("binding", error)
+        await self._tk.app.binder.bind(turn.thread_id, turn.owner)
 
     def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if not found.memories:

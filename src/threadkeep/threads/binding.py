@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol
 
-from threadkeep.errors import NotYoursError, RevisionConflictError
+from threadkeep.errors import NotYoursError, RevisionConflictError, StorageError
 from threadkeep.ids import ThreadId, digest
 from threadkeep.owners.owner import Owner, owner_of_label
 from threadkeep.storage.port import Batch, Delete, Partition, Put, Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.telemetry import Telemetry
 
 THREADS: Final = ".threads"
 
@@ -136,6 +142,54 @@ class ThreadBinding:
     async def _list_for(self, owner: Owner, thread_id: str, *, key: str) -> None:
         put = Put((THREADS, owner.label), key, {"thread": thread_id})
         await self._storage.commit(Batch(owner.partition, [put]))
+
+
+class GuardedBinding:
+    """A binder for a checkpointer whose storage may be away: the turn goes on, and it is counted.
+
+    While the storage does not answer, an unscoped thread is not checked: its id is the embedding
+    application's. A scoped view needs no answer, for it cannot name another's thread.
+    """
+
+    def __init__(
+        self, connected: Callable[[], Awaitable[Binder]], telemetry: Telemetry, *, timeout: timedelta
+    ) -> None:
+        self._connected = connected
+        self._telemetry = telemetry
+        self._timeout_seconds = timeout.total_seconds()
+
+    async def bind(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.bind`."""
+        await self._survived(lambda binder: binder.bind(thread_id, owner))
+
+    async def check(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.check`."""
+        await self._survived(lambda binder: binder.check(thread_id, owner))
+
+    async def enter(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.enter`."""
+        await self._survived(lambda binder: binder.enter(thread_id, owner))
+
+    async def owner_of(self, thread_id: str) -> Owner | None:
+        """See :meth:`Binder.owner_of`."""
+        return await (await self._connected()).owner_of(thread_id)
+
+    async def unbind(self, thread_id: str) -> None:
+        """See :meth:`Binder.unbind`."""
+        await (await self._connected()).unbind(thread_id)
+
+    async def leave(self, thread_id: str, owner: Owner) -> None:
+        """See :meth:`Binder.leave`."""
+        await (await self._connected()).leave(thread_id, owner)
+
+    async def _survived(self, work: Callable[[Binder], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            await work(await self._connected())
+
+        try:
+            await asyncio.wait_for(whole(), self._timeout_seconds)
+        except (StorageError, TimeoutError) as error:
+            self._telemetry.degraded("binding", error)
 
 
 def _key(thread_id: str) -> str:
