@@ -71,12 +71,12 @@ def check_excepts(tree: ast.Module, path: str) -> Iterator[Finding]:
         if not isinstance(node, ast.ExceptHandler):
             continue
         caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
-        everything = any(
-            kind is None or (isinstance(kind, ast.Name) and kind.id == "BaseException") for kind in caught
-        )
+        everything = any(kind is None or (isinstance(kind, ast.Name) and kind.id == "BaseException") for kind in caught)
         last = node.body[-1]
         if everything and not (isinstance(last, ast.Raise) and last.exc is None):
-            yield Finding(path, node.lineno, "this catches Ctrl-C and cancellation; name the errors, or end with raise.")
+            yield Finding(
+                path, node.lineno, "this catches Ctrl-C and cancellation; name the errors, or end with raise."
+            )
 
 
 def check_pure(tree: ast.Module, path: str) -> Iterator[Finding]:
@@ -111,7 +111,9 @@ def _used(tree: ast.Module, banned: frozenset[str]) -> Iterator[tuple[int, str]]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                names[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+                names[alias.asname or alias.name.partition(".")[0]] = (
+                    alias.name if alias.asname else alias.name.partition(".")[0]
+                )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 names[alias.asname or alias.name] = f"{node.module}.{alias.name}"

@@ -29,7 +29,10 @@ def check(text: str, path: str) -> list[Finding]:
     """Return the addresses that a file with this text should not hold."""
     found: list[Finding] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        found += [Finding(path, number, f"the registry {at[0]}: name the package, not its place.") for at in REGISTRY.finditer(line)]
+        found += [
+            Finding(path, number, f"the registry {at[0]}: name the package, not its place.")
+            for at in REGISTRY.finditer(line)
+        ]
         found += [Finding(path, number, f"{at[0]} is true on one machine only.") for at in MACHINE_PATH.finditer(line)]
     return found
 

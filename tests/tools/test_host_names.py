@@ -8,9 +8,17 @@ from tools import host_names
 
 REGISTRIES = [
     ".".join(parts)
-    for parts in [("pypi", "org"), ("test", "pypi", "org"), ("files", "pythonhosted", "org"), ("registry", "npmjs", "org")]
+    for parts in [
+        ("pypi", "org"),
+        ("test", "pypi", "org"),
+        ("files", "pythonhosted", "org"),
+        ("registry", "npmjs", "org"),
+    ]
 ]
-PLACES = ["/".join(parts) for parts in [("", "root", "x"), ("", "home", "kim", "x"), ("", "Users", "kim", "x"), ("", "work", "main", "x")]]
+PLACES = [
+    "/".join(parts)
+    for parts in [("", "root", "x"), ("", "home", "kim", "x"), ("", "Users", "kim", "x"), ("", "work", "main", "x")]
+]
 
 
 class TestCheck:
@@ -26,7 +34,9 @@ class TestCheck:
         """It is true nowhere else."""
         assert len(host_names.check(f"see {place}", "README.md")) == 1
 
-    @pytest.mark.parametrize("text", ["~/.local/share/threadkeep", "https://github.com/a/b", "a user called root/x", "/home/ana/memory.db"])
+    @pytest.mark.parametrize(
+        "text", ["~/.local/share/threadkeep", "https://github.com/a/b", "a user called root/x", "/home/ana/memory.db"]
+    )
     def test_what_is_true_everywhere_is_free(self, text: str):
         """Also the example user's home."""
         assert host_names.check(text, "README.md") == []

@@ -19,7 +19,9 @@ class TestCheckFileName:
 
 
 class TestCheckClassNames:
-    @pytest.mark.parametrize("name", ["MemoryManager", "RecallHelper", "TextUtils", "TurnHandler", "UserData", "RunInfo"])
+    @pytest.mark.parametrize(
+        "name", ["MemoryManager", "RecallHelper", "TextUtils", "TurnHandler", "UserData", "RunInfo"]
+    )
     def test_a_class_that_says_nothing_is_found(self, name: str):
         """Whatever its first word is."""
         found = naming.check_class_names(f"class {name}: ...", "a.py")

@@ -1,0 +1,202 @@
+"""Write the pages that the code already says: settings, errors, commands and ``.env.example``.
+
+``python -m tools.reference`` writes them; with ``--check`` it only says which are out of date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias, cast
+
+import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup, TyperOption
+from pydantic import SecretStr
+from pydantic_core import PydanticUndefined
+
+import threadkeep.errors
+from threadkeep.errors import ThreadkeepError
+from threadkeep.settings import Settings, variables
+from tools.finding import ROOT, Finding, report
+
+WRITTEN_BY: Final = "<!-- Written by `make docs` from the code; change it there. -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting as its readers need it.
+
+    Attributes:
+        names: The environment variables that set it, the strongest first.
+        default: What holds where none is set; empty: nothing.
+        description: What it means and what it takes.
+        secret: Whether its value is masked wherever it is shown.
+    """
+
+    names: tuple[str, ...]
+    default: str
+    description: str
+    secret: bool
+
+
+def settings() -> Iterator[Setting]:
+    """Yield every setting in the order of ``settings.py``."""
+    for names, field in zip(variables(), Settings.model_fields.values(), strict=True):
+        default = "" if field.default in (None, PydanticUndefined) else str(field.default)
+        yield Setting(
+            names,
+            default,
+            field.description or "",
+            "SecretStr" in str(field.annotation) or field.annotation is SecretStr,
+        )
+
+
+def errors() -> list[type[ThreadkeepError]]:
+    """Return every error class of the package, in the order of ``errors.py``."""
+    return [
+        thing
+        for thing in vars(threadkeep.errors).values()
+        if inspect.isclass(thing) and issubclass(thing, ThreadkeepError)
+    ]
+
+
+Program: TypeAlias = TyperCommand | TyperGroup
+
+
+def program() -> Program:
+    """Return the command line as typer builds it."""
+    from threadkeep.cli.main import app
+
+    return cast("Program", typer.main.get_command(app))
+
+
+def commands(program: Program, before: str = "") -> Iterator[tuple[str, TyperCommand]]:
+    """Yield every command that is not a group or hidden, with its words, e.g. ``memories list``."""
+    if isinstance(program, TyperCommand):
+        yield before, program
+        return
+    for name, child in program.commands.items():
+        if not child.hidden:
+            yield from commands(cast("Program", child), f"{before} {name}".strip())
+
+
+def settings_page() -> str:
+    """Return ``docs/settings.md``."""
+    rows = "\n".join(
+        f"| {'<br>'.join(f'`{name}`' for name in setting.names)} | {f'`{setting.default}`' if setting.default else ''} "
+        f"| {_cell(setting.description)}{' Secret: masked wherever it is shown.' if setting.secret else ''} |"
+        for setting in settings()
+    )
+    return f"""{WRITTEN_BY}
+
+# Settings
+
+All are environment variables and all may be left unset. Where a row names two, the first wins. A value that cannot be
+understood stops the start with one sentence that names the variable; `threadkeep doctor` shows what is in force and
+where it came from.
+
+| Variable | Default | Meaning |
+|---|---|---|
+{rows}
+"""
+
+
+def errors_page() -> str:
+    """Return ``docs/errors.md``."""
+    rows = "\n".join(
+        f"| `{error.__name__}` | `{error.code}` | {_bases(error)} | {_cell(_first_paragraph(error))} |"
+        for error in errors()
+    )
+    return f"""{WRITTEN_BY}
+
+# Errors
+
+Everything that Threadkeep raises descends from `ThreadkeepError`, has a `code` that stays the same in Python, HTTP and
+the command line, and says what to do next. `details` holds the ids involved, never a secret or a memory's text.
+
+| Class | Code | Also caught as | Meaning |
+|---|---|---|---|
+{rows}
+"""
+
+
+def commands_page() -> str:
+    """Return ``docs/commands.md``."""
+    parts = [f"{WRITTEN_BY}\n\n# Commands\n"]
+    for words, command in commands(program()):
+        usage = " ".join(command.collect_usage_pieces(typer.Context(command)))
+        parts.append(f"## `threadkeep {words}`\n\n{inspect.cleandoc(command.help or '').strip()}\n")
+        parts.append(f"    threadkeep {words} {usage}".rstrip() + "\n")
+        rows = [
+            _option_row(option)
+            for option in command.params
+            if isinstance(option, TyperOption) and not option.hidden and option.name != "help"
+        ]
+        if rows:
+            parts.append("| Option | Meaning | Default |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def env_example() -> str:
+    """Return ``.env.example``: every setting, commented out, with what it means."""
+    parts = [
+        "# Every setting, all of them optional; written by `make docs` from src/threadkeep/settings.py.\n"
+        "# Copy this file to .env and take the # away from what you set."
+    ]
+    for setting in settings():
+        also = f" Also read from {', '.join(setting.names[1:])}." if setting.names[1:] else ""
+        parts.append(f"# {setting.description}{also}\n#{setting.names[0]}={setting.default}")
+    return "\n\n".join(parts) + "\n"
+
+
+PAGES: Final[dict[str, Callable[[], str]]] = {
+    ".env.example": env_example,
+    "docs/commands.md": commands_page,
+    "docs/errors.md": errors_page,
+    "docs/settings.md": settings_page,
+}
+
+
+def check_tree(root: Path = ROOT) -> list[Finding]:
+    """Return the pages that do not say what the code says."""
+    return [
+        Finding(name, 0, "out of date; run `make docs`.")
+        for name, page in PAGES.items()
+        if not (root / name).is_file() or (root / name).read_text(encoding="utf-8") != page()
+    ]
+
+
+def write(root: Path = ROOT) -> None:
+    """Write the pages that are out of date, and say which."""
+    for finding in check_tree(root):
+        (root / finding.path).write_text(PAGES[finding.path](), encoding="utf-8")
+        print(f"wrote {finding.path}")
+
+
+def _option_row(option: TyperOption) -> str:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    said = isinstance(option.default, str | int | float) and not isinstance(option.default, bool)
+    return f"| {names} | {_cell(option.help or '')} | {f'`{option.default}`' if said else ''} |"
+
+
+def _bases(error: type[ThreadkeepError]) -> str:
+    bases = [base.__name__ for base in error.__mro__[1:] if base not in (Exception, BaseException, object, OSError)]
+    return ", ".join(f"`{base}`" for base in bases)
+
+
+def _first_paragraph(thing: object) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n\n")[0]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv[1:]:
+        sys.exit(report(check_tree()))
+    write()
