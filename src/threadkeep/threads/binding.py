@@ -151,9 +151,7 @@ class GuardedBinding:
     application's. A scoped view needs no answer, for it cannot name another's thread.
     """
 
-    def __init__(
-        self, connected: Callable[[], Awaitable[Binder]], telemetry: Telemetry, *, timeout: timedelta
-    ) -> None:
+    def __init__(self, connected: Callable[[], Awaitable[Binder]], telemetry: Telemetry, *, timeout: timedelta) -> None:
         self._connected = connected
         self._telemetry = telemetry
         self._timeout_seconds = timeout.total_seconds()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +25,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from threadkeep.errors import SettingsError
 from threadkeep.home import Home
 from threadkeep.ids import ThreadId
-from threadkeep.owners.claims import configured_owner
+from threadkeep.owners.claims import claimed_owner
 from threadkeep.owners.owner import Owner
 from threadkeep.threads.binding import Binder
 from threadkeep.threads.names import given_id, is_scoped, scoped_name, stored_name, thread_id_from
@@ -76,10 +76,9 @@ class _Listing:
 class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     """A checkpointer that works sync and async, on any loop and inside a running one, and opens at its first use.
 
-    Thread ids are kept as given: any text of 1–1,000 characters. Where a configuration says whose
-    turn it is (``user_id``, ``langgraph_user_id``, or a LangGraph server's user), the first write
-    binds the thread to that owner, and everybody else is refused; where it does not, the
-    middleware binds from the run's context.
+    Thread ids are kept as given: any text of 1–1,000 characters. Where the run says whose turn it
+    is (its context, ``user_id``, ``langgraph_user_id``, or a LangGraph server's user), the first
+    write binds the thread to that owner, and everybody else is refused before a row is read or written.
 
     Listing without a thread lists what this view sees: unscoped all but the scoped threads, scoped
     those of its owner.
@@ -89,6 +88,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         home: The loop that the real saver lives on.
         path: The file of ``sqlite``.
         binder: Who knows whose thread it is; ``None``: nobody is asked.
+        whose: Says whose run a configuration is of, ``None`` for nobody's; by default
+            :func:`~threadkeep.owners.claims.claimed_owner`.
         allowed_types: See :class:`StrictSerializer`; a ``response_format`` belongs here.
 
     Attributes:
@@ -102,6 +103,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         home: Home,
         path: Path | None = None,
         binder: Binder | None = None,
+        whose: Callable[[RunnableConfig], Owner | None] | None = None,
         allowed_types: Collection[AllowedType] = (),
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
@@ -112,6 +114,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._home = home
         self._shared = SharedSaver(path)
         self._binder = binder
+        self._whose = whose or _claimed_owner
         self.owner: Owner | None = None
 
     def scoped(self, owner: Owner) -> ThreadkeepCheckpointer:
@@ -307,7 +310,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if self._binder and self.owner:
             if writing:
                 await self._binder.enter(thread_id, self.owner)
-        elif self._binder and (owner := configured_owner(configurable)):
+        elif self._binder and (owner := self._whose(config)):
             await (self._binder.bind if writing else self._binder.check)(thread_id, owner)
         inner = {"checkpoint_ns": "", **configurable} if writing else configurable
         return thread_id, _with_thread({**config, "configurable": inner}, self._name(thread_id))
@@ -341,13 +344,17 @@ def create_checkpointer(
     home: Home,
     path: Path | None = None,
     binder: Binder | None = None,
+    whose: Callable[[RunnableConfig], Owner | None] | None = None,
     allowed_types: Collection[AllowedType] = (),
 ) -> ThreadkeepCheckpointer | None:
-    """Return the checkpointer of *kind*, without I/O; ``None`` for ``None``: a platform brings its own."""
+    """Return the checkpointer of *kind*, without I/O; ``None`` for ``None``: a platform brings its own.
+
+    The arguments are those of :class:`ThreadkeepCheckpointer`; *path* counts for ``sqlite`` only.
+    """
     if kind is None:
         return None
     path = path if kind == "sqlite" else None
-    return ThreadkeepCheckpointer(kind, home=home, path=path, binder=binder, allowed_types=allowed_types)
+    return ThreadkeepCheckpointer(kind, home=home, path=path, binder=binder, whose=whose, allowed_types=allowed_types)
 
 
 def _fetch(
@@ -366,6 +373,10 @@ def _fetch(
             return list(found)
         seen = (one for one in found if not is_scoped(_configurable(one.config)["thread_id"]))
         return list(islice(seen, limit))
+
+
+def _claimed_owner(config: RunnableConfig) -> Owner | None:
+    return claimed_owner(_configurable(config))
 
 
 def _configurable(config: RunnableConfig) -> dict[str, Any]:
