@@ -286,6 +286,10 @@ class Threadkeep:
 
         return await self._app.call(record)
 
+    async def drain(self, *, timeout: timedelta = timedelta(seconds=SETTLE_SECONDS)) -> None:
+        """Learn from every recorded turn that waits, *timeout* at most."""
+        await self._app.call(lambda rooms: rooms.captures.drain(timeout))
+
     async def settle(
         self, turn_ids: Sequence[str], *, owner: str | Owner | None = None, timeout: timedelta
     ) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""What must never happen, tried many times: ``python -m tests.invariants`` prints a table."""

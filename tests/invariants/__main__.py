@@ -1,0 +1,40 @@
+"""Run every invariant and print what was found; exit 1 where one was broken."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.invariants import owners, sigkill
+
+BROKEN = frozenset({"lost", "doubled", "collisions"})
+"""Fields that must be 0."""
+
+
+def main() -> int:
+    """Run them all; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.invariants", description=__doc__)
+    parser.add_argument("--n", type=int, default=200, help="how many kills; owners: 500 times as many ids")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    given = parser.parse_args()
+    rows: dict[str, dict[str, Any]] = {
+        "sigkill": sigkill.run(given.n),
+        "owners": owners.run(given.n * 500),
+    }
+    table = Table("invariant", "tried", "found", title="Invariants")
+    for name, row in rows.items():
+        found = ", ".join(f"{value} {field}" for field, value in row.items() if field != "n")
+        table.add_row(name, f"{row['n']:,}", found)
+    Console(stderr=given.json).print(table)
+    if given.json:
+        print(json.dumps(rows))
+    return int(any(row.get(field) for row in rows.values() for field in BROKEN))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

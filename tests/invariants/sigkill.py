@@ -1,0 +1,109 @@
+"""A process that chats and captures is killed at random moments: no acknowledged turn is lost, no memory is there twice.
+
+The children fork from this process, which has everything imported and no thread running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import signal
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import threadkeep
+from threadkeep.settings import Settings
+from threadkeep.testing import HashingEmbedder, ScriptedModel
+
+USER: Final = "ana.maria@example.org"
+THREADS: Final = 3
+LONGEST_LIFE_SECONDS: Final = 0.25
+FIRST_WORD_SECONDS: Final = 30.0
+
+
+def run(n: int, *, seed: int = 1) -> dict[str, Any]:
+    """Kill *n* children at random moments and count what the next ones miss or see twice."""
+    rng = random.Random(seed)
+    acknowledged: list[int] = []
+    with tempfile.TemporaryDirectory(prefix="threadkeep-invariants-") as folder:
+        first = 0
+        for _ in range(n):
+            turns = _life(Path(folder), first, rng)
+            acknowledged += turns
+            # A killed child's last turn may be there unacknowledged, so its number is not used again.
+            first = (turns[-1] if turns else first) + 2
+        memories, messages = _kept(Path(folder))
+    lost = [turn for turn in acknowledged if not memories[statement(turn)] or not messages[statement(turn)]]
+    doubled = [text for text, times in (memories + messages).items() if memories[text] > 1 or messages[text] > 1]
+    return {"n": n, "turns": len(acknowledged), "lost": len(lost), "doubled": len(doubled)}
+
+
+def statement(turn: int) -> str:
+    """Return what the user says in *turn*: a durable fact that no other turn states or replaces."""
+    return f"I keep the spare key of locker {turn} behind shelf {turn * 7 + 3}."
+
+
+def _life(folder: Path, first: int, rng: random.Random) -> list[int]:
+    """Let a child take turns from number *first* on until it is killed; return the acknowledged ones."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _live(folder, first, writing)
+    os.close(writing)
+    with open(reading, "rb", buffering=0) as acknowledgements:
+        # The moment is counted from the first sign of life, so that kills fall into the work.
+        ready, _, _ = select.select([acknowledgements], [], [], FIRST_WORD_SECONDS)
+        if not ready:
+            msg = "the child said nothing"
+            raise TimeoutError(msg)
+        time.sleep(rng.uniform(0, LONGEST_LIFE_SECONDS))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        said = acknowledgements.read()
+    return [int(line) for line in said.split(b"\n")[:-1] if line != b"ready"]
+
+
+def _live(folder: Path, first: int, writing: int) -> NoReturn:
+    """Take turns for ever, acknowledging each over the pipe once the run has returned."""
+    with contextlib.suppress(BaseException):
+        tk = _memory(folder)
+        graph = tk.graph()
+        tk.sync.ready()
+        os.write(writing, b"ready\n")
+        turn = first
+        while True:
+            config = tk.config(user_id=USER, thread_id=f"thread-{turn % THREADS}")
+            said = {"messages": [{"role": "user", "content": statement(turn)}]}
+            graph.invoke(said, config, durability="sync")
+            os.write(writing, b"%d\n" % turn)
+            turn += 1
+    os._exit(1)
+
+
+def _kept(folder: Path) -> tuple[Counter[str], Counter[str]]:
+    """Open the memory once more, learn what is left, and count the statements in memories and threads."""
+    memories: Counter[str] = Counter()
+    messages: Counter[str] = Counter()
+    with _memory(folder) as tk:
+        tk.sync.ready()
+        graph = tk.graph()
+        tk.sync.drain()
+        offset = 0
+        while page := tk.sync.memories.list(owner=USER, kind="semantic", limit=500, offset=offset):
+            memories.update(memory.text for memory in page)
+            offset += len(page)
+        for thread in range(THREADS):
+            state = graph.get_state(tk.config(user_id=USER, thread_id=f"thread-{thread}"))
+            messages.update(message.text for message in state.values.get("messages", ()) if message.type == "human")
+    return memories, messages
+
+
+def _memory(folder: Path) -> threadkeep.Threadkeep:
+    settings = Settings().model_copy(update={"store_type": "sqlite", "store_sqlite_path": folder / "memory.sqlite3"})
+    return threadkeep.open(settings=settings, embedder=HashingEmbedder(), model=ScriptedModel(replies=["Noted."]))
