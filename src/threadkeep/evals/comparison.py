@@ -21,7 +21,7 @@ from threadkeep.evals.metrics import (
     percentile,
     score,
 )
-from threadkeep.evals.progress import Progress, silent
+from threadkeep.evals.progress import Progress, Steps, silent
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -123,7 +123,6 @@ def compare_locomo(path: Path, *, embedder: Embedder | None = None, progress: Pr
         InvalidInputError: It is not a LoCoMo file.
     """
     data = load_locomo(path)
-    progress(f"{data.name}: {data.summary}", 1, 1)
     return Comparison(data, asyncio.run(_compare(data.conversations, embedder, progress)))
 
 
@@ -151,14 +150,12 @@ async def _score_all(
 ) -> tuple[Scored, ...]:
     turns = sum(len(one.turns) for one in conversations)
     questions = sum(bool(question.evidence) for one in conversations for question in one.questions)
-    learnt = asked = 0
+    steps = Steps(turns + questions, progress)
     scored: list[Scored] = []
     for conversation in conversations:
-        progress("Storing turns", learnt, turns)
         for method in methods:
             await method.learn(conversation)
-        learnt += len(conversation.turns)
-        progress("Storing turns", learnt, turns)
+        steps.advance(len(conversation.turns))
         session_of = {turn.turn_id: str(turn.session) for turn in conversation.turns}
         for question in conversation.questions:
             if not question.evidence:
@@ -166,8 +163,7 @@ async def _score_all(
             scored += [
                 _score(method.name, question, await method.answer(question.text), session_of) for method in methods
             ]
-            asked += 1
-            progress("Asking questions", asked, questions)
+            steps.advance()
     return tuple(scored)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals.fact_bank import FAMILIES, Aspect, Family
 from threadkeep.evals.metrics import percentile
-from threadkeep.evals.progress import Progress, silent
+from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.memories.record import NewMemory
 
 if TYPE_CHECKING:
@@ -151,33 +151,32 @@ async def _measure(
     from threadkeep.library import open as open_threadkeep
 
     results: list[dict[str, Any]] = []
+    steps = Steps(sum(len(facts) + min(len(facts), MAX_QUESTIONS) for facts in worlds), progress)
     for facts in worlds:
         with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
             url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
             async with open_threadkeep(url, owner="user", embedder=embedder) as tk:
                 await tk.ready()
-                results.append(await _measure_one(tk, facts, seed, progress))
+                results.append(await _measure_one(tk, facts, seed, steps))
     return results
 
 
-async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], seed: int, progress: Progress) -> dict[str, Any]:
-    stage = f"Storing {len(facts):,} facts"
-    progress(stage, 0, len(facts))
+async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], seed: int, steps: Steps) -> dict[str, Any]:
     for start in range(0, len(facts), _SLICE):
-        await tk.memories.remember_many([NewMemory(fact.text) for fact in facts[start : start + _SLICE]])
-        progress(stage, min(start + _SLICE, len(facts)), len(facts))
+        part = facts[start : start + _SLICE]
+        await tk.memories.remember_many([NewMemory(fact.text) for fact in part])
+        steps.advance(len(part))
     asked = sampled(facts, MAX_QUESTIONS, seed=seed)
-    stage = f"Asking {len(asked):,} questions about {len(facts):,} facts"
     hits = 0
     tokens: list[int] = []
     milliseconds: list[float] = []
-    for done, fact in enumerate(asked, start=1):
+    for fact in asked:
         started = perf_counter()
         block = await tk.recall(fact.question, budget_tokens=BUDGET_TOKENS, timeout=_PATIENCE)
         milliseconds.append((perf_counter() - started) * 1000)
         tokens.append(block.tokens)
         hits += fact.text in block.text
-        progress(stage, done, len(asked))
+        steps.advance()
     return {
         "n": len(facts),
         "questions": len(asked),
@@ -187,7 +186,7 @@ async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], seed: int, progres
     }
 
 
-def render_facts_table(results: dict[str, Any]) -> Table:
+def render_table(results: dict[str, Any]) -> Table:
     """Return the figures of :func:`run_facts` for people."""
     from rich.table import Table
 

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with how many steps are done and how many there are; must be quick."""
 
 
-class Progress(Protocol):
-    """Called now and then while something is measured; must be quick."""
-
-    def __call__(self, stage: str, done: int, total: int) -> object:
-        """Say that *done* of *total* steps of *stage* are finished; a stage begins with ``done=0``."""
-        ...
-
-
-def silent(stage: str, done: int, total: int) -> None:
+def silent(done: int, total: int) -> None:
     """Tell nobody."""
+
+
+class Steps:
+    """Counts the steps of a measurement whose parts know only their own.
+
+    Args:
+        total: How many there are.
+        progress: Told after each advance.
+    """
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        progress(0, total)
+
+    def advance(self, steps: int = 1) -> None:
+        """Count *steps* more as done."""
+        self._done += steps
+        self._progress(self._done, self._total)

@@ -1,0 +1,250 @@
+"""Speed beside peers: the same data and the same vectors, in one process, measured in turns.
+
+Every figure of ours goes through the public door, the hop to the home loop included. Ours and the
+peer's measurements take turns, so that whatever else the machine does falls on both; the garbage
+collector runs as it does in any application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sqlite3
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.evals.bench_rig import Line, Lookup, Sizes, alternated, learn, opened, timed
+from threadkeep.evals.bench_turn import turn_lines
+from threadkeep.evals.facts import make_facts
+from threadkeep.evals.progress import Progress, Steps, silent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from threadkeep.evals.facts import Fact
+    from threadkeep.library import Threadkeep
+
+_SEED: Final = 7
+_TOP: Final = 10
+_BATCH: Final = 500
+_MEMORY_PEER: Final = "LangGraph InMemoryStore"
+_SQLITE_PEER: Final = "LangGraph AsyncSqliteStore"
+
+
+def run_bench(*, quick: bool = False, progress: Progress = silent) -> dict[str, Any]:
+    """Measure every line, and return the figures as the command line prints them.
+
+    Args:
+        quick: A twentieth of the data: shows that it runs, not how fast it is.
+        progress: Told how far it is.
+    """
+    lines, embedder = asyncio.run(_measure(Sizes.quick() if quick else Sizes(), progress))
+    return {"machine": _machine(embedder), "lines": [line.as_json() for line in lines]}
+
+
+async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
+    facts = make_facts(sizes.large, seed=_SEED)
+    lookup = Lookup([text for fact in facts for text in (fact.text, fact.question)], seed=_SEED)
+    steps = Steps(6, progress)
+    with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as name:
+        folder = Path(name)
+        async with opened(folder / "one.db", lookup) as tk:
+            lines = [await _one_owner(tk, lookup, facts[:size], sizes) for size in (sizes.small, sizes.large)]
+        steps.advance()
+        async with opened(folder / "many.db", lookup) as tk:
+            lines.append(await _many_owners(tk, facts, sizes))
+        steps.advance()
+        lines += await _cold_load(folder / "one.db", lookup, facts, sizes)
+        steps.advance()
+        lines += await _memory(folder / "one.db", facts)
+        steps.advance()
+        lines.append(await _single_commits(folder, lookup, sizes))
+        lines.append(await _batched_commits(folder, lookup, sizes))
+        steps.advance()
+        added, embedder = await turn_lines(folder, facts, lookup, sizes)
+        steps.advance()
+    return lines + added, embedder
+
+
+async def _one_owner(tk: Threadkeep, lookup: Lookup, facts: Sequence[Fact], sizes: Sizes) -> Line:
+    """Search one owner's memories, beside the stock in-memory store with the same vectors."""
+    from langgraph.store.base import PutOp
+    from langgraph.store.memory import InMemoryStore
+
+    owner = f"owner-{len(facts)}"
+    await learn(tk, owner, facts)
+    namespace = ("memories", owner)
+    peer = InMemoryStore(index={"dims": lookup.dims, "embed": lookup.as_langgraph, "fields": ["data"]})
+    await peer.abatch([PutOp(namespace, str(place), {"data": fact.text}) for place, fact in enumerate(facts)])
+    questions = [fact.question for fact in facts[: sizes.searches]]
+    ours, theirs = await alternated(
+        lambda turn: tk.memories.search(questions[turn % len(questions)], owner=owner, limit=_TOP),
+        lambda turn: peer.asearch(namespace, query=questions[turn % len(questions)], limit=_TOP),
+        ours_times=sizes.searches,
+        peer_times=sizes.peer_searches,
+    )
+    return Line("search, one owner", len(facts), ours, f"{_MEMORY_PEER}.asearch", theirs)
+
+
+async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> Line:
+    """Search many owners in turn, all warm, beside one owner of the same size."""
+    each = facts[: sizes.each]
+    owners = [f"owner-{number}" for number in range(sizes.owners)]
+    for owner in owners:
+        await learn(tk, owner, each)
+        await tk.memories.search(each[0].question, owner=owner, limit=_TOP)
+    many, one = await alternated(
+        lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[turn % len(owners)], limit=_TOP),
+        lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[0], limit=_TOP),
+        ours_times=sizes.searches,
+        peer_times=sizes.searches,
+    )
+    return Line(f"search, {sizes.owners:,} owners × {len(each)}, warm", sizes.owners, many, "one owner", one)
+
+
+async def _cold_load(path: Path, lookup: Lookup, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:
+    """Search an owner for the first time since opening, and read another owner's memory meanwhile."""
+    loads: list[float] = []
+    meanwhile: list[float] = []
+    idle: list[float] = []
+    for turn in range(sizes.cold_loads):
+        async with opened(path, lookup) as tk:
+            search = tk.memories.search(facts[turn].question, owner=f"owner-{len(facts)}", limit=_TOP)
+            loading = asyncio.ensure_future(timed(search))
+            while not loading.done():
+                meanwhile.append(await timed(tk.memories.get("none", owner="bystander")))
+            loads.append(await loading)
+            idle += [await timed(tk.memories.get("none", owner="bystander")) for _ in range(20)]
+    return [
+        Line("first search of an owner, loaded from SQLite", len(facts), loads),
+        Line("another owner's read during that load", len(facts), meanwhile, "the same read, nothing loading", idle),
+    ]
+
+
+async def _memory(path: Path, facts: Sequence[Fact]) -> list[Line]:
+    """Load an owner's index in a process of its own and see how much bigger that gets."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "threadkeep.evals.resident",
+        str(path),
+        f"owner-{len(facts)}",
+        facts[0].question,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    index_mb, resident_mb = (float(word) for word in output.split())
+    return [
+        Line("memory of one owner's index, its arrays and terms", len(facts), megabytes=index_mb),
+        Line("memory of one owner's index, growth of the process", len(facts), megabytes=resident_mb),
+    ]
+
+
+async def _single_commits(folder: Path, lookup: Lookup, sizes: Sizes) -> Line:
+    """Put one item at a time, each durable before the next."""
+    namespace = ("bench", "single")
+    async with opened(folder / "single.db", lookup) as tk, _sqlite_peer(folder / "single-peer.db") as peer:
+        ours, theirs = await alternated(
+            lambda turn: tk.store.aput(namespace, str(turn), _value(turn), index=False),
+            lambda turn: peer.aput(namespace, str(turn), _value(turn), index=False),
+            ours_times=sizes.commits,
+            peer_times=sizes.commits,
+        )
+    return Line("SQLite commit of one item, FULL", sizes.commits, ours, f"{_SQLITE_PEER}.aput, FULL", theirs)
+
+
+async def _batched_commits(folder: Path, lookup: Lookup, sizes: Sizes) -> Line:
+    """Put many items in one commit; the figures are for each item."""
+    from langgraph.store.base import PutOp
+
+    def batch(turn: int) -> list[PutOp]:
+        places = range(turn * _BATCH, (turn + 1) * _BATCH)
+        return [PutOp(("bench", "batched"), str(place), _value(place), index=False) for place in places]
+
+    async with opened(folder / "batched.db", lookup) as tk, _sqlite_peer(folder / "batched-peer.db") as peer:
+        ours, theirs = await alternated(
+            lambda turn: tk.store.abatch(batch(turn)),
+            lambda turn: peer.abatch(batch(turn)),
+            ours_times=sizes.batches,
+            peer_times=sizes.batches,
+        )
+    return Line(
+        f"SQLite item in a commit of {_BATCH}, FULL",
+        sizes.batches * _BATCH,
+        [one / _BATCH for one in ours],
+        f"{_SQLITE_PEER}.abatch, FULL",
+        [one / _BATCH for one in theirs],
+    )
+
+
+@asynccontextmanager
+async def _sqlite_peer(path: Path) -> AsyncGenerator[Any]:
+    """Open the stock SQLite store, syncing every commit as ours does."""
+    from langgraph.store.sqlite.aio import AsyncSqliteStore  # pyright: ignore[reportMissingTypeStubs]
+
+    async with AsyncSqliteStore.from_conn_string(str(path)) as store:
+        await store.conn.execute("PRAGMA synchronous=FULL")
+        await store.setup()
+        yield store
+
+
+def _value(place: int) -> dict[str, Any]:
+    return {"data": f"Statement number {place} of a benchmark, about as long as a statement is.", "place": place}
+
+
+def _machine(embedder: str) -> dict[str, Any]:
+    import os
+
+    return {
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        **{name: version(name) for name in ("threadkeep", "langgraph", "langchain", "numpy")},
+        "embedder": embedder,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass  # not Linux
+    return platform.processor() or platform.machine()
+
+
+def render_table(results: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_bench` for people."""
+    from rich.table import Table
+
+    machine = results["machine"]
+    table = Table(title=f"{machine['cpu']}, {machine['cores']} cores; embedder {machine['embedder']}")
+    table.add_column("what")
+    for name in ("n", "ours p50", "ours p95"):
+        table.add_column(name, justify="right")
+    table.add_column("peer")
+    for name in ("peer p50", "ratio"):
+        table.add_column(name, justify="right")
+    for line in results["lines"]:
+        if "ours_mb" in line:
+            table.add_row(line["name"], f"{line['n']:,}", f"{line['ours_mb']:.1f} MB")
+            continue
+        compared = line["peer"] is not None
+        table.add_row(
+            line["name"],
+            f"{line['n']:,}",
+            f"{line['ours_p50_ms']:.3f} ms",
+            f"{line['ours_p95_ms']:.3f} ms",
+            line["peer"] or "–",
+            f"{line['peer_p50_ms']:.3f} ms" if compared else "–",
+            f"{line['ratio']:.1f}×" if compared else "–",
+        )
+    return table

@@ -1,0 +1,189 @@
+"""What the speed benchmark is made of: its sizes, its vectors, and one line of its result."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.evals.metrics import percentile
+from threadkeep.memories.record import NewMemory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from threadkeep.evals.facts import Fact
+    from threadkeep.library import Threadkeep
+
+_ROUNDS: Final = 5
+_SLICE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is stored, and how often each thing is measured."""
+
+    small: int = 1_000
+    large: int = 10_000
+    owners: int = 1_000
+    each: int = 100
+    searches: int = 300
+    peer_searches: int = 15
+    cold_loads: int = 5
+    commits: int = 1_000
+    batches: int = 20
+    turns: int = 100
+
+    @classmethod
+    def quick(cls) -> Sizes:
+        """Return sizes that take seconds."""
+        return cls(
+            small=50,
+            large=200,
+            owners=5,
+            each=20,
+            searches=10,
+            peer_searches=5,
+            cold_loads=2,
+            commits=10,
+            batches=2,
+            turns=5,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing that was measured.
+
+    Attributes:
+        name: What.
+        n: How many items it was measured on.
+        ours: Milliseconds, one for each time; none where memory was measured.
+        peer: What it is compared with.
+        theirs: The peer's milliseconds.
+        megabytes: Memory, where that was measured.
+    """
+
+    name: str
+    n: int
+    ours: Sequence[float] = ()
+    peer: str | None = None
+    theirs: Sequence[float] = ()
+    megabytes: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the line as the command line prints it: figures that do not apply are ``None``.
+
+        Only a line about memory has ``ours_mb``.
+        """
+        p50 = percentile(self.ours, 0.5) if self.ours else None
+        peer_p50 = percentile(self.theirs, 0.5) if self.theirs else None
+        line: dict[str, Any] = {
+            "name": self.name,
+            "n": self.n,
+            "ours_p50_ms": _rounded(p50),
+            "ours_p95_ms": _rounded(percentile(self.ours, 0.95) if self.ours else None),
+            "peer": self.peer,
+            "peer_p50_ms": _rounded(peer_p50),
+            "ratio": round(peer_p50 / p50, 2) if p50 and peer_p50 is not None else None,
+        }
+        if self.megabytes is not None:
+            line["ours_mb"] = round(self.megabytes, 2)
+        return line
+
+
+class Lookup:
+    """An embedder that looks its vectors up, so that embedding costs neither side anything.
+
+    Args:
+        texts: The texts it knows; each gets a random direction.
+        seed: Of the directions.
+        dims: Length of a vector; 384 is MiniLM's.
+    """
+
+    name = "lookup"
+    remote = False
+
+    def __init__(self, texts: Sequence[str], *, seed: int, dims: int = 384) -> None:
+        import numpy as np
+
+        self.dims = dims
+        vectors = np.random.default_rng(seed).standard_normal((len(texts), dims), dtype=np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        self._vectors: dict[str, NDArray[np.float32]] = dict(zip(texts, vectors, strict=True))
+        self._lists = {text: vector.tolist() for text, vector in self._vectors.items()}
+
+    async def ready(self) -> None:
+        """Be ready."""
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of known *texts*."""
+        import numpy as np
+
+        return np.stack([self._vectors[text] for text in texts])
+
+    async def as_langgraph(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the same vectors in the form that LangGraph's stores take."""
+        return [self._lists[text] for text in texts]
+
+
+@asynccontextmanager
+async def opened(path: Path, embedder: Any) -> AsyncGenerator[Threadkeep]:
+    """Open a memory on a SQLite file that syncs every commit, whatever the environment says."""
+    from threadkeep.library import open as open_threadkeep
+    from threadkeep.settings import Settings
+
+    settings = Settings.load().model_copy(update={"sqlite_synchronous": "FULL"})
+    async with open_threadkeep(f"sqlite:///{path.as_posix()}", settings=settings, embedder=embedder) as tk:
+        await tk.ready()
+        yield tk
+
+
+async def learn(tk: Threadkeep, owner: str, facts: Sequence[Fact]) -> None:
+    """Store *facts* as an owner's memories."""
+    for start in range(0, len(facts), _SLICE):
+        await tk.memories.remember_many([NewMemory(fact.text) for fact in facts[start : start + _SLICE]], owner=owner)
+
+
+async def timed(work: Awaitable[object]) -> float:
+    """Await *work* and return how many milliseconds it took."""
+    started = perf_counter()
+    await work
+    return (perf_counter() - started) * 1000
+
+
+async def alternated(
+    ours: Callable[[int], Awaitable[object]],
+    peer: Callable[[int], Awaitable[object]],
+    *,
+    ours_times: int,
+    peer_times: int,
+) -> tuple[list[float], list[float]]:
+    """Time two things in rounds that take turns, after one unmeasured time each.
+
+    Args:
+        ours: Begins one of ours, given how many came before.
+        peer: The same for the peer.
+        ours_times: How often ours is measured.
+        peer_times: How often the peer is; a slow one less often.
+
+    Returns:
+        The milliseconds of ours and of the peer.
+    """
+    await ours(0)
+    await peer(0)
+    milliseconds: tuple[list[float], list[float]] = ([], [])
+    for turn in range(_ROUNDS):
+        for begin, times, taken in ((ours, ours_times, milliseconds[0]), (peer, peer_times, milliseconds[1])):
+            start, end = turn * times // _ROUNDS, (turn + 1) * times // _ROUNDS
+            for number in range(start + 1, end + 1):
+                taken.append(await timed(begin(number)))
+    return milliseconds
+
+
+def _rounded(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds, 4)

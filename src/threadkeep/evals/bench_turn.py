@@ -1,0 +1,66 @@
+"""What memory costs a turn: the same compiled graph and scripted model with and without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from threadkeep.evals.bench_rig import Line, Lookup, Sizes, learn, opened, timed
+from threadkeep.evals.metrics import percentile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from threadkeep.evals.facts import Fact
+
+_OWNER: Final = "ana@example.org"
+_THREAD_TURNS: Final = 10
+_PEER: Final = "the same graph without memory"
+
+_TYPING_SECONDS: Final = 0.05
+"""Between two turns a person reads and types; learning from the last one goes on meanwhile."""
+
+
+async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes: Sizes) -> tuple[list[Line], str]:
+    """Measure turns of an owner with *sizes.small* memories, embedding included.
+
+    Returns:
+        The whole turn beside a bare one, what memory adds to it, and the name of the embedder: the
+        one that the settings say, or the table of vectors where there is none.
+    """
+    import langchain.agents
+    from langchain_core.language_models.fake_chat_models import FakeListChatModel
+
+    from threadkeep.app import embedder_of
+    from threadkeep.settings import Settings
+
+    create_agent = cast("Any", langchain.agents).create_agent  # its state types are not all known
+    embedder = embedder_of(Settings.load()) or lookup
+    model = FakeListChatModel(responses=["I see.", "Thank you, noted.", "Let me think about that."])
+    bare = create_agent(model, tools=[])
+    texts = [text for fact in facts[: sizes.turns] for text in (fact.question, fact.text)]
+    async with opened(folder / "turns.db", embedder) as tk:
+        await learn(tk, _OWNER, facts[sizes.turns :][: sizes.small])
+        remembering = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+
+        async def turn(graph: Any, number: int) -> float:
+            config = tk.config(user_id=_OWNER, thread_id=f"thread-{number // _THREAD_TURNS}")
+            message = {"role": "user", "content": texts[number]}
+            milliseconds = await timed(graph.ainvoke({"messages": [message]}, config))
+            await asyncio.sleep(_TYPING_SECONDS)
+            return milliseconds
+
+        await turn(bare, 0)
+        await turn(remembering, 0)
+        without: list[float] = []
+        with_memory: list[float] = []
+        for number in range(1, sizes.turns + 1):
+            without.append(await turn(bare, number))
+            with_memory.append(await turn(remembering, number))
+    usual = percentile(without, 0.5)
+    lines = [
+        Line("turn with memory, embedding included", sizes.small, with_memory, _PEER, without),
+        Line("what memory adds to a turn", sizes.small, [one - usual for one in with_memory]),
+    ]
+    return lines, embedder.name
