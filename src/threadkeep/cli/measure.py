@@ -22,14 +22,14 @@ def locomo(
     json: Json = False,
 ) -> None:
     """Recall of the evidence of LoCoMo's questions, beside BM25 alone and dense alone."""
-    from threadkeep.evals.locomo import render_table, run_locomo
+    from threadkeep.evals.comparison import compare_locomo, render_table
 
     with progress("LoCoMo") as bar:
-        report = run_locomo(data, progress=bar)
+        comparison = compare_locomo(data, progress=bar)
     if json:
-        print_json(report)
+        print_json(comparison.as_json())
         return
-    out.print(render_table(report))
+    out.print(render_table(comparison))
 
 
 @app.command()
