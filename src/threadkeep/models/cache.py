@@ -1,0 +1,57 @@
+"""Vectors of texts that were asked for lately."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ENTRY_OVERHEAD_BYTES: Final = 300
+"""What an entry costs beside its text and its vector: dictionary slot, list node, two object heads."""
+
+
+class VectorCache:
+    """A least-recently-used map from text to vector, bounded in bytes; safe in threads.
+
+    Texts over ``max_characters`` are not kept: they are documents, which are embedded once.
+    """
+
+    def __init__(self, *, max_bytes: int, max_characters: int = 2_000) -> None:
+        self._max_bytes = max_bytes
+        self._max_characters = max_characters
+        self._bytes = 0
+        self._guard = threading.Lock()
+        self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+
+    def get(self, text: str) -> NDArray[np.float32] | None:
+        """Return the vector of *text*, shape ``(dims,)``; do not write to it."""
+        with self._guard:
+            vector = self._vectors.get(text)
+            if vector is not None:
+                self._vectors.move_to_end(text)
+            return vector
+
+    def put(self, text: str, vector: NDArray[np.float32]) -> None:
+        """Keep a copy of *vector*, and drop what was not asked for longest until all fits."""
+        if len(text) > self._max_characters:
+            return
+        with self._guard:
+            if text in self._vectors:
+                self._bytes -= _cost(text, self._vectors.pop(text))
+            self._vectors[text] = vector.copy()
+            self._bytes += _cost(text, vector)
+            while self._bytes > self._max_bytes:
+                self._bytes -= _cost(*self._vectors.popitem(last=False))
+
+    @property
+    def bytes(self) -> int:
+        """How much is kept, estimated."""
+        return self._bytes
+
+
+def _cost(text: str, vector: NDArray[np.float32]) -> int:
+    return 4 * len(text) + int(vector.nbytes) + ENTRY_OVERHEAD_BYTES
