@@ -13,3 +13,7 @@ export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}"
 } >requirements.lock
 rm .venv/requirements.lock
 echo "lock: $(grep -c '==' requirements.lock) packages in requirements.lock"
+.venv/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+    --no-emit-index-url --output-file tests/langgraph_dev/project/requirements.lock \
+    pyproject.toml tests/langgraph_dev/project/requirements.in
+echo "lock: $(grep -c '==' tests/langgraph_dev/project/requirements.lock) packages for langgraph dev"

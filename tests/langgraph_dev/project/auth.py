@@ -1,0 +1,16 @@
+"""Who is who on the test's server: a bearer token is looked up in a table."""
+
+from langgraph_sdk import Auth
+
+USERS = {"token-of-ana": "ana@x.org", "token-of-bob": "bob@x.org"}
+
+auth = Auth()
+
+
+@auth.authenticate
+async def authenticate(authorization: str | None) -> Auth.types.MinimalUserDict:
+    """Return the user of the token, or refuse."""
+    user = USERS.get((authorization or "").removeprefix("Bearer "))
+    if user is None:
+        raise Auth.exceptions.HTTPException(status_code=401, detail="unknown token")
+    return {"identity": user}
