@@ -110,13 +110,13 @@ def run_locomo(path: Path, *, progress: Progress = silent) -> dict[str, Any]:
     return compare_locomo(path, progress=progress).as_json()
 
 
-def compare_locomo(path: Path, *, embedder: Embedder | None = None, progress: Progress = silent) -> Comparison:
+def compare_locomo(path: Path, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
     """Store the conversations of a LoCoMo file, ask every question with evidence, and score the answers.
 
     Args:
         path: The file.
-        embedder: Instead of the one that the settings say. With none at all ours searches by words
-            only, and there is no dense baseline.
+        embedder: Instead of the one that the settings say; ``"none"``: ours searches by words only,
+            and there is no dense baseline.
         progress: Told how far it is.
 
     Raises:
@@ -127,14 +127,14 @@ def compare_locomo(path: Path, *, embedder: Embedder | None = None, progress: Pr
 
 
 async def _compare(
-    conversations: Sequence[Conversation], embedder: Embedder | None, progress: Progress
+    conversations: Sequence[Conversation], embedder: Embedder | str | None, progress: Progress
 ) -> tuple[Scored, ...]:
     from threadkeep.app import embedder_of
     from threadkeep.library import open as open_threadkeep
     from threadkeep.settings import Settings
 
-    embedder = embedder or embedder_of(Settings.load())
-    recording = RecordingEmbedder(embedder) if embedder else None
+    chosen = embedder_of(Settings.load()) if embedder is None else embedder
+    recording = None if chosen is None or isinstance(chosen, str) else RecordingEmbedder(chosen)
     with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
         url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
         async with open_threadkeep(url, embedder=recording or "none") as tk:

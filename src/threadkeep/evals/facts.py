@@ -126,7 +126,7 @@ def run_facts(
     sizes: Sequence[int] = DEFAULT_SIZES,
     *,
     seed: int = 0,
-    embedder: Embedder | None = None,
+    embedder: Embedder | str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Measure how often the asked-for fact is in the rendered block, and return the figures as JSON.
@@ -134,7 +134,7 @@ def run_facts(
     Args:
         sizes: How many facts the user is known by, one measurement each.
         seed: Of the facts and of which are asked for.
-        embedder: Instead of the one that the settings say.
+        embedder: Instead of the one that the settings say; ``"none"``: search by words only.
         progress: Told how far it is.
 
     Raises:
@@ -146,7 +146,7 @@ def run_facts(
 
 
 async def _measure(
-    worlds: Sequence[Sequence[Fact]], seed: int, embedder: Embedder | None, progress: Progress
+    worlds: Sequence[Sequence[Fact]], seed: int, embedder: Embedder | str | None, progress: Progress
 ) -> list[dict[str, Any]]:
     from threadkeep.library import open as open_threadkeep
 

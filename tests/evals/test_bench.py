@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from rich.console import Console
+
+from threadkeep.evals.bench import render_table, run_bench
+from threadkeep.evals.bench_rig import Line, Lookup, alternated
+
+KEYS = ["name", "n", "ours_p50_ms", "ours_p95_ms", "peer", "peer_p50_ms", "ratio"]
+
+
+class TestLine:
+    def test_ratio_is_the_peers_over_ours(self):
+        """A peer that takes four times as long gives a ratio of 4."""
+        line = Line("search", 10, [1.0, 2.0, 3.0], "peer", [8.0]).as_json()
+
+        assert line == {
+            "name": "search",
+            "n": 10,
+            "ours_p50_ms": 2.0,
+            "ours_p95_ms": 2.9,
+            "peer": "peer",
+            "peer_p50_ms": 8.0,
+            "ratio": 4.0,
+        }
+
+    def test_memory_has_no_milliseconds(self):
+        """A line about memory says megabytes and leaves the times empty."""
+        line = Line("memory", 10, megabytes=1.234567).as_json()
+
+        assert list(line) == [*KEYS, "ours_mb"]
+        assert line["ours_mb"] == 1.23
+        assert all(line[key] is None for key in KEYS[2:])
+
+
+class TestLookup:
+    async def test_gives_both_sides_the_same_vectors(self):
+        """What we embed and what the peer embeds are equal and of unit length."""
+        lookup = Lookup(["a", "b"], seed=1, dims=8)
+
+        ours, theirs = await lookup.embed(["b", "a"]), await lookup.as_langgraph(["b", "a"])
+
+        assert ours.tolist() == theirs
+        assert (ours**2).sum(axis=1) == pytest.approx([1.0, 1.0], abs=1e-6)
+
+
+class TestAlternate:
+    async def test_rounds_take_turns(self):
+        """After one unmeasured time each, both are measured in rounds, each number once."""
+        calls: list[tuple[str, int]] = []
+
+        async def one(who: str, number: int) -> None:
+            await asyncio.sleep(0)
+            calls.append((who, number))
+
+        ours, theirs = await alternated(
+            lambda number: one("ours", number), lambda number: one("peer", number), ours_times=10, peer_times=5
+        )
+
+        assert (len(ours), len(theirs)) == (10, 5)
+        assert calls[:5] == [("ours", 0), ("peer", 0), ("ours", 1), ("ours", 2), ("peer", 1)]
+        assert [number for who, number in calls if who == "ours"] == list(range(11))
+
+
+@pytest.mark.slow
+class TestRun:
+    def test_quick_gives_every_line(self, monkeypatch):
+        """A small run through the real doors has every line, each with exactly the documented keys."""
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+        seen: list[tuple[int, int]] = []
+
+        report = run_bench(quick=True, progress=lambda *step: seen.append(step))
+
+        assert list(report) == ["machine", "lines"]
+        assert {"cpu", "cores", "python", "threadkeep", "langgraph", "embedder"} <= set(report["machine"])
+        assert [(line["name"], line["n"], line["peer"]) for line in report["lines"]] == [
+            ("search, one owner", 50, "LangGraph InMemoryStore.asearch"),
+            ("search, one owner", 200, "LangGraph InMemoryStore.asearch"),
+            ("search, 5 owners × 20, warm", 5, "one owner"),
+            ("first search of an owner, loaded from SQLite", 200, None),
+            ("another owner's read during that load", 200, "the same read, nothing loading"),
+            ("memory of one owner's index, its arrays and terms", 200, None),
+            ("memory of one owner's index, growth of the process", 200, None),
+            ("SQLite commit of one item, FULL", 10, "LangGraph AsyncSqliteStore.aput, FULL"),
+            ("SQLite item in a commit of 500, FULL", 1000, "LangGraph AsyncSqliteStore.abatch, FULL"),
+            ("turn with memory, embedding included", 50, "the same graph without memory"),
+            ("what memory adds to a turn", 50, None),
+        ]
+        for line in report["lines"]:
+            assert list(line)[:7] == KEYS
+            assert ("ours_mb" in line) == (line["ours_p50_ms"] is None)
+            assert (line["ratio"] is None) == (line["peer"] is None)
+        assert seen[-1] == (6, 6)
+        console = Console(width=200, record=True, quiet=True)
+        console.print(render_table(report))
+        assert "InMemoryStore" in console.export_text()

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from rich.console import Console
+
+from tests.evals.embedding import WordsEmbedder
+from tests.evals.locomo_file import write_locomo
+from threadkeep.errors import InvalidInputError
+from threadkeep.evals.comparison import compare_locomo, render_table, run_locomo
+
+KEYS = [
+    "method",
+    "level",
+    "categories",
+    "n",
+    "recall@5",
+    "recall@10",
+    "recall@20",
+    "all@10",
+    "ndcg@10",
+    "ms_p50",
+    "tokens_mean",
+]
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    path = write_locomo(tmp_path_factory.mktemp("locomo"), conversations=2)
+    seen: list[tuple[int, int]] = []
+    comparison = compare_locomo(path, embedder=WordsEmbedder(), progress=lambda *step: seen.append(step))
+    return path, comparison, seen
+
+
+def rows_of(report, **wanted):
+    return [row for row in report["results"] if all(row[key] == value for key, value in wanted.items())]
+
+
+class TestCompare:
+    def test_has_the_promised_shape(self, compared):
+        """The object and each of its rows have exactly the keys that are documented."""
+        path, comparison, _ = compared
+
+        report = comparison.as_json()
+
+        assert list(report) == ["dataset", "file_sha256", "results"]
+        assert report["dataset"] == "locomo"
+        assert report["file_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert all(list(row) == KEYS for row in report["results"])
+        assert [(row["method"], row["level"], row["categories"]) for row in report["results"]] == [
+            (method, level, categories)
+            for method in ("threadkeep", "bm25", "dense")
+            for level in ("turn", "session")
+            for categories in ("1-4", "1-5", "1", "2", "3", "4", "5")
+        ]
+
+    def test_counts_questions_with_evidence(self, compared):
+        """Questions without usable evidence do not count, and 1-4 leaves the adversarial ones out."""
+        report = compared[1].as_json()
+
+        for row in report["results"]:
+            assert row["n"] == {"1-4": 14, "1-5": 16, "1": 2, "2": 4, "3": 2, "4": 6, "5": 2}[row["categories"]]
+
+    def test_figures_are_shares(self, compared):
+        """Every figure is in [0, 1], and only ours renders a block."""
+        for row in compared[1].as_json()["results"]:
+            assert all(0.0 <= row[name] <= 1.0 for name in KEYS[4:9])
+            assert row["ms_p50"] >= 0
+            if row["method"] == "threadkeep":
+                assert 0 < row["tokens_mean"] <= 300
+            else:
+                assert row["tokens_mean"] is None
+
+    @pytest.mark.parametrize("method", ["threadkeep", "bm25", "dense"])
+    def test_every_method_finds_plain_answers(self, compared, method):
+        """Single-hop questions that share words with their answer are found among the first five."""
+        (row,) = rows_of(compared[1].as_json(), method=method, level="turn", categories="4")
+
+        assert row["recall@5"] == 1.0
+
+    @pytest.mark.parametrize("method", ["threadkeep", "bm25", "dense"])
+    def test_three_sessions_are_all_within_five(self, compared, method):
+        """Ours and dense rank every session, so with three sessions nothing is missing."""
+        (row,) = rows_of(compared[1].as_json(), method=method, level="session", categories="4")
+
+        assert row["recall@5"] == 1.0
+
+    def test_tells_how_far_it_is(self, compared):
+        """Progress counts every turn stored and every question asked."""
+        seen = compared[2]
+
+        assert seen[0] == (0, 32)
+        assert seen[-1] == (32, 32)
+        assert seen == sorted(seen)
+
+    def test_table_names_every_method_and_what_was_dropped(self, compared):
+        """The table for people shows each method, and says how much evidence was malformed."""
+        console = Console(width=200, record=True, quiet=True)
+
+        console.print(render_table(compared[1]))
+
+        text = console.export_text()
+        assert all(method in text for method in ("threadkeep", "bm25", "dense"))
+        assert "6 repaired, 6 dropped" in text
+
+
+class TestRun:
+    def test_without_an_embedder_there_is_no_dense(self, tmp_path, monkeypatch):
+        """Where the settings say that nothing embeds, ours is lexical and dense is left out."""
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+
+        report = run_locomo(write_locomo(tmp_path))
+
+        assert {row["method"] for row in report["results"]} == {"threadkeep", "bm25"}
+
+    def test_another_file_is_refused(self, tmp_path):
+        """A file that is not LoCoMo's is refused before anything is stored."""
+        path = tmp_path / "other.json"
+        path.write_text('{"a": 1}', encoding="utf-8")
+
+        with pytest.raises(InvalidInputError, match="not a LoCoMo file"):
+            run_locomo(path)
