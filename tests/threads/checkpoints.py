@@ -1,0 +1,58 @@
+"""Checkpoints to put, graphs to run and configurations to name them by."""
+
+from __future__ import annotations
+
+import operator
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata, empty_checkpoint
+from langgraph.graph import START, StateGraph
+
+METADATA: CheckpointMetadata = {"source": "loop", "step": 0, "parents": {}}
+
+
+class Words(TypedDict):
+    words: Annotated[list[str], operator.add]
+
+
+def config_of(thread_id: Any, **configurable: Any) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, **configurable}}
+
+
+def checkpoint_of(value: Any) -> Checkpoint:
+    """Return a checkpoint whose only channel ``x`` holds *value*, in a version of its own."""
+    blank = empty_checkpoint()
+    return {**blank, "channel_values": {"x": value}, "channel_versions": {"x": blank["id"]}}
+
+
+def put(saver: BaseCheckpointSaver[str], config: RunnableConfig, value: Any) -> RunnableConfig:
+    checkpoint = checkpoint_of(value)
+    return saver.put(config, checkpoint, METADATA, checkpoint["channel_versions"])
+
+
+async def aput(saver: BaseCheckpointSaver[str], config: RunnableConfig, value: Any) -> RunnableConfig:
+    checkpoint = checkpoint_of(value)
+    return await saver.aput(config, checkpoint, METADATA, checkpoint["channel_versions"])
+
+
+def value_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> Any:
+    found = saver.get_tuple(config)
+    return None if found is None else found.checkpoint["channel_values"]["x"]
+
+
+async def avalue_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> Any:
+    found = await saver.aget_tuple(config)
+    return None if found is None else found.checkpoint["channel_values"]["x"]
+
+
+def echo_graph(checkpointer: Any = None, **options: Any) -> Any:
+    """Compile a graph with one node that says each last word once more, louder."""
+
+    def echo(state: Words) -> dict[str, list[str]]:
+        return {"words": [state["words"][-1].upper()]}
+
+    graph = StateGraph(Words, **options)
+    graph.add_node("echo", echo)
+    graph.add_edge(START, "echo")
+    return graph.compile(checkpointer=checkpointer)

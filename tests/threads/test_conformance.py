@@ -1,0 +1,42 @@
+"""LangGraph's own suite for checkpointers, on each saver as we wrap it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+
+from threadkeep.home import Home
+from threadkeep.owners.owner import Owner
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+
+OWNER = Owner("ana@x.org", "https://issuer.example")
+
+
+class TestConforming:
+    @pytest.mark.parametrize("owner", [None, OWNER], ids=["unscoped", "scoped"])
+    async def test_every_required_capability_passes_in_full(
+        self, kind: Any, owner: Owner | None, home: Home, tmp_path: Path
+    ):
+        """All 58 tests of the required capabilities pass; those that the inner savers lack are not claimed."""
+
+        @checkpointer_test(name=f"{kind}-{owner}")
+        async def factory() -> AsyncIterator[BaseCheckpointSaver[str]]:
+            path = tmp_path / uuid4().hex / "checkpoints.sqlite3" if kind == "sqlite" else None
+            checkpointer = ThreadkeepCheckpointer(kind, home=home, path=path)
+            yield checkpointer.scoped(owner) if owner else checkpointer
+            await checkpointer.aclose()
+
+        report = await validate(factory)
+
+        failures = [failure for result in report.results.values() for failure in result.failures]
+        assert failures == []
+        assert report.conformance_level() == "FULL"
+        assert sum(result.tests_passed for result in report.results.values()) >= 58
+        claimed = {name for name, result in report.results.items() if result.detected}
+        assert claimed == {"put", "put_writes", "get_tuple", "list", "delete_thread"}
