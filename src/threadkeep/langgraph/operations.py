@@ -1,0 +1,202 @@
+"""LangGraph's operations in the seam's words: checked, copied and sorted by kind. Pure rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
+
+from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.langgraph.namespaces import labels_of, matches_of, require_own, require_some
+from threadkeep.langgraph.values import json_copy
+from threadkeep.memories.shapes import is_memory_namespace, memory_of, text_paths_of
+from threadkeep.owners.owner import Owner, partition_of
+from threadkeep.storage.matching import check_filter
+from threadkeep.storage.port import Item, NamespaceMatch, Ref
+
+WHOLE_VALUE: Final = ("$",)
+"""LangGraph's default: the whole value as JSON is one searchable text."""
+
+MAX_TTL_MINUTES: Final = 1000 * 366 * 24 * 60
+"""A thousand years; sums beyond have no date."""
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A Get: its place in the call, what it asks for, and whether reading it lets it live longer."""
+
+    place: int
+    ref: Ref
+    refresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """A Search: its place in the call and the operation, its prefix a tuple of legal labels."""
+
+    place: int
+    op: SearchOp
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A ListNamespaces: its place in the call, its conditions, and which page is asked for."""
+
+    place: int
+    match: tuple[NamespaceMatch, ...]
+    max_depth: int | None
+    limit: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A Put, or where *value* is ``None`` a Delete.
+
+    Attributes:
+        ref: Where.
+        value: A JSON object of our own.
+        index: Paths of its searchable texts.
+        ttl: How long it lives after a write or a read.
+    """
+
+    ref: Ref
+    value: dict[str, Any] | None
+    index: tuple[str, ...] = ()
+    ttl: timedelta | None = None
+
+
+@dataclass(slots=True)
+class Plan:
+    """One call: reads, then writes; the last write of a key stands for all of them."""
+
+    size: int = 0
+    reads: list[Read] = field(default_factory=list[Read])
+    finds: list[Find] = field(default_factory=list[Find])
+    listings: list[Listing] = field(default_factory=list[Listing])
+    writes: dict[Ref, Write] = field(default_factory=dict[Ref, Write])
+
+
+def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) -> Plan:
+    """Check every operation and sort them by kind; nothing has been read or written yet.
+
+    Args:
+        ops: LangGraph's operations.
+        fields: What is searchable of an item whose Put does not say.
+        owner: Whose namespaces may be named; ``None``: everybody's.
+
+    Raises:
+        InvalidNamespaceError: A namespace is illegal.
+        NotYoursError: A namespace is not the owner's.
+        InvalidInputError: Anything else of an operation is.
+    """
+    plan = Plan()
+    for place, op in enumerate(cast("Iterable[Any]", ops)):
+        plan.size = place + 1
+        match op:
+            case GetOp():
+                plan.reads.append(Read(place, _ref(op.namespace, op.key, owner), bool(op.refresh_ttl)))
+            case PutOp():
+                write = _write(op, fields, owner)
+                plan.writes[write.ref] = write
+            case SearchOp():
+                prefix = labels_of(op.namespace_prefix)
+                require_own(prefix, owner)
+                _check_page(op.limit, op.offset)
+                query: Any = op.query
+                if query is not None and not isinstance(query, str):
+                    msg = f"A query is a text, not {type(query).__name__}."
+                    raise InvalidInputError(msg)
+                if op.filter:
+                    check_filter(op.filter)
+                plan.finds.append(Find(place, op._replace(namespace_prefix=prefix)))
+            case ListNamespacesOp():
+                _check_page(op.limit, op.offset)
+                if op.max_depth is not None and (type(op.max_depth) is not int or op.max_depth < 0):
+                    msg = "max_depth is a whole number of labels, 0 or more, or None."
+                    raise InvalidInputError(msg)
+                plan.listings.append(Listing(place, matches_of(op), op.max_depth, op.limit, op.offset))
+            case _:
+                msg = f"{type(op).__name__} is no operation of a LangGraph store."
+                raise InvalidInputError(msg)
+    return plan
+
+
+def fields_of(fields: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the paths that *fields* of an index configuration stands for."""
+    return WHOLE_VALUE if fields is None else _paths(fields)
+
+
+def ttl_of(minutes: Any) -> timedelta | None:
+    """Return *minutes* (fractions allowed) as a duration; ``None`` stays ``None``: for ever.
+
+    Raises:
+        InvalidInputError: It is no positive number, or more than a thousand years.
+    """
+    if minutes is None:
+        return None
+    if isinstance(minutes, int | float) and not isinstance(minutes, bool):
+        if math.isfinite(minutes) and 0 < minutes <= MAX_TTL_MINUTES:
+            return timedelta(minutes=minutes)
+        said = f"{minutes}"
+    else:
+        said = type(cast("object", minutes)).__name__
+    msg = f"A ttl is a positive number of minutes, or None for ever; it is {said}."
+    raise InvalidInputError(msg)
+
+
+def _ref(namespace: Any, key: Any, owner: Owner | None) -> Ref:
+    labels = labels_of(namespace)
+    require_own(labels, owner)
+    return Ref(partition_of(labels), labels, str(key))
+
+
+def _write(op: PutOp, fields: tuple[str, ...], owner: Owner | None) -> Write:
+    ref = _ref(op.namespace, op.key, owner)
+    if op.value is None:
+        return Write(ref, None)
+    require_some(ref.namespace)
+    value = json_copy(op.value)
+    ttl = ttl_of(op.ttl)
+    if is_memory_namespace(ref.namespace):
+        index, pinned = _of_memory(ref, value)
+        if op.index is None and fields == WHOLE_VALUE:
+            return Write(ref, value, index, None if pinned else ttl)
+        ttl = None if pinned else ttl
+    index = () if op.index is False else fields if op.index is None else _paths(op.index)
+    return Write(ref, value, index, ttl)
+
+
+def _of_memory(ref: Ref, value: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
+    """Return what is searchable of a memory, and whether it is pinned.
+
+    Only what may be recalled is: a statement that is proposed, rejected or no longer true is kept,
+    and found by nobody. A value without a statement is searched as anywhere else.
+    """
+    memory = memory_of(Item(ref, value, 0, _NEVER, _NEVER))
+    if memory is None:
+        return WHOLE_VALUE, False
+    recallable = memory.status == "active" and memory.valid_to is None
+    return text_paths_of(value) if recallable else (), memory.pinned
+
+
+def _paths(index: Any) -> tuple[str, ...]:
+    if isinstance(index, list | tuple):
+        paths = cast("list[Any] | tuple[Any, ...]", index)
+        if all(isinstance(path, str) for path in paths):
+            return tuple(dict.fromkeys(cast("Sequence[str]", paths)))
+    msg = 'An index is a list of paths such as ["text", "tags[*]"], False for none, or None for the default.'
+    raise InvalidInputError(msg)
+
+
+def _check_page(limit: Any, offset: Any) -> None:
+    for name, number in (("limit", limit), ("offset", offset)):
+        if type(number) is not int or number < 0:
+            msg = f"{name} is a whole number, 0 or more; it is {str(number)[:40]}."
+            raise InvalidInputError(msg)

@@ -1,0 +1,366 @@
+"""The LangGraph store: the whole ``BaseStore`` over our storage, for graphs, LangMem and deep agents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from langgraph.store.base import (
+    NOT_PROVIDED,
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    MatchCondition,
+    NamespacePath,
+    NotProvided,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
+
+from threadkeep.langgraph.finding import Found, StoreRanking, StoreRooms, find, list_namespaces
+from threadkeep.langgraph.namespaces import writable
+from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
+from threadkeep.recall.text import texts_of
+from threadkeep.storage.limits import check_batch
+from threadkeep.storage.port import (
+    MAX_BATCH_OPERATIONS,
+    Batch,
+    Delete,
+    Embedding,
+    Operation,
+    Partition,
+    Put,
+    Ref,
+    Touch,
+)
+
+if TYPE_CHECKING:
+    from threadkeep.home import Home
+    from threadkeep.owners.owner import Owner
+    from threadkeep.storage.port import Item as StoredItem
+
+_FLOAT_BYTES: Final = 4
+
+
+class ThreadkeepStore(BaseStore):
+    """LangGraph's store over one Threadkeep, sync and async, from any event loop or thread.
+
+    Where LangGraph's own stores disagree with each other, this one does what its documentation
+    promises: ``created_at`` survives updates, values are copies, the filter applies before the
+    limit, pages reach any offset, expired items are gone at once, and a batch is atomic in each
+    partition.
+
+    Args:
+        home: Where everything runs.
+        rooms: Gives the rooms, connected; called on the home loop by every operation.
+        index: LangGraph's index configuration. ``fields`` says what is searchable of an item whose
+            put does not; by default the whole value as JSON, and of a memory its statement.
+            ``embed`` and ``dims`` are only shown again: the embedder is Threadkeep's.
+        ttl_config: LangGraph's expiry configuration, in minutes; a ``default_ttl`` of 0 means never.
+        ranking: ``hybrid`` gives our scores in [0, 1], ``dense`` raw cosines as a stock ``index=``.
+        owner: Only this owner's namespaces can be named; ``None``: everybody's.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        home: Home,
+        rooms: Callable[[], Awaitable[StoreRooms]],
+        *,
+        index: IndexConfig | None = None,
+        ttl_config: TTLConfig | None = None,
+        ranking: StoreRanking = "hybrid",
+        owner: Owner | None = None,
+    ) -> None:
+        self._home = home
+        self._rooms = rooms
+        self._fields = fields_of(index.get("fields") if index else None)
+        self._ranking: StoreRanking = ranking
+        self._owner = owner
+        self.index_config = index
+        self.ttl_config = TTLConfig(**ttl_config) if ttl_config is not None else None
+        if self.ttl_config is not None:
+            self.ttl_config["default_ttl"] = self.ttl_config.get("default_ttl") or None
+            ttl_of(self.ttl_config["default_ttl"])
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Perform *ops* as :meth:`abatch` does, and block until they are done."""
+        return self._home.run_sync(self._perform(self._planned(ops)))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Perform *ops*: first everything that reads, then everything that writes.
+
+        All operations are checked before any is performed. Of several writes of one key the last
+        one counts. The writes of one partition are one atomic commit.
+
+        Returns:
+            A result for each operation, in their order; ``None`` for a write.
+
+        Raises:
+            InvalidNamespaceError: A namespace is illegal.
+            InvalidInputError: Anything else of an operation is; nothing was written.
+            NotYoursError: A namespace is not the owner's that this store is locked to.
+            StorageError: The storage cannot be used.
+        """
+        return await self._home.run(self._perform(self._planned(ops)))
+
+    def _planned(self, ops: Iterable[Op]) -> Plan:
+        return planned(ops, fields=self._fields, owner=self._owner)
+
+    async def _perform(self, plan: Plan) -> list[Result]:
+        rooms = await self._rooms()
+        results: list[Result] = [None] * plan.size
+        read: list[StoredItem] = []
+        if plan.reads:
+            items = await rooms.storage.get([one.ref for one in plan.reads])
+            for one, item in zip(plan.reads, items, strict=True):
+                if item is not None:
+                    results[one.place] = _item(item)
+                    if one.refresh:
+                        read.append(item)
+        for search in plan.finds:
+            found = await find(rooms, search.op, ranking=self._ranking)
+            results[search.place] = [_search_item(one) for one in found]
+            if search.op.refresh_ttl:
+                read += [one.item for one in found]
+        for listing in plan.listings:
+            results[listing.place] = await list_namespaces(rooms.storage, listing, self._owner)
+        batches = await _batches(rooms, plan.writes) if plan.writes else []
+        for batch in [*_touches(read, plan.writes), *batches]:
+            await rooms.storage.commit(batch)
+        return results
+
+    # The base class validates in these methods only, and with LangGraph's error only.
+
+    def get(self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
+        """Return an item, or ``None`` where there is none.
+
+        Args:
+            namespace: Where it is.
+            key: Which one.
+            refresh_ttl: Whether it lives its ``ttl`` once more from now; ``None``: as configured.
+        """
+        return _one(self.batch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
+
+    async def aget(self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
+        """Do what :meth:`get` does, from any event loop."""
+        return _one(await self.abatch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
+
+    def search(
+        self,
+        namespace_prefix: tuple[str, ...],
+        /,
+        *,
+        query: str | None = None,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name for it
+        limit: int = 10,
+        offset: int = 0,
+        refresh_ttl: bool | None = None,
+    ) -> list[SearchItem]:
+        """Return items below *namespace_prefix* that meet *filter*: best first with a *query*, else newest first.
+
+        Args:
+            namespace_prefix: First labels, each compared whole; ``()``: everywhere.
+            query: What to look for, in plain words; without an embedder it is compared by words.
+            filter: Values of top-level fields, or ``{"$eq" | "$ne" | "$gt" | "$gte" | "$lt" | "$lte": value}``.
+            limit: At most so many.
+            offset: Leave out so many of the first; pages fit together however far they go.
+            refresh_ttl: Whether they live their ``ttl`` once more from now; ``None``: as configured.
+        """
+        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        return _one(self.batch([op]))
+
+    async def asearch(
+        self,
+        namespace_prefix: tuple[str, ...],
+        /,
+        *,
+        query: str | None = None,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name for it
+        limit: int = 10,
+        offset: int = 0,
+        refresh_ttl: bool | None = None,
+    ) -> list[SearchItem]:
+        """Do what :meth:`search` does, from any event loop."""
+        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        return _one(await self.abatch([op]))
+
+    def put(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Write an item whole; when it was created is kept.
+
+        Args:
+            namespace: Where; not empty, and not below ``"langgraph"``.
+            key: Any text.
+            value: A JSON object; it is copied.
+            index: Paths of the texts that a query finds it by (``"title"``, ``"tags[*]"``); ``False``:
+                none; ``None``: the default fields, and of a memory its statement.
+            ttl: Minutes that it lives after a write or a read, fractions allowed; ``None``: for ever.
+
+        Raises:
+            InvalidNamespaceError: The namespace may not be written to.
+            InvalidInputError: Anything else cannot be kept; the message says what.
+        """
+        self.batch([self._put(namespace, key, value, index, ttl)])
+
+    async def aput(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Do what :meth:`put` does, from any event loop."""
+        await self.abatch([self._put(namespace, key, value, index, ttl)])
+
+    def delete(self, namespace: tuple[str, ...], key: str) -> None:
+        """Remove an item physically; it need not be there."""
+        self.batch([PutOp(namespace, key, None)])
+
+    async def adelete(self, namespace: tuple[str, ...], key: str) -> None:
+        """Do what :meth:`delete` does, from any event loop."""
+        await self.abatch([PutOp(namespace, key, None)])
+
+    def list_namespaces(
+        self,
+        *,
+        prefix: NamespacePath | None = None,
+        suffix: NamespacePath | None = None,
+        max_depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[tuple[str, ...]]:
+        """Return the namespaces that hold something, sorted.
+
+        Args:
+            prefix: Their first labels; ``"*"`` is any one label.
+            suffix: Their last labels, likewise.
+            max_depth: Cut them to so many labels first.
+            limit: At most so many.
+            offset: Leave out so many of the first.
+        """
+        return _one(self.batch([_listing(prefix, suffix, max_depth, limit, offset)]))
+
+    async def alist_namespaces(
+        self,
+        *,
+        prefix: NamespacePath | None = None,
+        suffix: NamespacePath | None = None,
+        max_depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[tuple[str, ...]]:
+        """Do what :meth:`list_namespaces` does, from any event loop."""
+        return _one(await self.abatch([_listing(prefix, suffix, max_depth, limit, offset)]))
+
+    def _put(self, namespace: Any, key: Any, value: Any, index: Any, ttl: float | NotProvided | None) -> PutOp:
+        if isinstance(ttl, NotProvided):
+            ttl = self.ttl_config.get("default_ttl") if self.ttl_config else None
+        return PutOp(writable(namespace), key, value, index, ttl)
+
+    def _refreshes(self, *, asked: bool | None) -> bool:
+        if asked is not None:
+            return asked
+        return self.ttl_config.get("refresh_on_read", True) if self.ttl_config else True
+
+
+async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch]:
+    """Return a commit for each partition; texts are embedded here, all at once and outside of any commit."""
+    texts = {
+        ref: texts_of(write.value, write.index)
+        for ref, write in writes.items()
+        if write.value is not None and write.index
+    }
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(text for found in texts.values() for text in found))}
+    vectors = await rooms.search.embed_put(list(row_of)) if row_of else None
+    operations: dict[Partition, list[Operation]] = defaultdict(list)
+    for ref, write in writes.items():
+        operations[ref.partition].append(
+            Delete(ref.namespace, ref.key)
+            if write.value is None
+            else Put(
+                ref.namespace,
+                ref.key,
+                write.value,
+                index=write.index,
+                embedding=_rows(vectors, [row_of[text] for text in texts.get(ref, ())]),
+                ttl=write.ttl,
+            )
+        )
+    batches = [Batch(partition, of_partition) for partition, of_partition in operations.items()]
+    for batch in batches:
+        check_batch(batch)  # a batch that cannot be kept stops the others, too
+    return batches
+
+
+def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:
+    """Return the vectors of one item: these *rows* of the vectors of all."""
+    if vectors is None or not rows:
+        return None
+    width = vectors.dims * _FLOAT_BYTES
+    data = b"".join(vectors.data[row * width : (row + 1) * width] for row in rows)
+    return Embedding(vectors.model, vectors.dims, data)
+
+
+def _touches(read: Sequence[StoredItem], writes: Mapping[Ref, Write]) -> list[Batch]:
+    """Return the commits that let what was *read* live its time to live once more."""
+    touches: dict[Partition, dict[Ref, Operation]] = defaultdict(dict)
+    for item in read:
+        if item.ttl is not None and item.ref not in writes:
+            touches[item.ref.partition][item.ref] = Touch(item.ref.namespace, item.ref.key)
+    batches: list[Batch] = []
+    for partition, of_partition in touches.items():
+        operations = list(of_partition.values())
+        batches += [
+            Batch(partition, operations[start : start + MAX_BATCH_OPERATIONS])
+            for start in range(0, len(operations), MAX_BATCH_OPERATIONS)
+        ]
+    return batches
+
+
+def _listing(
+    prefix: NamespacePath | None, suffix: NamespacePath | None, max_depth: int | None, limit: int, offset: int
+) -> ListNamespacesOp:
+    conditions: list[MatchCondition] = []
+    if prefix:
+        conditions.append(MatchCondition("prefix", prefix))
+    if suffix:
+        conditions.append(MatchCondition("suffix", suffix))
+    return ListNamespacesOp(tuple(conditions), max_depth, limit, offset)
+
+
+def _item(item: StoredItem) -> Item:
+    return Item(
+        value=item.value,
+        key=item.ref.key,
+        namespace=item.ref.namespace,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+    )
+
+
+def _search_item(found: Found) -> SearchItem:
+    item = found.item
+    return SearchItem(item.ref.namespace, item.ref.key, item.value, item.created_at, item.updated_at, score=found.score)
+
+
+def _one(results: list[Result]) -> Any:
+    """Return the result of a call of one operation."""
+    return results[0]

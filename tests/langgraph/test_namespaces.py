@@ -1,0 +1,79 @@
+"""Which namespaces may be named."""
+
+from __future__ import annotations
+
+import pytest
+from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
+
+from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.langgraph.namespaces import InvalidNamespaceError, labels_of, one_partition, require_own, writable
+from threadkeep.owners.owner import Owner
+
+ILLEGAL = [("a.b",), ("a", ""), ("a", "\x00"), ("a", 1), ("a", None), None, 7]
+
+
+class TestLabelsOf:
+    @pytest.mark.parametrize("namespace", ILLEGAL)
+    def test_illegal_labels_are_refused_with_both_errors(self, namespace: object):
+        """Who catches LangGraph's error and who catches ours are both served."""
+        with pytest.raises(LangGraphInvalidNamespaceError) as caught:
+            labels_of(namespace)
+
+        assert isinstance(caught.value, InvalidInputError)
+        assert caught.value.code == "namespace_invalid"
+
+    @pytest.mark.parametrize("label", ["*", "%", "_", "/", ":", "|", " ", "\n", "né", "x" * 5000, "Langgraph"])
+    def test_any_other_label_is_legal(self, label: str):
+        """What LangGraph accepts is accepted."""
+        assert labels_of((label, label)) == (label, label)
+
+    def test_a_list_is_the_tuple_it_stands_for(self):
+        """A list matches what a tuple matches, rather than nothing."""
+        assert labels_of(["a", "b"]) == ("a", "b")
+
+    def test_a_text_is_one_label(self):
+        """A forgotten comma does not take a label apart."""
+        assert labels_of("memories") == ("memories",)
+
+
+class TestWritable:
+    @pytest.mark.parametrize("namespace", [(), [], ("langgraph",), ("langgraph", "x"), *ILLEGAL])
+    def test_what_put_refuses(self, namespace: object):
+        """Neither the empty namespace nor LangGraph's own root is written to."""
+        with pytest.raises(InvalidNamespaceError):
+            writable(namespace)
+
+    @pytest.mark.parametrize("namespace", [("Langgraph",), ("x", "langgraph")])
+    def test_the_reserved_label_is_reserved_as_a_root_only(self, namespace: tuple[str, ...]):
+        """The rule is case-sensitive and about the first label."""
+        assert writable(namespace) == namespace
+
+
+class TestRequireOwn:
+    @pytest.mark.parametrize("root", ["memories", "summaries", "users"])
+    def test_the_owners_namespaces_pass(self, root: str):
+        """All three layouts belong to the owner, with what is below them."""
+        owner = Owner("ana@x.org")
+
+        require_own((root, owner.label), owner)
+        require_own((root, owner.label, "deep", "er"), owner)
+
+    @pytest.mark.parametrize(
+        "namespace",
+        [(), ("memories",), ("users",), ("docs",), ("memories", "bobby"), ("docs", "bob"), ("bob",), ("memories", "*")],
+    )
+    def test_everything_else_is_refused(self, namespace: tuple[str, ...]):
+        """A prefix that spans owners is not the owner's either."""
+        with pytest.raises(NotYoursError):
+            require_own(namespace, Owner("bob"))
+
+
+class TestOnePartition:
+    @pytest.mark.parametrize("prefix", [(), ("memories",), ("summaries",), ("users",)])
+    def test_prefixes_that_span_partitions_have_none(self, prefix: tuple[str, ...]):
+        """Below these, owners' partitions must be looked for."""
+        assert one_partition(prefix) is None
+
+    def test_an_owners_prefix_has_the_owners(self):
+        """From the second label on, it is certain whose it is."""
+        assert one_partition(("users", "bob")) == Owner("bob").partition
