@@ -347,9 +347,9 @@ CLIENTS: Final = Family(
             _CITIES,
         ),
         Aspect(
-            "The door code at the office of {subject} is {answer}.",
-            ("Which code opens the door at {subject}?", "How do I get into the building of {subject}?"),
-            ("####", "##A##", "##B##"),
+            "At the office of {subject} I may park in bay {answer}.",
+            ("Where do I leave my car at {subject}?", "Which parking space do I have at {subject}?"),
+            ("A##", "B##", "C##", "D##"),
         ),
         Aspect(
             "{subject} found me through {answer}.",
