@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 ENTRY_OVERHEAD_BYTES: Final = 300
 """What an entry costs beside its text and its vector: dictionary slot, list node, two object heads."""
+
+MAX_QUESTIONS: Final = 4
+"""A call with more texts than that is not a question, and does not push questions out."""
 
 
 class VectorCache:
@@ -26,6 +30,23 @@ class VectorCache:
         self._bytes = 0
         self._guard = threading.Lock()
         self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+
+    async def embed(
+        self, texts: Sequence[str], unknown: Callable[[Sequence[str]], Awaitable[Sequence[NDArray[np.float32]]]]
+    ) -> NDArray[np.float32]:
+        """Return the vectors of *texts* in their order, shape ``(len(texts), dims)``; *texts* is not empty.
+
+        What is not kept is asked of *unknown*, each text once; the answers to short calls are kept.
+        """
+        import numpy as np
+
+        vectors = {text: vector for text in set(texts) if (vector := self.get(text)) is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+        if missing:
+            vectors.update(zip(missing, await unknown(missing), strict=True))
+            for text in missing if len(texts) <= MAX_QUESTIONS else ():
+                self.put(text, vectors[text])
+        return np.stack([vectors[text] for text in texts])
 
     def get(self, text: str) -> NDArray[np.float32] | None:
         """Return the vector of *text*, shape ``(dims,)``; do not write to it."""

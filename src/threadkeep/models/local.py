@@ -30,9 +30,6 @@ MAX_CHARACTERS: Final = 16_384
 """What is read of a text. The model sees 256 tokens, which are about 1,000 characters of prose; tokenising a
 megabyte would take most of a second to throw it away."""
 
-MAX_QUERY_TEXTS: Final = 4
-"""A call with more texts than that is not a question, and does not push questions out of the cache."""
-
 NEEDED: Final = ("onnxruntime", "tokenizers", "threadkeep_minilm")
 
 
@@ -99,16 +96,11 @@ class LocalEmbedder:
 
         if not texts:
             return np.zeros((0, DIMS), dtype=np.float32)
-        plain = [_embeddable(text) for text in texts]
-        vectors = {text: vector for text in set(plain) if (vector := self._cache.get(text)) is not None}
-        unknown = [text for text in dict.fromkeys(plain) if text not in vectors]
-        if unknown:
-            found = await asyncio.wrap_future(self._batches.submit(unknown))
-            vectors.update(zip(unknown, found, strict=True))
-            if len(texts) <= MAX_QUERY_TEXTS:
-                for text, vector in zip(unknown, found, strict=True):
-                    self._cache.put(text, vector)
-        return np.stack([vectors[text] for text in plain])
+
+        async def unknown(missing: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+            return await asyncio.wrap_future(self._batches.submit(missing))
+
+        return await self._cache.embed([_embeddable(text) for text in texts], unknown)
 
     def _loaded(self) -> Encode:
         """Load tokenizer and model; runs in the worker."""
@@ -133,6 +125,7 @@ def _encoder(model: Path, tokenizer: Path, *, threads: int) -> Encode:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # on a busy machine it doubles the cost
     options.log_severity_level = 4  # only what is fatal; everything else is raised as well
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     words = tokenizers.Tokenizer.from_file(str(tokenizer))

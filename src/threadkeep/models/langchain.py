@@ -1,0 +1,375 @@
+"""Every provider through LangChain: chat models, embedders, and their messages as our own.
+
+The only module of this room that imports LangChain. What a provider says when it fails may quote a key, so neither
+its words nor itself go on: our errors name the type, the status and the variable that is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.embeddings import Embeddings
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    ToolMessage,
+    convert_to_messages,
+)
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import SecretStr
+
+from threadkeep.capture.record import Message, Role
+from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, ModelUnavailableError, SettingsError
+from threadkeep.ids import MessageId
+from threadkeep.models.cache import VectorCache
+from threadkeep.recall.render import quoted_statements
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KNOWN_DIMS: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
+"""Lengths of OpenAI's vectors, so that they are known before the first one is seen."""
+
+MAX_CHARACTERS: Final = 24_000
+"""What is sent of a text: about 6,000 tokens of prose, under every provider's limit."""
+
+EMPTY: Final = "(empty)"
+"""Sent in place of a text with nothing in it, which providers refuse."""
+
+NO_MODEL: Final = (
+    "No model is configured, so I can only quote. Set THREADKEEP_MODEL=provider:name, "
+    "for example THREADKEEP_MODEL=openai:gpt-5-mini, to get real answers."
+)
+
+_VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|CREDENTIALS|PROJECT|ENDPOINT)\b")
+_PACKAGE: Final = re.compile(r"pip install [`'\"]?([A-Za-z][\w.-]*)")
+_PROVIDER: Final = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_PIECES: Final = re.compile(r"\s*\S+|\s+\Z")
+
+
+def chat_model(name: str | None) -> BaseChatModel:
+    """Return the chat model ``"provider:name"``; for ``None`` the stand-in that needs no key.
+
+    Raises:
+        ModelUnavailableError: The provider is unknown, or its package or key is missing; the message says which.
+    """
+    if name is None:
+        return OfflineChatModel()
+    provider, colon, model = name.partition(":")
+    if not colon or not model.strip() or not _PROVIDER.fullmatch(provider):
+        msg = "A chat model is given as provider:name, for example THREADKEEP_MODEL=openai:gpt-5-mini."
+        raise ModelUnavailableError(msg)
+    from langchain.chat_models import init_chat_model
+
+    try:
+        made = init_chat_model(model, model_provider=provider)
+    except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
+        raise ModelUnavailableError(_what_is_missing(provider, error, "THREADKEEP_MODEL")) from None
+    unset = _unset_secret(made)
+    if unset:
+        msg = f"The model provider {provider} needs {unset}; set it, or choose another model by THREADKEEP_MODEL."
+        raise ModelUnavailableError(msg)
+    return made
+
+
+class OfflineChatModel(BaseChatModel):
+    """Replies with the memories that it was given and says that no model is configured; no key, no network.
+
+    It reads what recall rendered into the newest human message or a system message, and ignores tools.
+    """
+
+    @property
+    def _llm_type(self) -> str:
+        return "threadkeep-offline"
+
+    def bind_tools(self, tools: Sequence[Any], *, tool_choice: Any = None, **kwargs: Any) -> Any:
+        """Return this model: it calls no tools."""
+        del tools, tool_choice, kwargs
+        return self
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        del stop, run_manager, kwargs
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(offline_reply(messages)))])
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        del run_manager
+        return self._generate(messages, stop, **kwargs)
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        del stop, kwargs
+        for piece in _PIECES.findall(offline_reply(messages)):
+            chunk = ChatGenerationChunk(message=AIMessageChunk(content=piece))
+            if run_manager:
+                run_manager.on_llm_new_token(piece, chunk=chunk)
+            yield chunk
+
+    async def _astream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        for chunk in self._stream(messages, stop, **kwargs):
+            if run_manager:
+                await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
+            yield chunk
+
+
+def offline_reply(messages: Sequence[BaseMessage]) -> str:
+    """Return what the stand-in says to *messages*: the memories in them, quoted, and how to configure a model."""
+    position, _, _ = newest_human(messages)
+    places = [message for message in messages if message.type == "system"]
+    places += [messages[position]] if position >= 0 else []
+    statements = dict.fromkeys(each for message in places for each in quoted_statements(_text_of(message.content)))
+    if not statements:
+        return f"I know nothing about it yet.\n\n{NO_MODEL}"
+    quotes = "\n".join(f"- “{statement}”" for statement in statements)
+    return f"This is what I remember that may matter here:\n{quotes}\n\n{NO_MODEL}"
+
+
+class LangChainEmbedder:
+    """Any LangChain ``Embeddings`` behind our port; see ``models.port.Embedder``.
+
+    Recent questions are kept, so that the same one is paid for once.
+    """
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        *,
+        name: str | None = None,
+        dims: int | None = None,
+        remote: bool = True,
+        timeout: timedelta = timedelta(seconds=30),
+    ) -> None:
+        """Store what is given; nothing is called.
+
+        Args:
+            embeddings: The provider's model.
+            name: ``"provider:model"``; by default told from the class and its ``model``.
+            dims: Length of a vector, where it is known; another length is an error.
+            remote: Whether texts leave this machine.
+            timeout: How long one call may take.
+        """
+        model = _model_of(embeddings)
+        asked = _asked_dims(embeddings)
+        told = f"{_provider_of(embeddings)}:{model or type(embeddings).__name__}"
+        self.name: str = name or (f"{told}@{asked}" if asked else told)
+        self.dims: int | None = dims or asked or KNOWN_DIMS.get(model)
+        self.remote: bool = remote
+        self._embeddings = embeddings
+        self._timeout = timeout
+        self._cache = VectorCache(max_bytes=8 * 1024 * 1024)
+
+    async def ready(self) -> None:
+        """Embed one word, which shows that the provider answers and learns the length of its vectors.
+
+        Raises:
+            EmbedderUnavailableError: It does not answer.
+        """
+        await self.embed(["ready"])
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the provider's vectors at unit length, shape ``(len(texts), dims)``; a zero vector stays zero.
+
+        Raises:
+            EmbedderUnavailableError: The provider failed, took too long, or gave something else than vectors.
+        """
+        if not texts:
+            return np.zeros((0, self.dims or 0), dtype=np.float32)
+        return await self._cache.embed([_sendable(text) for text in texts], self._unit_vectors)
+
+    async def _unit_vectors(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        try:
+            async with asyncio.timeout(self._timeout.total_seconds()):
+                rows = await self._embeddings.aembed_documents(list(texts))
+            vectors = np.asarray(rows, dtype=np.float32)
+        except TimeoutError:
+            msg = f"The embedder {self.name} did not answer within {self._timeout.total_seconds():g} seconds."
+            raise EmbedderUnavailableError(msg) from None
+        except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
+            msg = f"The embedder {self.name} failed ({_kind(error)})."
+            raise EmbedderUnavailableError(msg) from None
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():  # noqa: PLR2004 - a matrix
+            msg = f"The embedder {self.name} did not give one vector of numbers for each text."
+            raise EmbedderUnavailableError(msg)
+        if self.dims not in (None, vectors.shape[1]):
+            msg = f"The embedder {self.name} gives vectors of {vectors.shape[1]} numbers; {self.dims} were expected."
+            raise EmbedderUnavailableError(msg)
+        self.dims = vectors.shape[1]
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return list(vectors / np.where(lengths > 0, lengths, 1))
+
+
+def embedder(provider: str, model: str, dims: int | None = None) -> LangChainEmbedder:
+    """Return the embedder of a provider, by LangChain's ``init_embeddings``.
+
+    Args:
+        provider: As LangChain spells it: ``openai``, ``cohere``, ``ollama`` …
+        model: The provider's name for it.
+        dims: Length of a vector; ``None``: known or learnt. OpenAI's newer models are asked for that length.
+
+    Raises:
+        SettingsError: The provider is unknown, or its package or key is missing; the message says which.
+    """
+    from langchain.embeddings import init_embeddings
+
+    shortened = dims is not None and provider.endswith("openai") and dims != KNOWN_DIMS.get(model)
+    try:
+        made = init_embeddings(model, provider=provider, **({"dimensions": dims} if shortened else {}))
+    except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
+        missing = _what_is_missing(provider, error, "EMBEDDINGS_PROVIDER")
+        raise SettingsError(missing, variable="EMBEDDINGS_PROVIDER") from None
+    return LangChainEmbedder(
+        made,
+        name=f"{provider}:{model}" + (f"@{dims}" if shortened else ""),
+        dims=dims,
+    )
+
+
+def plain_messages(messages: Sequence[Any]) -> list[Message]:
+    """Return *messages* (LangChain's, or dicts, tuples and texts that stand for them) as our own.
+
+    Removals are left out, and so is whatever in a message is no text. What carries ``lc_source`` was written by no
+    person, whatever its class says: it is ``system``.
+
+    Raises:
+        InvalidInputError: Something in it is no message.
+    """
+    return [plain for message in messages if (plain := _plain(message)) is not None]
+
+
+def newest_human(messages: Sequence[Any]) -> tuple[int, MessageId | None, str]:
+    """Return position, id and text of the newest message that a person wrote; ``(-1, None, "")`` without one."""
+    for position in range(len(messages) - 1, -1, -1):
+        plain = _plain(messages[position])
+        if plain is not None and plain.role == "user":
+            return position, plain.message_id, plain.text
+    return -1, None, ""
+
+
+def _plain(given: Any) -> Message | None:
+    message = given if isinstance(given, BaseMessage) else _converted(given)
+    if isinstance(message, RemoveMessage):
+        return None
+    message_id = MessageId(message.id) if message.id else None
+    return Message(_role_of(message), _text_of(message.content), message_id)
+
+
+def _converted(given: Any) -> BaseMessage:
+    try:
+        return convert_to_messages([given])[0]
+    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+        kind = type(given).__name__
+        msg = f"A message is a LangChain message, a dict with role and content, a pair or a text, not {kind}."
+        raise InvalidInputError(msg) from error
+
+
+def _role_of(message: BaseMessage) -> Role:
+    if isinstance(message, AIMessage):
+        return "assistant"
+    if isinstance(message, (ToolMessage, FunctionMessage)):
+        return "tool"
+    by_person = isinstance(message, HumanMessage) or (isinstance(message, ChatMessage) and message.role == "user")
+    return "user" if by_person and not message.additional_kwargs.get("lc_source") else "system"
+
+
+def _text_of(content: str | list[Any]) -> str:
+    """Return the text blocks of *content*, joined by line breaks; tool calls, images and thoughts are left out."""
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for block in content:
+        if isinstance(block, str):
+            texts.append(block)
+        elif isinstance(block, dict):
+            fields = cast("dict[str, Any]", block)
+            if fields.get("type") == "text" and isinstance(fields.get("text"), str):
+                texts.append(fields["text"])
+    return "\n".join(texts)
+
+
+def _what_is_missing(provider: str, error: Exception, variable: str) -> str:
+    """Return one sentence on what *provider* wants, made of names only: *error* may quote what is secret."""
+    said = str(error)
+    package = _PACKAGE.search(said) if isinstance(error, ImportError) else None
+    if package:
+        return f"The model provider {provider} needs the package {package[1]}; run: pip install {package[1]}"
+    variables = list(dict.fromkeys(_VARIABLE.findall(said)))
+    if variables:
+        return f"The model provider {provider} needs {' or '.join(variables)}; set it, or choose another by {variable}."
+    if isinstance(error, ValueError) and (
+        "not supported" in said or "Unable to infer" in said or "Unsupported" in said
+    ):
+        known = provider if _PROVIDER.fullmatch(provider) else "of this name"
+        return f"LangChain has no model provider {known}; correct {variable}."
+    return f"The model provider {provider} could not be set up ({_kind(error)}); correct {variable}."
+
+
+def _unset_secret(model: BaseChatModel) -> str | None:
+    """Return the variable of a key that *model* was made without; some providers only notice when they are called."""
+    for field, variable in model.lc_secrets.items():
+        value = getattr(model, field, None)
+        if isinstance(value, SecretStr) and not value.get_secret_value():
+            return variable
+    return None
+
+
+def _kind(error: Exception) -> str:
+    status = getattr(error, "status_code", None)
+    return f"{type(error).__name__}, status {status}" if isinstance(status, int) else type(error).__name__
+
+
+def _provider_of(embeddings: Embeddings) -> str:
+    return type(embeddings).__module__.partition(".")[0].removeprefix("langchain_")
+
+
+def _model_of(embeddings: Embeddings) -> str:
+    for field in ("model", "model_name", "model_id"):
+        value = getattr(embeddings, field, None)
+        if isinstance(value, str) and value:
+            return value
+    return ""
+
+
+def _asked_dims(embeddings: Embeddings) -> int | None:
+    """Return the length that OpenAI's ``dimensions`` asks for; it goes before the model's own."""
+    value = getattr(embeddings, "dimensions", None)
+    return value if isinstance(value, int) else None
+
+
+def _sendable(text: str) -> str:
+    """Return *text* as providers take it: no half characters, no NUL, not empty, not over their limits."""
+    whole = text.strip()[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")
+    return whole if whole.strip() else EMPTY
