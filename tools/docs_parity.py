@@ -25,7 +25,7 @@ OURS: Final = re.compile(r"\b(?:THREADKEEP|LANGGRAPH_STORE|LANGGRAPH_CHECKPOINT|
 FOR_TESTS: Final = "THREADKEEP_TEST_"
 ERROR: Final = re.compile(r"\b[A-Z][A-Za-z]+Error\b")
 CODE: Final = re.compile(
-    r"```.*?\n(?P<fenced>.*?)```|`(?P<inline>[^`\n]+)`|^(?: {4}|\t)(?P<indented>\S.*)$", re.DOTALL | re.MULTILINE
+    r"```.*?\n(?P<fenced>.*?)```|`(?P<inline>[^`\n]+)`|^(?: {4}|\t)(?P<indented>\S[^\n]*)$", re.DOTALL | re.MULTILINE
 )
 COMMAND: Final = re.compile(r"(?:^|[\s/$(])threadkeep((?: [a-z][a-z-]*)+)", re.MULTILINE)
 TARGET: Final = re.compile(r"(?:^|[\s(])make ([a-z][a-z-]*)", re.MULTILINE)

@@ -91,7 +91,9 @@ class TestCheckCommands:
 class TestCheckTargets:
     def test_a_target_that_does_not_exist_is_found(self):
         """Only where it is set as code: people make other things, too."""
-        found = docs_parity.check_targets({"README.md": "make sure, then `make demos`"}, "demo: setup\n")
+        text = "    make demo\n\nmake sure, then `make demos`"
+
+        found = docs_parity.check_targets({"README.md": text}, "demo: setup\n")
 
         assert messages(found) == ["the Makefile has no target 'demos'."]
 
