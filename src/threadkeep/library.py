@@ -228,6 +228,8 @@ class Threadkeep:
         owner: str | Owner | None = None,
         thread_id: str | None = None,
         budget_tokens: int | None = None,
+        max_facts: int | None = None,
+        max_episodes: int | None = None,
         timeout: timedelta | None = None,
     ) -> Recall:
         """Find the memories that matter for *question* and render them within the budget.
@@ -237,6 +239,8 @@ class Threadkeep:
             owner: Whose memories; nothing else is read.
             thread_id: The thread that asks.
             budget_tokens: Upper bound of the rendered text; ``None``: the setting.
+            max_facts: At most so many that are no episodes.
+            max_episodes: At most so many episodes.
             timeout: How long to wait; ``None``: the setting. Loading the embedder is not counted.
 
         Returns:
@@ -246,9 +250,25 @@ class Threadkeep:
         whose = self._whose(owner)
         text = question if isinstance(question, str) else _newest_question(question)
         limit = timeout or self._app.settings.recall_timeout
-        return await self._app.home.run(
-            self._recall(text, whose, thread_id, budget_tokens or self._app.settings.recall_budget_tokens, limit)
-        )
+
+        async def found() -> Recall:
+            try:
+                rooms = await asyncio.wait_for(self._app.rooms(), limit.total_seconds())
+            except (StorageError, TimeoutError) as error:
+                self._app.telemetry.degraded("recall", error)
+                return Recall(degraded=("storage",))
+            await self._warm()
+            return await rooms.recalls.recall(
+                text,
+                owner=whose,
+                thread_id=ThreadId(thread_id) if thread_id is not None else None,
+                budget_tokens=budget_tokens or self._app.settings.recall_budget_tokens,
+                max_facts=max_facts,
+                max_episodes=max_episodes,
+                timeout=limit,
+            )
+
+        return await self._app.home.run(found())
 
     async def capture(
         self,
@@ -346,23 +366,6 @@ class Threadkeep:
             self._app.telemetry.degraded("embedder", error)
             return ("embedder",)
         return ()
-
-    async def _recall(
-        self, question: str, owner: Owner, thread_id: str | None, budget_tokens: int, timeout: timedelta
-    ) -> Recall:
-        try:
-            rooms = await asyncio.wait_for(self._app.rooms(), timeout.total_seconds())
-        except (StorageError, TimeoutError) as error:
-            self._app.telemetry.degraded("recall", error)
-            return Recall(degraded=("storage",))
-        await self._warm()
-        return await rooms.recalls.recall(
-            question,
-            owner=owner,
-            thread_id=ThreadId(thread_id) if thread_id is not None else None,
-            budget_tokens=budget_tokens,
-            timeout=timeout,
-        )
 
 
 class _Blocking:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 TURNS_REMEMBERED: Final = 1024
 """How many turns' recalls are kept, so that a turn with many model calls recalls once."""
 
+_DOCUMENTS_MOST: Final = 4
+"""Facts, and episodes, of the documents' form in the system message."""
+
 State: TypeAlias = AgentState[Any]
 
 
@@ -130,6 +133,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             owner=turn.owner,
             thread_id=turn.thread_id,
             budget_tokens=self._budget_tokens,
+            max_facts=_DOCUMENTS_MOST if self._placement == "system" else None,
+            max_episodes=_DOCUMENTS_MOST if self._placement == "system" else None,
             timeout=self._timeout,
         )
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
-from threadkeep.memories.record import Memory
+from threadkeep.memories.record import Kind, Memory
 from threadkeep.memories.shapes import memory_namespaces, memory_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import Fitting, estimate_tokens
@@ -116,6 +116,33 @@ class Recalls:
         text = block([recalled.memory for recalled in chosen], thread_id=thread_id)
         self._telemetry.count("recall.turns")
         return Recall(chosen, text, tuple(degraded), estimate_tokens(text))
+
+    async def search(self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10) -> list[Recalled]:
+        """Return the owner's *limit* memories that are most like *query*, best first, however little that is.
+
+        Raises:
+            InvalidInputError: *query* is no text, or *limit* is negative.
+            StorageError: The storage cannot be used.
+        """
+        asked = _checked(query, owner, None)
+        if limit < 0:
+            msg = "limit must be 0 or more."
+            raise InvalidInputError(msg)
+        partition, prefixes = owner.partition, memory_namespaces(owner.label)
+        most = limit if kind is None else None
+        ranking = await self._search.ranking(partition, asked.question, prefixes=prefixes, limit=most)
+        found: list[Recalled] = []
+        size = max(limit, _CHUNK)
+        for start in range(0, len(ranking.hits), size):
+            chunk = ranking.hits[start : start + size]
+            items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in chunk])
+            for hit, item in zip(chunk, items, strict=True):
+                memory = memory_of(item) if item is not None else None
+                if memory is not None and kind in (None, memory.kind):
+                    found.append(Recalled(memory, hit.score))
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
     async def _fill(self, fitting: Fitting, asked: _Asked, degraded: list[str]) -> None:
         """Offer candidates to *fitting*, best first, until it is full."""
