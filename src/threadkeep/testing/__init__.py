@@ -1,1 +1,32 @@
-"""TODO"""
+"""What tests of applications and of new backends need; shipped, so that others can use it, too.
+
+Names are loaded when they are first used: the models need LangChain, the suites need pytest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from threadkeep.testing.models import HashingEmbedder, HashingEmbeddings, Held, ScriptedModel
+
+__all__ = ["HashingEmbedder", "HashingEmbeddings", "Held", "ScriptedModel"]
+
+_HOMES = {
+    "HashingEmbedder": "models",
+    "HashingEmbeddings": "models",
+    "Held": "models",
+    "ScriptedModel": "models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
