@@ -14,9 +14,9 @@ from typing import Final, TypeAlias, cast
 
 import typer
 import typer.main
-from typer.core import TyperCommand, TyperGroup, TyperOption
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 import threadkeep.errors
 from threadkeep.errors import ThreadkeepError
@@ -144,8 +144,9 @@ def commands_page() -> str:
 def env_example() -> str:
     """Return ``.env.example``: every setting, commented out, with what it means."""
     parts = [
-        "# Every setting, all of them optional; written by `make docs` from src/threadkeep/settings.py.\n"
-        "# Copy this file to .env and take the # away from what you set."
+        """\
+# Every setting, all of them optional; written by `make docs` from src/threadkeep/settings.py.
+# Copy this file to .env and take the # away from what you set."""
     ]
     for setting in settings():
         also = f" Also read from {', '.join(setting.names[1:])}." if setting.names[1:] else ""
