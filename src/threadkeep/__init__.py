@@ -69,7 +69,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+def __getattr__(name: str) -> Any:
     if home := _HOMES.get(name):
         return getattr(import_module(f"threadkeep.{home}"), name)
     msg = f"module 'threadkeep' has no attribute {name!r}"

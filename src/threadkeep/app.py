@@ -87,9 +87,7 @@ class App:
             self.telemetry,
             ttl=settings.ttl,
         )
-        memories = Memories(
-            self.storage, search, self.clock, turns=captures, redact=redact, ttl=settings.ttl
-        )
+        memories = Memories(self.storage, search, self.clock, turns=captures, redact=redact, ttl=settings.ttl)
         bindings = ThreadBinding(self.storage)
         self._rooms = Rooms(
             self.storage,
@@ -216,10 +214,7 @@ def storage_of(settings: Settings, clock: Clock) -> Storage:
     if location is None:
         msg = f"LANGGRAPH_STORE_TYPE is {kind}, which needs {variable}; set it to where the server is."
         raise SettingsError(msg, variable=variable)
-    msg = (
-        f"LANGGRAPH_STORE_TYPE is {kind}, and this version of Threadkeep has no driver for it; "
-        "use sqlite or memory."
-    )
+    msg = f"LANGGRAPH_STORE_TYPE is {kind}, and this version of Threadkeep has no driver for it; use sqlite or memory."
     raise SettingsError(msg, variable="LANGGRAPH_STORE_TYPE")
 
 

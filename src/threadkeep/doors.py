@@ -83,9 +83,7 @@ class MemoryDoor:
     ) -> tuple[MemoryId, ...]:
         """Keep many statements, 500 in a commit; a repeated import changes nothing where they have ids."""
         whose = self._whose(owner)
-        return await self._app.call(
-            lambda rooms: rooms.memories.remember_many(news, owner=whose, progress=progress)
-        )
+        return await self._app.call(lambda rooms: rooms.memories.remember_many(news, owner=whose, progress=progress))
 
     async def get(self, memory_id: str, *, owner: str | Owner | None = None) -> Memory | None:
         """Return a memory, or ``None`` where the owner has none with this id."""
@@ -116,9 +114,7 @@ class MemoryDoor:
     ) -> list[Recalled]:
         """Return the memories most like *query*, best first, with scores in [0, 1]."""
         whose = self._whose(owner)
-        return await self._app.call(
-            lambda rooms: rooms.recalls.search(query, owner=whose, kind=kind, limit=limit)
-        )
+        return await self._app.call(lambda rooms: rooms.recalls.search(query, owner=whose, kind=kind, limit=limit))
 
     async def correct(
         self,
@@ -143,9 +139,7 @@ class MemoryDoor:
     async def pin(self, memory_id: str, *, owner: str | Owner | None = None, pinned: bool = True) -> Memory:
         """Let a memory never expire (or let it expire again)."""
         whose = self._whose(owner)
-        return await self._app.call(
-            lambda rooms: rooms.memories.pin(memory_id, owner=whose, pinned=pinned)
-        )
+        return await self._app.call(lambda rooms: rooms.memories.pin(memory_id, owner=whose, pinned=pinned))
 
     async def history(self, memory_id: str, *, owner: str | Owner | None = None) -> tuple[Version, ...]:
         """Return what a memory said before, oldest first."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from threadkeep.app import App, Rooms, embedder_of, settings_of, storage_of
 from threadkeep.capture.record import Receipt
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
-SETTLE_SECONDS: Final = 30.0
+SETTLE: Final = timedelta(seconds=30)
 """How long ``capture(wait=True)`` waits until what was said can be recalled."""
 
 
@@ -99,7 +99,7 @@ class Threadkeep:
         self._whose = Whose(None if owner is None or callable(owner) else as_owner(owner), locked)
         self._model = model
 
-    async def __aenter__(self) -> Threadkeep:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -107,7 +107,7 @@ class Threadkeep:
     ) -> None:
         await self.aclose()
 
-    def __enter__(self) -> Threadkeep:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -230,7 +230,7 @@ class Threadkeep:
         budget_tokens: int | None = None,
         max_facts: int | None = None,
         max_episodes: int | None = None,
-        timeout: timedelta | None = None,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 - it gives a poorer answer, it does not cancel
     ) -> Recall:
         """Find the memories that matter for *question* and render them within the budget.
 
@@ -301,17 +301,21 @@ class Threadkeep:
         async def record(rooms: Rooms) -> Receipt:
             receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
             if wait:
-                return await rooms.captures.settle(receipt, owner=whose, timeout=timedelta(seconds=SETTLE_SECONDS))
+                return await rooms.captures.settle(receipt, owner=whose, timeout=SETTLE)
             return receipt
 
         return await self._app.call(record)
 
-    async def drain(self, *, timeout: timedelta = timedelta(seconds=SETTLE_SECONDS)) -> None:
+    async def drain(self, *, timeout: timedelta = SETTLE) -> None:  # noqa: ASYNC109 - what is left goes on later
         """Learn from every recorded turn that waits, *timeout* at most."""
         await self._app.call(lambda rooms: rooms.captures.drain(timeout))
 
     async def settle(
-        self, turn_ids: Sequence[str], *, owner: str | Owner | None = None, timeout: timedelta
+        self,
+        turn_ids: Sequence[str],
+        *,
+        owner: str | Owner | None = None,
+        timeout: timedelta = SETTLE,  # noqa: ASYNC109 - what is left goes on later
     ) -> tuple[str, ...]:
         """Wait until recorded turns are learnt from, *timeout* at most; return the memories they left."""
         whose = self._whose(owner)
@@ -375,7 +379,7 @@ class _Blocking:
         self._target = target
         self._app = app
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever stands there
+    def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
         if isinstance(found, MemoryDoor | OwnerDoor):
             return _Blocking(found, self._app)

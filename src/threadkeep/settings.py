@@ -163,7 +163,7 @@ class Settings(BaseSettings):
     )
 
     @classmethod
-    def load(cls, *, env_file: Path | None = None, **given: Any) -> Settings:  # noqa: ANN401 - any field's type
+    def load(cls, *, env_file: Path | None = None, **given: Any) -> Settings:
         """Read the environment (and *env_file*, which it overrides); *given* fields win over both.
 
         Raises:

@@ -32,7 +32,7 @@ def main() -> int:
         table.add_row(name, f"{row['n']:,}", found)
     Console(stderr=given.json).print(table)
     if given.json:
-        print(json.dumps(rows))
+        sys.stdout.write(json.dumps(rows) + "\n")
     return int(any(row.get(field) for row in rows.values() for field in BROKEN))
 
 

@@ -1,4 +1,4 @@
-"""A process that chats and captures is killed at random moments: no acknowledged turn is lost, no memory is there twice.
+"""A process that chats is killed at random moments: no acknowledged turn is lost, no memory is there twice.
 
 The children fork from this process, which has everything imported and no thread running.
 """
@@ -56,7 +56,7 @@ def _life(folder: Path, first: int, rng: random.Random) -> list[int]:
         os.close(reading)
         _live(folder, first, writing)
     os.close(writing)
-    with open(reading, "rb", buffering=0) as acknowledgements:
+    with os.fdopen(reading, "rb", buffering=0) as acknowledgements:
         # The moment is counted from the first sign of life, so that kills fall into the work.
         ready, _, _ = select.select([acknowledgements], [], [], FIRST_WORD_SECONDS)
         if not ready:

@@ -38,7 +38,19 @@ def environment() -> Path:
         steps: list[list[str | Path]] = [
             [UV, "venv", "--quiet", "--clear", "--python", sys.executable, folder],
             [UV, "pip", "install", "--quiet", "--python", python, "--no-deps", "-r", PROJECT / "requirements.lock"],
-            [UV, "pip", "install", "--quiet", "--python", python, "--no-deps", "-e", ROOT / "packages/minilm", "-e", ROOT],
+            [
+                UV,
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                python,
+                "--no-deps",
+                "-e",
+                ROOT / "packages/minilm",
+                "-e",
+                ROOT,
+            ],
         ]
         for step in steps:
             done = subprocess.run(step, capture_output=True, text=True, check=False)

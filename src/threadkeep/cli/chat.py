@@ -19,7 +19,9 @@ LEARNING_SECONDS: Final = 5.0
 
 def chat(
     user: User = DEFAULT_USER,
-    thread: Annotated[str | None, typer.Option("--thread", "-t", help="Go on with this thread; unset: a new one.")] = None,
+    thread: Annotated[
+        str | None, typer.Option("--thread", "-t", help="Go on with this thread; unset: a new one.")
+    ] = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
@@ -75,7 +77,7 @@ class _Turn:
         self._turns: list[str] = []
         self._degraded: set[str] = set()
 
-    async def take(self, graph: Any, text: str) -> None:  # noqa: ANN401 - a compiled graph of any state
+    async def take(self, graph: Any, text: str) -> None:
         """Run the graph on *text*, streaming the reply, and show what was recalled and learnt."""
         config = self._tk.config(user_id=self._user, thread_id=self._thread_id)
         stream = graph.astream(

@@ -92,7 +92,7 @@ def _ask(folder: Path, *, json: bool) -> list[dict[str, Any]]:
     return asked
 
 
-def _streamed(tk: Threadkeep, graph: Any, question: str, config: Any) -> tuple[list[dict[str, Any]], str]:  # noqa: ANN401
+def _streamed(tk: Threadkeep, graph: Any, question: str, config: Any) -> tuple[list[dict[str, Any]], str]:
     found: list[dict[str, Any]] = []
     reply = ""
     for mode, event in graph.stream(_said(question), config, stream_mode=["values", "custom"]):

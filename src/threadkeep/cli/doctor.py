@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def doctor(
     data_dir: DataDir = None,
     *,
-    data_flows: Annotated[bool, typer.Option("--data-flows", help="Which model, embedder or tracer gets text.")] = False,
+    data_flows: Annotated[
+        bool, typer.Option("--data-flows", help="Which model, embedder or tracer gets text.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check the installation: settings and where they came from, storage, embedder, model."""
@@ -90,9 +92,7 @@ def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
 def _settings(tk: Threadkeep) -> list[dict[str, str]]:
     from threadkeep.settings import resolved
 
-    return [
-        {"variable": row.variable, "value": row.value, "origin": row.origin} for row in resolved(tk.app.settings)
-    ]
+    return [{"variable": row.variable, "value": row.value, "origin": row.origin} for row in resolved(tk.app.settings)]
 
 
 def _print(report: dict[str, Any], *, data_flows: bool) -> None:

@@ -113,7 +113,9 @@ def forget(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = 
 @app.command()
 def export(
     user: User = DEFAULT_USER,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")
+    ] = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
@@ -150,7 +152,7 @@ def write_lines(output: Path, rows: Sequence[object]) -> None:
         file.writelines(json.dumps(row, ensure_ascii=True, default=_plain) + "\n" for row in rows)
 
 
-async def _walk(tk: Threadkeep, user: str):  # noqa: ANN202
+async def _walk(tk: Threadkeep, user: str):
     offset, size = 0, 500
     while page := await tk.memories.list(owner=user, limit=size, offset=offset):
         for memory in page:
@@ -168,7 +170,9 @@ def _show(memories: Sequence[Memory], *, json: bool, nothing: str, scores: Seque
     for i, memory in enumerate(memories):
         score = f"{scores[i]:.2f}  " if scores else ""
         state = "" if memory.status == "active" and memory.valid_to is None else f" [{memory.status}]"
-        line = f"{memory.memory_id}  {score}{memory.created_at:%Y-%m-%d}  {memory.kind:<10}  {plain(memory.text)}{state}"
+        line = (
+            f"{memory.memory_id}  {score}{memory.created_at:%Y-%m-%d}  {memory.kind:<10}  {plain(memory.text)}{state}"
+        )
         out.print(line, markup=False)
 
 

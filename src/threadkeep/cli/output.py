@@ -46,9 +46,7 @@ def opened(data_dir: Path | None, **options: Any) -> Threadkeep:
     return threadkeep.open(settings=settings, **options)
 
 
-def run(
-    work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None, **options: Any
-) -> T:
+def run(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None, **options: Any) -> T:
     """Open the memory, check that it can be used, do *work*, and close it in order."""
     import asyncio
 

@@ -34,7 +34,9 @@ def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = Fa
 @app.command()
 def export(
     user: User = DEFAULT_USER,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")
+    ] = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,

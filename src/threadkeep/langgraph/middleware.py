@@ -165,9 +165,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         texts = [recalled.memory.text for recalled in found.memories] if found else []
         return self._record(owner, thread_id, list(state["messages"]), texts)
 
-    async def _record(
-        self, owner: Owner, thread_id: str | None, messages: list[Any], recalled: list[str]
-    ) -> Receipt:
+    async def _record(self, owner: Owner, thread_id: str | None, messages: list[Any], recalled: list[str]) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
         app = self._tk.app
 

@@ -5,7 +5,7 @@ The owner comes from the runtime, never from the model's arguments.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain.tools import ToolRuntime

@@ -36,16 +36,23 @@ class Found(Protocol):
     """Where a search found something."""
 
     @property
-    def namespace(self) -> Namespace: ...
+    def namespace(self) -> Namespace:
+        """Of the item."""
+        ...
+
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """Of the item."""
+        ...
 
 
 class FoundInOrder(Protocol):
     """What a search found, best first."""
 
     @property
-    def hits(self) -> Sequence[Found]: ...
+    def hits(self) -> Sequence[Found]:
+        """What was found."""
+        ...
 
 
 class Searcher(Protocol):
@@ -211,9 +218,7 @@ class Memories:
                 break
             changed = corrected(memory, text, source=source, at=now)
             try:
-                await self._write(
-                    owner, [put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)]
-                )
+                await self._write(owner, [put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)])
             except RevisionConflictError:
                 continue
             return await self.require(memory_id, owner=owner)
@@ -264,9 +269,7 @@ class Memories:
         msg = f"Memory {memory_id} was changed again and again; try again."
         raise RevisionConflictError(msg, memory_id=memory_id)
 
-    async def put_summary(
-        self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None
-    ) -> str:
+    async def put_summary(self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None) -> str:
         """Keep what a thread was about, in the documents' shape; return its key."""
         text = self._checked(summary)
         value: Mapping[str, Any] = {
@@ -276,9 +279,7 @@ class Memories:
         }
         key = key or new_id()
         embedding = await self._searcher.embed_put([text])
-        put = Put(
-            (SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl
-        )
+        put = Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl)
         await self._write(owner, [put])
         return key
 

@@ -131,9 +131,7 @@ def value_of(memory: Memory) -> dict[str, Any]:
     return {key: field for key, field in value.items() if field not in (None, [], False)}
 
 
-def put_of(
-    memory: Memory, *, embedding: Embedding | None, expect: Expectation, ttl: timedelta | None = None
-) -> Put:
+def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation, ttl: timedelta | None = None) -> Put:
     """Return the put that writes *memory*; it is searchable only while it may be recalled.
 
     A pinned memory does not expire by *ttl*.

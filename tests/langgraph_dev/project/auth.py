@@ -1,5 +1,7 @@
 """Who is who on the test's server: a bearer token is looked up in a table."""
 
+from __future__ import annotations
+
 from langgraph_sdk import Auth
 
 USERS = {"token-of-ana": "ana@x.org", "token-of-bob": "bob@x.org"}
