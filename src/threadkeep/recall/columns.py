@@ -33,12 +33,6 @@ class Column:
         """The rows so far, as a view."""
         return self._array[: self._length]
 
-    def padded(self, multiple: int) -> NDArray[Any]:
-        """Return the rows so far and zeros up to a *multiple* of rows, as a view."""
-        rows = -(-self._length // multiple) * multiple
-        self._reserve(rows)
-        return self._array[:rows]
-
     @property
     def nbytes(self) -> int:
         """Bytes held, the reserve included."""

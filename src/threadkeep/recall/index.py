@@ -12,7 +12,7 @@ import numpy as np
 
 from threadkeep.recall.columns import Column
 from threadkeep.recall.lexical import Postings
-from threadkeep.recall.snapshot import BLOCK_ROWS, Snapshot, unit
+from threadkeep.recall.snapshot import Snapshot, unit
 from threadkeep.recall.text import texts_of, tokenise
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class PartitionIndex:
         return Snapshot(
             slots=self._looked_at(prefixes),
             question=self._postings.question(terms),
-            vectors=self._vectors.padded(BLOCK_ROWS) if usable and self._vectors is not None else None,
+            vectors=self._vectors.filled if usable and self._vectors is not None else None,
             vector=unit(vector) if usable and vector is not None else None,
             has_vector=self._has_vector.filled,
             starts=self._starts.filled,
@@ -160,7 +160,7 @@ class PartitionIndex:
             mask = mask & allowed[self._namespace_of.filled]
         elif len(self._names) == len(self._slots):
             return None
-        return np.flatnonzero(mask)
+        return mask.nonzero()[0]
 
     def _expire(self, now: float) -> None:
         """Drop what has expired; it comes back only by being written or touched, which is a change."""
@@ -186,17 +186,21 @@ class PartitionIndex:
         )
 
     def _append(self, items: dict[tuple[Namespace, str], Item]) -> None:
-        documents: list[list[str]] = []
+        tokens: list[str] = []  # of all texts together: ten thousand small lists would keep the collector busy
+        lengths: list[int] = []
         starts: list[int] = []
         first_slot, first_row = len(self._names), self.rows
         vectors = _Vectors(self._model, self.dims)
         for item in items.values():
-            starts.append(first_row + len(documents))
+            starts.append(first_row + len(lengths))
             texts = texts_of(item.value, item.index)
             vectors.take(item, len(texts))
             # An item without texts has a row all the same: it can be asked for, and comes last.
-            documents.extend(map(tokenise, texts or ("",)))
-        self._postings.extend(documents)
+            for text in texts or ("",):
+                terms = tokenise(text)
+                tokens += terms
+                lengths.append(len(terms))
+        self._postings.extend(tokens, lengths)
         if self.dims is None and vectors.dims:
             self.dims = vectors.dims
             self._vectors = Column(np.float32, self.dims)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import compress
+from math import log1p
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -69,10 +70,11 @@ class Postings:
     """
 
     def __init__(self) -> None:
-        self._term_ids: dict[str, int] = {}
+        self._term_ids = _Numbers()
         self._frequencies = Column(np.int32)
         self._lengths = Column(np.int32)
         self._starts = Column(np.int64)  # of each row in the log
+        self._log_rows = Column(np.int32)
         self._log_terms = Column(np.int32)
         self._log_counts = Column(np.uint16)
         self._rows = 0
@@ -86,30 +88,32 @@ class Postings:
     @property
     def nbytes(self) -> int:
         """Bytes held: the arrays, and the terms with their numbers."""
-        columns = (self._frequencies, self._lengths, self._starts, self._log_terms, self._log_counts)
+        log = (self._log_rows, self._log_terms, self._log_counts)
+        columns = (self._frequencies, self._lengths, self._starts, *log)
         arrays = (self._sorted_rows, self._sorted_counts, self._offsets)
         return sum(one.nbytes for one in (*columns, *arrays)) + sys.getsizeof(self._term_ids) + self._term_bytes
 
-    def extend(self, documents: Sequence[Sequence[str]]) -> None:
-        """Append a row for each of *documents*, given as its terms."""
+    def extend(self, tokens: Sequence[str], lengths: Sequence[int]) -> None:
+        """Append a row for each of *lengths*: the terms of all rows one after the other, and how many each has."""
         known, ids = len(self._term_ids), self._term_ids
-        lengths = np.fromiter(map(len, documents), np.int64, len(documents))
-        tokens = np.fromiter(
-            (ids.setdefault(term, len(ids)) for term in chain.from_iterable(documents)), np.int64, int(lengths.sum())
-        )
+        numbers = np.fromiter(map(ids.__getitem__, tokens), np.int64, len(tokens))
         width = max(len(ids), 1)
-        rows = np.repeat(np.arange(len(documents)), lengths)
-        pairs, counts = np.unique(rows * width + tokens, return_counts=True)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        pairs, counts = np.unique(rows * width + numbers, return_counts=True)
         terms = pairs % width
-        per_row = np.bincount(pairs // width, minlength=len(documents))
+        rows = pairs // width
+        per_row = np.bincount(rows, minlength=len(lengths))
+        self._log_rows.extend(len(self._starts) + rows)
         self._starts.extend(len(self._log_terms) + np.cumsum(per_row) - per_row)
         self._log_terms.extend(terms)
         self._log_counts.extend(np.minimum(counts, np.iinfo(np.uint16).max))
         self._lengths.extend(lengths)
         self._frequencies.extend(np.zeros(len(ids) - known, np.int32))
-        frequencies = self._frequencies.filled
-        frequencies += np.bincount(terms, minlength=len(frequencies)).astype(np.int32)
-        self._rows += len(documents)
+        if len(terms) < len(ids):
+            np.add.at(self._frequencies.filled, terms, 1)
+        else:
+            self._frequencies.filled[:] += np.bincount(terms, minlength=len(ids)).astype(np.int32)
+        self._rows += len(lengths)
         self._tokens += len(tokens)
         # A text costs 49 bytes and its characters, a number 32.
         self._term_bytes += (len(ids) - known) * 81 + sum(map(len, _latest(ids, known)))
@@ -126,75 +130,94 @@ class Postings:
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Drop what belongs to other rows than *kept* (a mask over all rows) and number the rest anew."""
-        starts = self._starts.filled
-        per_row = np.diff(starts, append=len(self._log_terms))
-        in_log = np.repeat(kept, per_row)
+        in_log = kept[self._log_rows.filled]
+        per_row = np.diff(self._starts.filled, append=len(self._log_terms))[kept]
         used = self._frequencies.filled > 0
         numbers = np.cumsum(used) - 1
         self._log_terms.replace(numbers[self._log_terms.filled[in_log]])
         self._log_counts.replace(self._log_counts.filled[in_log])
         self._frequencies.replace(self._frequencies.filled[used])
         self._lengths.replace(self._lengths.filled[kept])
-        per_row = per_row[kept]
         self._starts.replace(np.cumsum(per_row) - per_row)
-        self._term_ids = {term: number for number, term in enumerate(compress(self._term_ids, used.tolist()))}
+        self._log_rows.replace(np.repeat(np.arange(len(per_row)), per_row))
+        self._term_ids = _Numbers(zip(compress(self._term_ids, used.tolist()), range(len(used)), strict=False))
         self._term_bytes = sum(81 + len(term) for term in self._term_ids)
         self._sort()
 
     def question(self, terms: Sequence[str]) -> Question:
         """Gather what scoring *terms* needs; a term counts once, however often it is asked."""
+        known = len(self._offsets) - 1  # terms that the sorted postings know
+        frequencies, offsets = self._frequencies.filled, self._offsets
+        weight_of: dict[int, float] = {}
         rows: list[NDArray[np.int32]] = []
         counts: list[NDArray[np.uint16]] = []
-        weights: list[float] = []
+        weights: list[NDArray[np.float64]] = []
         bound = 0.0
-        tail = slice(self._sorted_to, len(self._log_terms))
-        tail_terms, tail_counts = self._log_terms.filled[tail], self._log_counts.filled[tail]
         for term in dict.fromkeys(terms):
             number = self._term_ids.get(term)
-            frequency = 0 if number is None else int(self._frequencies.filled[number])
-            weight = float(np.log1p((self._rows - frequency + 0.5) / (frequency + 0.5)))
+            frequency = 0 if number is None else int(frequencies[number])
+            weight = log1p((self._rows - frequency + 0.5) / (frequency + 0.5))
             bound += weight * (K1 + 1)
-            if number is None or not frequency:
+            if number is None:
                 continue
-            if number + 1 < len(self._offsets):
-                span = slice(self._offsets[number], self._offsets[number + 1])
-                rows.append(self._sorted_rows[span])
-                counts.append(self._sorted_counts[span])
-                weights.append(weight)
-            if len(places := np.flatnonzero(tail_terms == number)):
-                rows.append(self._rows_at(places + self._sorted_to))
-                counts.append(tail_counts[places])
-                weights.append(weight)
-        sizes = [len(part) for part in rows]
+            weight_of[number] = weight
+            if number < known:
+                start, end = int(offsets[number]), int(offsets[number + 1])
+                rows.append(self._sorted_rows[start:end])
+                counts.append(self._sorted_counts[start:end])
+                weights.append(np.full(end - start, weight))
+        if weight_of and self._sorted_to < len(self._log_terms):
+            places, tail_weights = self._in_tail(weight_of)
+            rows.append(self._log_rows.filled[places])
+            counts.append(self._log_counts.filled[places])
+            weights.append(tail_weights)
         return Question(
             rows=np.concatenate(rows) if rows else np.zeros(0, np.int32),
             counts=np.concatenate(counts) if counts else np.zeros(0, np.uint16),
-            weights=np.repeat(np.array(weights, np.float64), sizes),
+            weights=np.concatenate(weights) if weights else np.zeros(0),
             lengths=self._lengths.filled,
             mean_length=max(self._tokens, 1) / max(self._rows, 1),
             bound=bound,
         )
+
+    def _in_tail(self, weight_of: dict[int, float]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the places in the log after the sorted part that hold one of these terms, and their weights.
+
+        In the order of *weight_of* as in the sorted part: sums in another order differ in the last bit.
+        """
+        numbers = np.fromiter(weight_of, np.int32, len(weight_of))
+        weights = np.fromiter(weight_of.values(), np.float64, len(weight_of))
+        ascending = numbers.argsort()
+        terms = self._log_terms.filled[self._sorted_to :]
+        nearest = ascending[np.minimum(numbers.searchsorted(terms, sorter=ascending), len(numbers) - 1)]
+        places = (numbers[nearest] == terms).nonzero()[0]
+        asked = nearest[places]
+        in_order = asked.argsort(kind="stable")
+        return places[in_order] + self._sorted_to, weights[asked[in_order]]
 
     def _span(self, row: int) -> slice:
         starts = self._starts.filled
         end = starts[row + 1] if row + 1 < len(starts) else len(self._log_terms)
         return slice(int(starts[row]), int(end))
 
-    def _rows_at(self, places: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the row of each of these places in the log."""
-        return (np.searchsorted(self._starts.filled, places, side="right") - 1).astype(np.int32)
-
     def _sort(self) -> None:
         """Sort all postings by term; within a term they stay in the order of rows."""
         terms = self._log_terms.filled
-        order = np.argsort(terms, kind="stable")
-        per_row = np.diff(self._starts.filled, append=len(terms))
-        rows = np.repeat(np.arange(len(per_row), dtype=np.int32), per_row)
-        self._sorted_rows = rows[order]
+        # Place and term in one number: a plain sort of these is five times as fast as a stable one of terms.
+        order = np.sort((terms.astype(np.int64) << 32) + np.arange(len(terms))) & 0xFFFFFFFF
+        self._sorted_rows = self._log_rows.filled[order]
         self._sorted_counts = self._log_counts.filled[order]
         per_term = np.bincount(terms, minlength=len(self._frequencies))
         self._offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(per_term)))
         self._sorted_to = len(terms)
+
+
+class _Numbers(dict[str, int]):
+    """The number of each term; a new one gets the next."""
+
+    def __missing__(self, term: str) -> int:
+        number = self[term] = len(self)
+        return number
 
 
 def _latest(ids: dict[str, int], known: int) -> list[str]:

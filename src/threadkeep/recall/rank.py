@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isnan, sqrt
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -66,16 +67,17 @@ def fuse(candidates: Candidates, weights: Weights = WEIGHTS) -> NDArray[np.float
 
 def standardised(signal: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return *signal* in standard deviations from its mean; what is missing (NaN) stands at the mean."""
-    missing = np.isnan(signal)
-    some_missing = bool(missing.any())
-    present = signal[~missing] if some_missing else signal
-    spread = float(present.std()) if len(present) else 0.0
+    present = signal
+    if isnan(signal.sum()):
+        present = signal[~np.isnan(signal)]
+    if not len(present):
+        return np.zeros(len(signal))
+    mean = present.sum() / len(present)
+    spread = sqrt(np.square(present - mean).sum() / len(present))
     if spread < _SAME:
         return np.zeros(len(signal))
-    levels = (signal - present.mean()) / spread
-    if some_missing:
-        levels[missing] = 0.0
-    return levels
+    levels = (signal - mean) / spread
+    return levels if present is signal else np.nan_to_num(levels, nan=0.0)
 
 
 def recency(updated_at: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,10 +91,10 @@ def recency(updated_at: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def closeness(candidates: Candidates, weights: Weights = WEIGHTS) -> NDArray[np.float64]:
     """Return how close each item is to the question, in [0, 1], whatever else is in the partition."""
-    lexical = np.clip(candidates.lexical, 0.0, 1.0)
+    lexical = candidates.lexical
     if candidates.cosine is None:
         return lexical
-    dense = np.clip(candidates.cosine, 0.0, 1.0)
+    dense = np.maximum(candidates.cosine, 0.0)
     both = (weights.dense * dense + weights.lexical * lexical) / (weights.dense + weights.lexical)
     return np.where(np.isnan(dense), lexical, both)
 
@@ -117,8 +119,8 @@ def best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int |
     if limit <= 0:
         return np.zeros(0, np.intp)
     last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-    above = np.flatnonzero(scores > last)
-    tied = np.flatnonzero(scores == last)
+    above = (scores > last).nonzero()[0]
+    tied = (scores == last).nonzero()[0]
     wanted = limit - len(above)
     if len(tied) > wanted:
         newest = revisions[tied]

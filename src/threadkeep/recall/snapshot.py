@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-BLOCK_ROWS: Final = 64
-"""Products are taken over whole blocks: a ragged end is summed in another order, and equal rows would differ."""
-
 _COSINE_DECIMALS: Final = 6
 _FEW: Final = 8
 """Below an eighth of the items, their vectors are gathered before they are multiplied."""
@@ -34,7 +31,7 @@ class Snapshot:
     Attributes:
         slots: Which items are looked at; ``None``: every slot.
         question: The terms asked for.
-        vectors: Rows of all texts, padded to whole blocks; ``None``: nothing to compare with.
+        vectors: Of all texts, rows of unit length or zero; ``None``: nothing to compare with.
         vector: What to compare them with, unit length.
         has_vector: Which rows have one.
         starts: First row of each item.
@@ -108,16 +105,17 @@ class Snapshot:
             return None
         rows = len(self.has_vector)
         if self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows:
-            padded = np.concatenate((self.slots, np.zeros(-len(self.slots) % BLOCK_ROWS, np.intp)))
-            products = (self.vectors[padded] @ self.vector)[: len(self.slots)]
-            has_vector, reduced = self.has_vector[self.slots], True
+            vectors, has_vector, of_items = self.vectors[self.slots], self.has_vector[self.slots], True
         else:
-            products = (self.vectors @ self.vector)[:rows]
-            has_vector, reduced = self.has_vector, False
-        cosines = np.clip(np.round(products.astype(np.float64), _COSINE_DECIMALS), -1.0, 1.0)
+            vectors, has_vector, of_items = self.vectors, self.has_vector, False
+        # Row by row rather than as one matrix product: a product in blocks sums the rows at its ragged
+        # end in another order, so that equal vectors differ, and its threads wait for a busy core.
+        products: NDArray[np.float32] = np.vecdot(vectors, self.vector)
+        cosines = np.round(products.astype(np.float64), _COSINE_DECIMALS)
+        np.minimum(cosines, 1.0, out=cosines)
         if not has_vector.all():
             cosines[~has_vector] = -np.inf
-        if not reduced:
+        if not of_items:
             cosines = self._of_items(cosines)
         missing = np.isneginf(cosines)
         if missing.any():

@@ -17,7 +17,10 @@ MAX_TERMED_CHARACTERS: Final = 200_000
 """What comes after so many characters of a text is not found by its words; keeps 1 MB of text to some 50 ms."""
 
 _WORD_CHARACTERS: Final = 64
-"""A longer run of letters (base64, a digest) is several terms, so that no term grows without bound."""
+"""Of a longer run of letters (base64, a digest) only the beginning counts, so that no term grows without bound."""
+
+_REMEMBERED_WORDS: Final = 65_536
+_FOLDED_AT_ONCE: Final = 16_384  # one character can become eighteen
 
 STOP_WORDS: Final = frozenset(
     """
@@ -46,8 +49,8 @@ _UNSPACED: Final = (
 _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"
 )
-_ASCII_WORDS: Final = re.compile(rf"[a-z0-9]{{1,{_WORD_CHARACTERS}}}")
-_WORDS: Final = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}]){{1,{_WORD_CHARACTERS}}}")
+_ASCII_FOLD: Final = bytes(code if chr(code).isalnum() and code < 0x80 else 0x20 for code in bytes(range(256)).lower())  # noqa: PLR2004
+_WORDS: Final = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 _IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
 
 _stem = cast("Callable[[str], str]", Stemmer.Stemmer("english", 0).stemWord)  # pyright: ignore[reportUnknownMemberType]
@@ -66,12 +69,12 @@ def tokenise(text: str) -> list[str]:
     """
     text = text[:MAX_TERMED_CHARACTERS]
     if text.isascii():
-        return [term for word in _ASCII_WORDS.findall(text.lower()) if (term := _term(word))]
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())[:MAX_TERMED_CHARACTERS]
+        words = text.encode("ascii").translate(_ASCII_FOLD).decode("ascii").split()  # twice as fast as a pattern
+        return list(filter(None, map(_term_of, words)))
     terms: list[str] = []
-    for word in cast("list[str]", _WORDS.findall(folded)):
+    for word in cast("list[str]", _WORDS.findall(_folded(text))):
         if not _IS_UNSPACED.match(word):
-            if term := _term(word):
+            if term := _term_of(word):
                 terms.append(term)
             continue
         terms.extend(word)
@@ -79,13 +82,34 @@ def tokenise(text: str) -> list[str]:
     return terms
 
 
-@lru_cache(maxsize=65_536)
-def _term(word: str) -> str:
-    """Return the stem of *word*, or nothing for a stop word."""
-    if word in STOP_WORDS:
-        return ""
-    with _stemming:  # a stemmer is one C object with one buffer
-        return _stem(word)
+def _folded(text: str) -> str:
+    """Return *text* without differences of case and of compatible spelling, cut where it has grown too long."""
+    parts: list[str] = []
+    room = MAX_TERMED_CHARACTERS
+    for start in range(0, len(text), _FOLDED_AT_ONCE):
+        part = unicodedata.normalize("NFKC", text[start : start + _FOLDED_AT_ONCE])
+        parts.append(unicodedata.normalize("NFKC", part.casefold())[:room])
+        room -= len(parts[-1])
+        if not room:
+            break
+    return "".join(parts)
+
+
+class _Terms(dict[str, str]):
+    """The term of each word that was met lately; nothing for a stop word."""
+
+    def __missing__(self, word: str) -> str:
+        if len(word) > _WORD_CHARACTERS:
+            return self[word[:_WORD_CHARACTERS]]
+        with _stemming:  # a stemmer is one C object with one buffer
+            term = "" if word in STOP_WORDS else _stem(word)
+            if len(self) >= _REMEMBERED_WORDS:
+                self.clear()
+            self[word] = term
+        return term
+
+
+_term_of: Final = _Terms().__getitem__
 
 
 def texts_of(value: Mapping[str, Any], index: Sequence[str]) -> list[str]:
