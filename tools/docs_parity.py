@@ -53,7 +53,7 @@ def check_settings(texts: Texts, variables: set[str]) -> list[Finding]:
 
 
 def check_errors(texts: Texts, codes: Mapping[str, str]) -> list[Finding]:
-    """Return the errors that a document names and nothing raises, and those whose class or code ``docs/`` leaves out."""
+    """Return the errors that a document names and nothing raises, and those whose class or code ``docs/`` lacks."""
     known = set(codes) | set(dir(builtins))
     unknown = [
         Finding(path, line, f"no error is called {name}.")
