@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from threadkeep.ids import MessageId, ThreadId, TurnId
+from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
 from threadkeep.memories.record import Kind, Source
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
@@ -65,3 +65,23 @@ class Candidate:
     source: Source
     slot: str | None = None
     valid_from: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a turn that was given to capture.
+
+    Attributes:
+        status: ``queued``: it is committed and will be learnt from; ``duplicate``: it was recorded before;
+            ``nothing``: there was no turn, or it could not be recorded; ``done``: it was learnt from;
+            ``failed``: it was tried often enough and is kept aside.
+        turn_ids: The turns, oldest first.
+        memory_ids: What they taught, where that is known already.
+        degraded: What was missing: ``storage`` (not recorded; the next turn records it), ``timeout``
+            (it is recorded, and was not learnt from in time).
+    """
+
+    status: Literal["queued", "duplicate", "nothing", "done", "failed"]
+    turn_ids: tuple[TurnId, ...] = ()
+    memory_ids: tuple[MemoryId, ...] = ()
+    degraded: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Extractors: what turns a turn into candidates. One Protocol, in ``port``; ``local`` needs no model."""

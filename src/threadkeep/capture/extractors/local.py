@@ -1,0 +1,92 @@
+"""The extractor that needs no model and no key: the user's own words, chosen by rules on sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from threadkeep.capture.extractors.port import Extraction
+from threadkeep.capture.record import Candidate, Message, Turn
+from threadkeep.capture.redact import MARK, redact
+from threadkeep.capture.sentences import sentences
+from threadkeep.capture.slots import slot_of
+from threadkeep.capture.statements import Statement, is_request, is_small_talk, statements, unwanted
+from threadkeep.capture.wording import normalised
+from threadkeep.memories.record import Kind, Memory, Source
+
+MAX_FACTS: Final = 3
+MAX_EPISODE_CHARACTERS: Final = 240
+
+
+class LocalExtractor:
+    """At most three lasting facts and one episode a turn, verbatim."""
+
+    name: str = "local"
+    uses_known: bool = False
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:  # noqa: ARG002 - words alone decide
+        """Return the facts and the episode of *turn*; *known* is not looked at."""
+        return Extraction(candidates(turn))
+
+
+def candidates(turn: Turn) -> tuple[Candidate, ...]:
+    """Return the lasting facts of *turn*, in the order said, and then what the turn was about.
+
+    Nothing is taken from a turn of which the user says that it shall not be remembered.
+    """
+    said = [message for message in turn.messages if message.role == "user"]
+    if any(unwanted(message.text) for message in said):
+        return ()
+    recalled = tuple(normalised(text) for text in turn.recalled)
+    own = [
+        (message, sentence)
+        for message in said
+        for sentence in sentences(redact(message.text))
+        if MARK not in sentence and not _is_recalled(sentence, recalled)
+    ]
+    facts = _best([(message, found) for message, sentence in own for found in statements(sentence)], recalled)
+    kept = [_candidate(turn, message, fact.text, "semantic", place) for place, (message, fact) in enumerate(facts)]
+    if episode := _episode(own):
+        message, text = episode
+        kept.append(_candidate(turn, message, text, "episodic", len(kept)))
+    return tuple(kept)
+
+
+def _best(found: list[tuple[Message, Statement]], recalled: tuple[str, ...]) -> list[tuple[Message, Statement]]:
+    """Return the best three in the order said; of two that score the same, the earlier one."""
+    distinct: dict[str, tuple[int, Message, Statement]] = {}
+    for place, (message, fact) in enumerate(found):
+        if not _is_recalled(fact.text, recalled):
+            distinct.setdefault(normalised(fact.text), (place, message, fact))
+    best = sorted(distinct.values(), key=lambda one: (-one[2].score, one[0]))[:MAX_FACTS]
+    return [(message, fact) for _, message, fact in sorted(best, key=lambda one: one[0])]
+
+
+def _is_recalled(sentence: str, recalled: tuple[str, ...]) -> bool:
+    said = normalised(sentence)
+    return any(said == text or f" {said}. " in f" {text}. " for text in recalled)
+
+
+def _episode(own: list[tuple[Message, str]]) -> tuple[Message, str] | None:
+    """Say in one sentence what the turn was about: what was asked, else what was told first."""
+    meant = [(message, sentence) for message, sentence in own if not is_small_talk(sentence)]
+    asked = next(((m, s) for m, s in meant if is_request(s)), None)
+    if found := asked or next(iter(meant), None):
+        message, sentence = found
+        return message, f"{'Asked' if asked else 'Said'}: {_cut(sentence)}"
+    return None
+
+
+def _cut(sentence: str) -> str:
+    if len(sentence) <= MAX_EPISODE_CHARACTERS:
+        return sentence
+    head = sentence[:MAX_EPISODE_CHARACTERS]
+    return f"{head.rsplit(' ', 1)[0] if ' ' in head else head}…"
+
+
+def _candidate(turn: Turn, message: Message, text: str, kind: Kind, place: int) -> Candidate:
+    # A microsecond apart, so that "it is red … no, it is blue" ends with blue.
+    at = turn.at + timedelta(microseconds=place)
+    source = Source("user", turn.thread_id, message.message_id, turn.turn_id, at)
+    return Candidate(text, kind, source, slot_of(text) if kind == "semantic" else None)

@@ -1,0 +1,43 @@
+"""The seam to extractors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from threadkeep.capture.record import Candidate, Turn
+from threadkeep.memories.record import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """What an extractor found in a turn.
+
+    Attributes:
+        candidates: At most 3 lasting facts and one episode, best first; reconciled with what is known afterwards.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+
+
+class Extractor(Protocol):
+    """Reads a turn and proposes what to keep of it."""
+
+    name: str
+    """``local``, ``structured``, …"""
+
+    uses_known: bool
+    """Whether *known* is looked at; searching for it is left out where it is not."""
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        """Return what is worth keeping of *turn*.
+
+        Only what the user said is extractable; everything else is context. Whatever it raises is
+        taken for a failure of this turn: the turn is tried again later and then parked.
+
+        Args:
+            turn: Its texts are redacted, and without the blocks that recall put in.
+            known: Memories that are like the user's words, best first; empty unless :attr:`uses_known`.
+        """
+        ...

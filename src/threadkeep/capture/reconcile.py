@@ -1,0 +1,236 @@
+"""What becomes of candidates: new, an update with history, a duplicate, or refused. Pure rules.
+
+The outcome depends on what was said and when, not on when or how often it is told: candidates may
+come in any order and as often as they like, in one call or in many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, TypeAlias
+
+from threadkeep.capture.record import Candidate
+from threadkeep.capture.redact import has_secret
+from threadkeep.capture.slots import slot_of
+from threadkeep.capture.timeline import Saying, bounded, runs_of, same_saying, to_memory, with_saying
+from threadkeep.capture.wording import content_words, normalised
+from threadkeep.ids import MemoryId, TurnId, short_digest
+from threadkeep.memories.record import Kind, Memory
+from threadkeep.storage.port import Expectation, Namespace
+
+MAX_CHARACTERS: Final = 1_000
+NEAR: Final = 0.95
+"""Cosine from which two statements with the same content words are one."""
+Similarity: TypeAlias = Callable[[str, str], float]
+"""The cosine of two texts; 0 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A statement that is new."""
+
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A memory whose subject has another answer now, or had another one before.
+
+    Attributes:
+        memory: With the old statement in its history.
+        revision: The one that was read; 0 for a memory that is new in the same batch.
+    """
+
+    memory: Memory
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A statement that is known.
+
+    Attributes:
+        of: The memory that says it.
+        memory: With the new source among its own; the very same as before where it came from there.
+    """
+
+    of: MemoryId
+    memory: Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A statement that must not be kept.
+
+    Attributes:
+        reason: ``empty``, ``too long``, ``secret``, ``recalled`` or ``rejected before``.
+        candidate: The statement.
+    """
+
+    reason: str
+    candidate: Candidate
+
+
+Kept: TypeAlias = Add | Update | Duplicate
+Decision: TypeAlias = Kept | Reject
+
+
+def reconcile(
+    candidates: Sequence[Candidate],
+    known: Sequence[Memory],
+    *,
+    namespace: Namespace,
+    now: datetime,
+    similarity: Similarity = lambda _a, _b: 0.0,
+    recalled: Sequence[str] = (),
+) -> tuple[Decision, ...]:
+    """Decide on each candidate, in the order in which they were said.
+
+    Args:
+        candidates: What extractors found; in any order, and repeated as it may be.
+        known: The owner's memories that may say the same or stand in the same slot.
+        namespace: Where new memories are kept.
+        now: The time of learning.
+        similarity: Cosine of two texts.
+        recalled: Texts that recall had put in before the turn; such a candidate is refused.
+
+    Returns:
+        One decision a candidate. Each builds on those before it, so the last one about a memory
+        holds the whole; :func:`writes` gives what has to be written.
+    """
+    state = {memory.memory_id: memory for memory in known}
+    put_in = {normalised(text) for text in recalled}
+    return tuple(
+        _decide(candidate, state, put_in, namespace=namespace, now=now, similarity=similarity)
+        for candidate in sorted(candidates, key=_said)
+    )
+
+
+def writes(decisions: Sequence[Decision], known: Sequence[Memory]) -> tuple[tuple[Memory, Expectation], ...]:
+    """Return the memories that *decisions* change, as they end, each with what must be in its place."""
+    before = {memory.memory_id: memory for memory in known}
+    ends: dict[MemoryId, Memory] = {
+        decision.memory.memory_id: decision.memory for decision in decisions if not isinstance(decision, Reject)
+    }
+    return tuple(
+        (memory, before[key].revision if key in before else "absent")
+        for key, memory in ends.items()
+        if before.get(key) != memory
+    )
+
+
+def memory_id_of(turn_id: TurnId | None, kind: Kind, text: str) -> MemoryId:
+    """Return the key of what *text* of a turn becomes: the same whenever and wherever it is worked out."""
+    return MemoryId(short_digest("captured", turn_id or "", kind, normalised(text)))
+
+
+def _said(candidate: Candidate) -> tuple[str, str, str, str, str]:
+    source = candidate.source
+    at = source.at.isoformat() if source.at else ""
+    return at, source.turn_id or "", candidate.kind, normalised(candidate.text), source.message_id or ""
+
+
+def _decide(
+    candidate: Candidate,
+    state: dict[MemoryId, Memory],
+    put_in: set[str],
+    *,
+    namespace: Namespace,
+    now: datetime,
+    similarity: Similarity,
+) -> Decision:
+    if reason := _refusal(candidate, put_in):
+        return Reject(reason, candidate)
+    alike = [memory for memory in state.values() if memory.kind == candidate.kind]
+    if any(m.status == "rejected" and _says(m.text, candidate.text, similarity) for m in alike):
+        return Reject("rejected before", candidate)
+    active = [memory for memory in alike if memory.status == "active" and memory.valid_to is None]
+    slot = (candidate.slot or slot_of(candidate.text)) if candidate.kind != "episodic" else None
+    in_slot = [memory for memory in active if slot is not None and slot_of(memory.text) == slot]
+    if in_slot:
+        decision: Kept = _placed(candidate, max(in_slot, key=_recency), now, similarity)
+    elif twin := _twin(candidate, active, similarity):
+        decision = _again(candidate, twin, now)
+    else:
+        decision = _added(candidate, state, namespace, now)
+    state[decision.memory.memory_id] = decision.memory
+    return decision
+
+
+def _refusal(candidate: Candidate, put_in: set[str]) -> str | None:
+    text = candidate.text.strip()
+    if not text:
+        return "empty"
+    if len(text) > MAX_CHARACTERS:
+        return "too long"
+    if has_secret(text):
+        return "secret"
+    return "recalled" if normalised(text) in put_in else None
+
+
+def _recency(memory: Memory) -> tuple[datetime, str]:
+    return runs_of(memory)[-1].start, memory.memory_id
+
+
+def _twin(candidate: Candidate, active: Sequence[Memory], similarity: Similarity) -> Memory | None:
+    """Return the oldest memory that says the same; the very same words before nearly the same."""
+    same = [memory for memory in active if _says(memory.text, candidate.text, similarity)]
+    exact = [memory for memory in same if normalised(memory.text) == normalised(candidate.text)]
+    return min(exact or same, key=lambda memory: (memory.created_at, memory.memory_id), default=None)
+
+
+def _says(known: str, text: str, similarity: Similarity) -> bool:
+    if normalised(known) == normalised(text):
+        return True
+    return content_words(known) == content_words(text) and similarity(text, known) >= NEAR
+
+
+def _placed(candidate: Candidate, memory: Memory, now: datetime, similarity: Similarity) -> Kept:
+    """Put the statement where it belongs among what was said on the same subject."""
+    saying = _saying(candidate, now)
+    before = runs_of(memory)
+    after = with_saying(before, saying, same=lambda a, b: _says(a, b, similarity))
+    if after == before:
+        return Duplicate(memory.memory_id, memory)
+    changed = to_memory(memory, after, trust=candidate.source.speaker, now=now)
+    same_answer = len(after) == len(before) and changed.text == memory.text
+    return Duplicate(memory.memory_id, changed) if same_answer else Update(changed, memory.revision)
+
+
+def _again(candidate: Candidate, memory: Memory, now: datetime) -> Duplicate:
+    source = candidate.source
+    if any(same_saying(source, known) for known in memory.sources):
+        return Duplicate(memory.memory_id, memory)
+    sources = bounded(
+        sorted((*memory.sources, source), key=lambda one: (one.at or memory.created_at, one.turn_id or ""))
+    )
+    changed = memory if sources == memory.sources else replace(memory, sources=sources, updated_at=now)
+    return Duplicate(memory.memory_id, changed)
+
+
+def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], namespace: Namespace, now: datetime) -> Kept:
+    source = candidate.source
+    key = memory_id_of(source.turn_id, candidate.kind, candidate.text)
+    if key in state:  # it says something else by now, or is no longer true: what was decided stays
+        return Duplicate(key, state[key])
+    memory = Memory(
+        memory_id=key,
+        namespace=namespace,
+        text=candidate.text.strip(),
+        kind=candidate.kind,
+        # What no user message supports waits for a decision.
+        status="active" if source.speaker == "user" else "proposed",
+        trust=source.speaker,
+        sources=(source,),
+        revision=0,
+        created_at=source.at or now,
+        updated_at=now,
+        valid_from=candidate.valid_from,
+    )
+    return Add(memory)
+
+
+def _saying(candidate: Candidate, now: datetime) -> Saying:
+    return Saying(candidate.text.strip(), candidate.source, candidate.source.at or now, candidate.valid_from)

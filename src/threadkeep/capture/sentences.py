@@ -1,0 +1,230 @@
+"""A person's own sentences in a message: without code, logs, quotations and what was pasted."""
+
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from threadkeep.capture.wording import plain
+
+MAX_CHARACTERS: Final = 32_768
+"""What comes after so many characters of a message is not looked at."""
+
+_PASTED_PARAGRAPH: Final = 1_500
+"""A paragraph longer than this was not typed into a chat."""
+_HARD_WRAP: Final = 50
+"""A line at least this long, without an end, goes on in the next."""
+
+_FENCE: Final = re.compile(r"^[ \t]{0,8}(```+|~~~+|\"\"\"|''')")
+_QUOTATION: Final = re.compile(r"^\s{0,8}(?:>|\||\+\+\+ |--- |@@ |[$#%] \S|>>> |\.\.\. )")
+_INDENTED: Final = re.compile(r"^(?: {4,}|\t)\S")
+_BULLET: Final = re.compile(r"^\s{0,12}(?:[-*•‣–]|\(?\d{1,2}[.)])\s+")
+_LOG: Final = re.compile(
+    r"""(?x)^\s{0,8}\[?(?:\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d\b|\d{1,3}(?:\.\d{1,3}){3}\b
+        |(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL|PANIC)\b[\]:\s]
+        |Traceback\ \(|File\ "|at\ [\w.$<>]+\(|[\w.]{2,80}(?:Error|Exception)\b[:\s])"""
+)
+_CODE: Final = re.compile(
+    r"""(?x)^\s{0,8}(?:
+        (?:def|class|import|from|return|const|let|var|function|public|private|static|async|await|elif|fn|func|package|namespace|export)
+            \ [^\s,]{1,80}\s{0,3}(?:[=({:;.*<]|import\b|$)
+        | (?:SELECT|INSERT\ INTO|UPDATE|DELETE\ FROM|CREATE\ (?:TABLE|INDEX))\ | \#include | </?\w+[^>]{0,200}> | [{}\[\]();]+\s{0,4}$
+        | "?[\w.-]{1,60}"?\s{0,3}[:=]\s{0,3}[\[{"'] | // | /\* | \#!)"""
+)
+_CODE_ENDS: Final = (";", "{", "}", "});", "=>", "\\")
+_MAIL_HEADER: Final = re.compile(r"(?i)^(?:from|to|cc|bcc|subject|sent|date|reply-to):\s")
+_SPEAKER: Final = re.compile(
+    r"^(?!(?:Note|Also|Update|Reminder|Correction|Edit|PS|FYI|BTW): )(?:[A-Z][\w.'-]{1,30}(?: [A-Z][\w.'-]{1,30})?|[A-Z]{2,20}):\s"
+)
+
+# What follows such a colon is somebody else's text, whoever typed it in.
+_INTRODUCES: Final = re.compile(
+    r"""(?ix)\b(?:
+        translate|translation|summar(?:y|i[sz]e|ising|izing)|rewrite|reword|rephrase|paraphrase|proof-?read|improve|edit|correct|polish|shorten
+        |review|analy[sz]e|explain|classify|convert|format|fix|check|parse|extract|refactor|debug|complete|continue
+        |read|write|draft|compose|reply|respond|send|generate|create
+        |here(?:'s|’s|\ is|\ are)|this\ is|these\ are|following|below|as\ follows
+        |says?|said|wrote|writes|told|tells|asked|asks|replied|texted|quotes?|quoted|reads|goes|states|stated|according
+        |e-?mails?|letter|message|text|article|paragraph|document|paper|essay|story|poem|lyrics|song|transcript|conversation|chat|prompt
+        |code|snippet|script|function|query|output|error|logs?|trace|input|example|config|yaml|json|file
+        |üb?ersetze?|fasse|traduis|traduisez|résume|traduce|resume|traduza|resuma|traduci|riassumi
+        )\b[^:\n]{0,200}:"""
+)
+_ABOUT_ME: Final = re.compile(
+    r"(?i)\b(?:about (?:me|myself|us|my\b.*)|my (?:preferences|details|setup|situation|background|context|profile|facts)|context|background|fyi)\W*$"
+)
+
+_ABBREVIATIONS: Final = frozenset(
+    [
+        "mr",
+        "mrs",
+        "ms",
+        "dr",
+        "prof",
+        "st",
+        "sr",
+        "jr",
+        "vs",
+        "etc",
+        "e.g",
+        "i.e",
+        "eg",
+        "ie",
+        "approx",
+        "no",
+        "nr",
+        "nos",
+        "inc",
+        "ltd",
+        "corp",
+        "co",
+        "dept",
+        "est",
+        "fig",
+        "gen",
+        "gov",
+        "hon",
+        "rev",
+        "sen",
+        "rep",
+        "jan",
+        "feb",
+        "mar",
+        "apr",
+        "jun",
+        "jul",
+        "aug",
+        "sep",
+        "sept",
+        "oct",
+        "nov",
+        "dec",
+        "mon",
+        "tue",
+        "tues",
+        "wed",
+        "thu",
+        "thur",
+        "fri",
+        "sat",
+        "sun",
+        "a.m",
+        "p.m",
+        "u.s",
+        "u.k",
+        "u.s.a",
+        "d.c",
+        "ph.d",
+        "m.d",
+        "b.a",
+        "b.sc",
+        "m.a",
+        "m.sc",
+        "z.b",
+        "d.h",
+        "u.a",
+        "bzw",
+        "ca",
+        "mme",
+        "mlle",
+        "sra",
+        "srta",
+        "dña",
+        "sig",
+    ]
+)
+_MONTH: Final = re.compile(r" (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
+_END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+")
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of *text* that the person wrote about the moment, in order, white space made plain.
+
+    Left out are fenced and indented code, quoted lines, tables, logs, mails with their headers, what
+    follows a colon that introduces somebody else's text, and very long paragraphs.
+    """
+    return [sentence for paragraph in _paragraphs(text[:MAX_CHARACTERS]) for sentence in _split(paragraph)]
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Return paragraphs, bullets and lines, each as one line."""
+    found: list[str] = []
+    fence = ""
+    wraps = introduced = False
+    for line in text.splitlines():
+        opening = _FENCE.match(line)
+        if opening:
+            fence = "" if fence and opening[1].startswith(fence) else fence or opening[1][:3]
+            wraps = introduced = False  # what was announced is what the fence holds
+            continue
+        body = line.strip()
+        if fence or (introduced and not body):
+            continue
+        if introduced:
+            break
+        if _MAIL_HEADER.match(body):
+            break
+        if not body or _is_foreign(line, body):
+            wraps = False
+            continue
+        bullet = _BULLET.match(line)
+        body = line[bullet.end() :].strip() if bullet else body
+        if wraps and not bullet and body[:1].islower():
+            found[-1] = f"{found[-1]} {body}"
+        else:
+            found.append(body)
+        wraps = len(body) >= _HARD_WRAP and body[-1:] not in '.!?:;…"”'
+        own, introduced = _until_introduced(found[-1])
+        found[-1] = own
+    return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]
+
+
+def _is_foreign(line: str, body: str) -> bool:
+    """Whether a line was pasted: a quotation, a table, code or a log."""
+    if _QUOTATION.match(line) or _LOG.match(line) or _CODE.match(body) or body.endswith(_CODE_ENDS):
+        return True
+    if _INDENTED.match(line) and not _BULLET.match(line):
+        return True
+    symbols = sum(character in "{}[]()<>=;|&$#\\/_*+~^@`" for character in body)
+    return symbols * 8 > len(body) + 16
+
+
+def _until_introduced(paragraph: str) -> tuple[str, bool]:
+    """Return what stands before somebody else's text, and whether there is such a text."""
+    if found := _INTRODUCES.search(paragraph):
+        start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
+        return paragraph[:start], True
+    if paragraph.endswith(":") and not _ABOUT_ME.search(paragraph):
+        start = max((end.end() for end in _END.finditer(paragraph)), default=0)
+        return paragraph[:start], True
+    if _SPEAKER.match(paragraph) and not _ABOUT_ME.search(paragraph.split(":", maxsplit=1)[0]):
+        return "", True
+    return paragraph, False
+
+
+def _split(paragraph: str) -> list[str]:
+    found: list[str] = []
+    start = 0
+    for end in _END.finditer(paragraph):
+        if _goes_on(paragraph, start, end):
+            continue
+        found.append(paragraph[start : end.end()].strip())
+        start = end.end()
+    found.append(paragraph[start:].strip())
+    return [sentence for sentence in found if any(character.isalnum() for character in sentence)]
+
+
+def _goes_on(paragraph: str, start: int, end: re.Match[str]) -> bool:
+    """Whether the stop is an abbreviation's, an initial's or an ordinal number's."""
+    if end[0] != ".":
+        return False
+    words = paragraph[start : end.start()].rsplit(maxsplit=1)
+    word = words[-1].lstrip("(\"'“").casefold() if words else ""
+    following = paragraph[end.end() :].lstrip()[:1]
+    if word in _ABBREVIATIONS:
+        return word not in {"a.m", "p.m", "etc", "co", "inc", "ltd", "no"} or following.islower()
+    initial = len(word) == 1 and word.isalpha() and word != "i"
+    ordinal = word.isdigit() and len(words) > 1 and _MONTH.match(paragraph, end.end()) is not None
+    return initial or following.islower() or ordinal

@@ -1,0 +1,227 @@
+"""Captures: commits turns as they end, and learns from them in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.capture.learning import Learning, Searcher
+from threadkeep.capture.queue import Queue
+from threadkeep.capture.record import Message, Receipt
+from threadkeep.capture.statements import unwanted
+from threadkeep.capture.turns import (
+    MAX_MISSING,
+    TURN_SPACING,
+    Spoken,
+    TurnRecord,
+    done,
+    every_trace,
+    missing_turns,
+    pending,
+    put_of,
+    record_of,
+    split,
+    trace_put,
+    traces_namespace,
+    turns_namespace,
+)
+from threadkeep.errors import RevisionConflictError
+from threadkeep.ids import MemoryId, ThreadId, TurnId
+from threadkeep.storage.port import Batch, Put, Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.capture.extractors.port import Extractor
+    from threadkeep.clock import Clock
+    from threadkeep.owners.owner import Owner
+    from threadkeep.telemetry import Telemetry
+
+_TRIES: Final = 5
+_SETTLE_POLL_SECONDS: Final = 0.25
+"""How often a settling caller looks for what another process finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureStats:
+    """What capture has done and has to do.
+
+    Attributes:
+        pending: Turns that wait, of all owners and processes; at most 10,000 are counted.
+        failed: Turns that were tried often enough and are kept aside, of all; at most 10,000 are counted.
+        processed: Turns that this process learnt from since it started.
+    """
+
+    pending: int
+    failed: int
+    processed: int
+
+
+class Captures:
+    """The turns of all owners; every method runs on one event loop.
+
+    Args:
+        storage: Where turns and memories are kept.
+        search: Makes embeddings, and finds what is like a turn for extractors that ask for it.
+        extractor: What turns a turn into candidates.
+        clock: What the time is.
+        telemetry: Counts what was learnt and what was survived.
+        ttl: How long a captured memory lives; ``None``: for ever.
+        poll: How often to look for work that another process left.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        search: Searcher,
+        extractor: Extractor,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        ttl: timedelta | None = None,
+        poll: timedelta = timedelta(seconds=5),
+    ) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._telemetry = telemetry
+        learning = Learning(storage, search, extractor, clock, telemetry, ttl=ttl)
+        self._queue = Queue(storage, learning.learn, clock, telemetry, poll=poll)
+        self._last_at: datetime | None = None
+
+    async def record(
+        self,
+        messages: Sequence[Message],
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None,
+        recalled: Sequence[str] = (),
+    ) -> Receipt:
+        """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
+
+        When this returns, the turns are durable; they are learnt from in the background. A turn of
+        which the user says that it shall not be remembered is only marked as seen.
+
+        Args:
+            messages: The thread so far, the reply included; or its last turns.
+            owner: Whose words the user's messages are.
+            thread_id: The thread, if there is one.
+            recalled: Texts that recall had put in before the newest turn.
+
+        Returns:
+            ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
+            ``nothing`` where no message is a user's.
+
+        Raises:
+            StorageError: Nothing was recorded; the next turn's recording brings it along.
+        """
+        turns = split(messages, thread_id=thread_id)
+        if not turns:
+            return Receipt("nothing")
+        for _ in range(_TRIES):
+            missing = missing_turns(turns, await self._known(turns, owner))
+            if not missing:
+                return await self._duplicate(turns[-1], owner)
+            try:
+                await self._commit(missing, owner=owner, thread_id=thread_id, recalled=recalled)
+            except RevisionConflictError:  # the same turn was recorded at the same time
+                continue
+            self._telemetry.count("capture.turns", len(missing))
+            self._queue.wake()
+            return Receipt("queued", tuple(turn.turn_id for turn in missing))
+        return await self._duplicate(turns[-1], owner)
+
+    async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:  # noqa: ASYNC109 - how long a person waits
+        """Wait until the turns of *receipt* are processed, by this process or another.
+
+        Returns:
+            ``done`` with what they taught; ``failed`` where one was parked; or *receipt* with
+            ``timeout`` in ``degraded``.
+        """
+        if receipt.status not in ("queued", "duplicate") or not receipt.turn_ids:
+            return receipt
+        deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
+        while True:
+            progress = self._queue.progress()
+            records = await self._records(receipt.turn_ids, owner)
+            left = deadline - asyncio.get_running_loop().time()
+            if all(record is None or record.state != "pending" for record in records):
+                return _settled(receipt, records)
+            if left <= 0:
+                return Receipt(receipt.status, receipt.turn_ids, degraded=(*receipt.degraded, "timeout"))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(progress.wait(), min(left, _SETTLE_POLL_SECONDS))
+
+    async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
+        """Return the puts that empty the records of these turns of their texts; for one commit with the rest.
+
+        A turn that is emptied stays known, so it is not recorded again; nothing is learnt from it any more.
+        """
+        puts: list[Put] = []
+        for item in await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids]):
+            record = record_of(item) if item else None
+            if item and record and record.state != "done":
+                puts.append(put_of(done(record, ()), owner, due_at=None, expect=item.revision))
+        return puts
+
+    async def start(self) -> None:
+        """Start the worker: what was left by an earlier process is done first. The second call does nothing."""
+        self._queue.start()
+
+    async def drain(self, timeout: timedelta) -> bool:  # noqa: ASYNC109 - how long a shutdown may take
+        """Process what is due, at most for *timeout*; return whether nothing is left."""
+        return await self._queue.drain(timeout)
+
+    async def stop(self) -> None:
+        """Stop the worker; what it was at is done again by the next one. The second call does nothing."""
+        await self._queue.stop()
+
+    async def stats(self) -> CaptureStats:
+        """Return how much waits, failed and was done."""
+        pending_turns, parked = await self._queue.waiting()
+        return CaptureStats(pending_turns, parked, self._queue.processed)
+
+    async def _known(self, turns: Sequence[Spoken], owner: Owner) -> set[str]:
+        """Return which ids and traces of the newest *turns* are on record."""
+        recent = turns[-MAX_MISSING:]
+        refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in recent]
+        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in recent[:-1] for trace in turn.traces]
+        return {item.ref.key for item in await self._storage.get(refs) if item is not None}
+
+    async def _commit(
+        self, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None, recalled: Sequence[str]
+    ) -> None:
+        puts: dict[tuple[str, str], Put] = {}
+        for turn, at in zip(turns, self._moments(len(turns)), strict=True):
+            record = pending(turn, thread_id=thread_id, at=at, recalled=recalled if turn is turns[-1] else ())
+            if any(message.role == "user" and unwanted(message.text) for message in turn.messages):
+                record = done(record, ())
+            put = put_of(record, owner, due_at=at, expect="absent")
+            puts[put.namespace[0], put.key] = put
+            for trace in every_trace(turn, thread_id=thread_id):
+                put = trace_put(trace, turn.turn_id, owner)
+                puts[put.namespace[0], put.key] = put
+        await self._storage.commit(Batch(owner.partition, tuple(puts.values())))
+
+    def _moments(self, count: int) -> list[datetime]:
+        """Return the times of *count* turns, oldest first, later than all before, however fast they come."""
+        now = self._clock.now()
+        first = now if self._last_at is None else max(now, self._last_at + TURN_SPACING)
+        moments = [first + place * TURN_SPACING for place in range(count)]
+        self._last_at = moments[-1]
+        return moments
+
+    async def _duplicate(self, newest: Spoken, owner: Owner) -> Receipt:
+        (record,) = await self._records([newest.turn_id], owner)
+        return Receipt("duplicate", (newest.turn_id,), record.memory_ids if record else ())
+
+    async def _records(self, turn_ids: Sequence[TurnId], owner: Owner) -> list[TurnRecord | None]:
+        items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
+        return [record_of(item) if item else None for item in items]
+
+
+def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
+    learnt: dict[MemoryId, None] = {key: None for record in records if record for key in record.memory_ids}
+    failed = any(record is not None and record.state == "failed" for record in records)
+    return Receipt("failed" if failed else "done", receipt.turn_ids, tuple(learnt), receipt.degraded)

@@ -1,0 +1,251 @@
+"""Turns: how a thread's messages are parted into them, known again, and kept as rows of the outbox.
+
+A turn is known again by its messages' ids and texts, in any thread, so that a fork is not recorded a
+second time; without ids, by the thread, its texts and those of the turn before. Programs that give
+their messages new ids at every call, or show only the end of a thread, are met by *traces*: further
+digests under which a turn's older neighbours are found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+from threadkeep.capture.record import Message, Role, Turn
+from threadkeep.capture.redact import redact
+from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId, short_digest
+from threadkeep.owners.owner import Owner
+from threadkeep.recall.render import strip_blocks
+from threadkeep.storage.port import Due, Item, Namespace, Put
+
+TURNS: Final = ".turns"
+TRACES: Final = ".turn-traces"
+DUE: Final = "capture"
+DUE_PARKED: Final = "capture-parked"
+"""Parked records wait for nothing; this is how they are found."""
+
+MAX_MISSING: Final = 20
+"""How many turns a recording goes back; a thread that was never recorded is not learnt from its beginning."""
+MAX_TEXT_CHARACTERS: Final = 32_768
+MAX_RECALLED: Final = 200
+TURN_SPACING: Final = timedelta(milliseconds=1)
+"""Turns are at least this far apart, so that what was said within one keeps its order, too."""
+
+State: TypeAlias = Literal["pending", "done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A turn as a thread shows it.
+
+    Attributes:
+        turn_id: See the module.
+        messages: As they came, from the user's on; without what neither user nor assistant wrote.
+        traces: Digests under which it is known when it is not the newest turn any more.
+    """
+
+    turn_id: TurnId
+    messages: tuple[Message, ...]
+    traces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """What the outbox holds of a turn.
+
+    Attributes:
+        turn: The turn; without messages once it is done.
+        state: ``pending``, ``done`` or ``failed`` (tried often enough and kept).
+        tries: How often it failed.
+        reason: Kind of the last failure.
+        memory_ids: What it taught, once it is done.
+    """
+
+    turn: Turn
+    state: State
+    tries: int = 0
+    reason: str | None = None
+    memory_ids: tuple[MemoryId, ...] = ()
+
+
+def turns_namespace(owner: Owner) -> Namespace:
+    """Return where the turn records of *owner* are."""
+    return (TURNS, owner.label)
+
+
+def traces_namespace(owner: Owner) -> Namespace:
+    """Return where the traces of *owner*'s turns are."""
+    return (TRACES, owner.label)
+
+
+def split(messages: Sequence[Message], *, thread_id: ThreadId | None) -> tuple[Spoken, ...]:
+    """Part the messages of a thread into turns, oldest first.
+
+    A turn starts with a user's message; further ones before anything is replied belong to it. What
+    stands before the first user's message belongs to no turn; system and tool messages are left out.
+    """
+    turns: list[list[Message]] = []
+    for message in messages:
+        if message.role == "user":
+            if turns and turns[-1][-1].role == "user":
+                turns[-1].append(message)
+            else:
+                turns.append([message])
+        elif message.role == "assistant" and turns:
+            turns[-1].append(message)
+    spoken: list[Spoken] = []
+    before: tuple[str, ...] = ()
+    for turn in turns:
+        own = _words(turn)
+        chained = short_digest("turn in thread", thread_id or "", *own, "after", *before)
+        alone = short_digest("turn alone", thread_id or "", *own)
+        traces = (chained,) if before else (chained, alone)
+        spoken.append(Spoken(TurnId(_by_ids(turn) or chained), tuple(turn), traces))
+        before = own
+    return tuple(spoken)
+
+
+def every_trace(turn: Spoken, *, thread_id: ThreadId | None) -> tuple[str, ...]:
+    """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
+    alone = short_digest("turn alone", thread_id or "", *_words(turn.messages))
+    return tuple(dict.fromkeys((*turn.traces, alone)))
+
+
+def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spoken, ...]:
+    """Return the turns that are newer than the newest known one, oldest first, at most the newest 20.
+
+    The newest turn is known by its own id only: said again, the same words are another turn. An
+    older one is known by its traces, too.
+
+    Args:
+        turns: Of one thread, oldest first.
+        known: Ids and traces that are on record.
+    """
+    missing: list[Spoken] = []
+    for turn in reversed(turns[-MAX_MISSING:]):
+        if turn.turn_id in known or (missing and any(trace in known for trace in turn.traces)):
+            break
+        missing.append(turn)
+    return tuple(reversed(missing))
+
+
+def pending(turn: Spoken, *, thread_id: ThreadId | None, at: datetime, recalled: Sequence[str]) -> TurnRecord:
+    """Return the record of *turn*: redacted, bounded, and without the blocks that recall put in."""
+    kept = [
+        Message(message.role, _bounded(message.text), message.message_id)
+        for message in turn.messages
+        if message.text.strip()
+    ]
+    texts = tuple(_bounded(text) for text in recalled[:MAX_RECALLED])
+    return TurnRecord(Turn(turn.turn_id, thread_id, _within(kept), at, texts), "pending")
+
+
+def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect: int | Literal["absent"]) -> Put:
+    """Return the put that writes *record*; once it is done, nothing of what was said is left in it."""
+    turn = record.turn
+    value: dict[str, Any] = {
+        "state": record.state,
+        "thread_id": turn.thread_id,
+        "at": turn.at.isoformat(),
+    }
+    if record.state == "done":
+        value["memory_ids"] = list(record.memory_ids)
+    else:
+        value["messages"] = [
+            {"role": message.role, "text": message.text, "message_id": message.message_id} for message in turn.messages
+        ]
+        value |= {"recalled": list(turn.recalled), "tries": record.tries, "reason": record.reason}
+    due = {
+        "pending": Due(DUE, due_at or turn.at),
+        "failed": Due(DUE_PARKED, due_at or turn.at),
+        "done": None,
+    }[record.state]
+    return Put(turns_namespace(owner), turn.turn_id, value, due=due, expect=expect)
+
+
+def trace_put(trace: str, turn_id: TurnId, owner: Owner) -> Put:
+    """Return the put that leaves *trace* of a turn."""
+    return Put(traces_namespace(owner), trace, {"turn_id": turn_id})
+
+
+def done(record: TurnRecord, memory_ids: Sequence[MemoryId]) -> TurnRecord:
+    """Return *record* as it is for ever: which turn it was and what it taught, and no text."""
+    turn = record.turn
+    return TurnRecord(Turn(turn.turn_id, turn.thread_id, (), turn.at), "done", memory_ids=tuple(memory_ids))
+
+
+def record_of(item: Item) -> TurnRecord | None:
+    """Read a turn record; ``None`` where the row cannot be understood."""
+    value = item.value
+    state, at = value.get("state"), value.get("at")
+    if state not in get_args(State) or not isinstance(at, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    thread, reason, tries = value.get("thread_id"), value.get("reason"), value.get("tries")
+    turn = Turn(
+        TurnId(item.ref.key),
+        ThreadId(thread) if isinstance(thread, str) else None,
+        tuple(_messages(value.get("messages"))),
+        moment,
+        tuple(_texts(value.get("recalled"))),
+    )
+    return TurnRecord(
+        turn,
+        cast("State", state),
+        tries if isinstance(tries, int) else 0,
+        reason if isinstance(reason, str) else None,
+        tuple(MemoryId(key) for key in _texts(value.get("memory_ids"))),
+    )
+
+
+def _by_ids(turn: Sequence[Message]) -> str | None:
+    """Return the digest over ids and texts; ``None`` where no message has an id."""
+    if not any(message.message_id for message in turn):
+        return None
+    said = [(message.message_id or "", message.text) for message in turn if message.message_id or message.text]
+    return short_digest("turn", *(part for pair in said for part in pair))
+
+
+def _words(turn: Sequence[Message]) -> tuple[str, ...]:
+    return tuple(part for message in turn if message.text.strip() for part in (message.role, message.text))
+
+
+def _bounded(text: str) -> str:
+    """Redact *text* and cut it; what is cut is never the second half of a secret."""
+    head = text[: 2 * MAX_TEXT_CHARACTERS]
+    if len(head) < len(text):
+        head = head.rpartition(" ")[0] or ""
+    return redact(strip_blocks(head)).strip()[:MAX_TEXT_CHARACTERS]
+
+
+def _within(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Bound what the user said together, and what the assistant said together."""
+    room: dict[Role, int] = {"user": MAX_TEXT_CHARACTERS, "assistant": MAX_TEXT_CHARACTERS}
+    kept: list[Message] = []
+    for message in messages:
+        text = message.text[: room.get(message.role, 0)]
+        if text:
+            room[message.role] -= len(text)
+            kept.append(Message(message.role, text, message.message_id))
+    return tuple(kept)
+
+
+def _messages(rows: object) -> list[Message]:
+    found: list[Message] = []
+    for row in cast("list[object]", rows) if isinstance(rows, list) else []:
+        if not isinstance(row, Mapping):
+            continue
+        fields = cast("Mapping[str, Any]", row)
+        role, text, key = fields.get("role"), fields.get("text"), fields.get("message_id")
+        if role in get_args(Role) and isinstance(text, str):
+            found.append(Message(cast("Role", role), text, MessageId(key) if isinstance(key, str) else None))
+    return found
+
+
+def _texts(rows: object) -> list[str]:
+    return [row for row in cast("list[object]", rows) if isinstance(row, str)] if isinstance(rows, list) else []
