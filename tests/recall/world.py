@@ -1,0 +1,109 @@
+"""What the tests of recall share: items, changes, a clock that stands still, a storage that can be held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from threadkeep.recall.search import Search
+from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.port import (
+    Batch,
+    Changes,
+    Embedding,
+    Item,
+    Namespace,
+    Partition,
+    Position,
+    Put,
+    Ref,
+)
+from threadkeep.testing.models import HashingEmbedder
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+ANA = Partition("owner", ("", "ana"))
+MEMORIES: Namespace = ("memories", "ana")
+MODEL = "tests"
+
+
+class StillClock:
+    """A clock that moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self.moment = NOW
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def move(self, **by: float) -> None:
+        self.moment += timedelta(**by)
+
+
+class HeldStorage(InMemoryStorage):
+    """A storage whose change feed can be counted, and held up until it is let go."""
+
+    def __init__(self, clock: StillClock) -> None:
+        super().__init__(clock=clock)
+        self.polls: list[Position | None] = []
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def changes(self, partition: Partition, since: Position | None) -> Changes:
+        self.polls.append(since)
+        await self.go.wait()
+        return await super().changes(partition, since)
+
+
+def embedding(*rows: Sequence[float], model: str = MODEL) -> Embedding:
+    """Spell *rows* as they are stored, made unit length."""
+    matrix = np.array(rows, np.float64)
+    lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
+    unit = (matrix / np.where(lengths > 0, lengths, 1)).astype("<f4")
+    return Embedding(model, unit.shape[1], unit.tobytes())
+
+
+def item(
+    key: str,
+    *texts: str,
+    vectors: Embedding | None = None,
+    namespace: Namespace = MEMORIES,
+    revision: int = 1,
+    expires_at: datetime | None = None,
+) -> Item:
+    """Make an item with these searchable texts."""
+    return Item(
+        ref=Ref(ANA, namespace, key),
+        value={"texts": list(texts)},
+        revision=revision,
+        created_at=NOW,
+        updated_at=NOW + timedelta(seconds=revision),
+        index=("texts[*]",),
+        embedding=vectors,
+        expires_at=expires_at,
+    )
+
+
+def changes(
+    *puts: Item, removed: Sequence[tuple[Namespace, str]] = (), reset: bool = False, sequence: int = 1
+) -> Changes:
+    """Make what a storage would tell."""
+    return Changes(Position("epoch", sequence), reset=reset, puts=puts, removed=tuple(removed))
+
+
+def put(key: str, text: str, *, namespace: Namespace = MEMORIES, vectors: Embedding | None = None) -> Put:
+    """Make a put of one memory."""
+    return Put(namespace, key, {"data": text}, index=("data",), embedding=vectors)
+
+
+async def keep(storage: InMemoryStorage, search: Search, *texts: str, partition: Partition = ANA) -> None:
+    """Write *texts* as a writer does, embedded; each one's key is the text."""
+    puts = [put(text, text, vectors=await search.embed_put([text])) for text in texts]
+    await storage.commit(Batch(partition, puts))
+
+
+def embedder() -> HashingEmbedder:
+    """Make an embedder for which texts that share words are near."""
+    return HashingEmbedder()
