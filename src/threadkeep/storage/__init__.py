@@ -1,1 +1,7 @@
-"""TODO"""
+"""Where items are kept: one seam, and a backend for each kind of place.
+
+``port`` is the specification: items in namespaces, partitioned, with revisions, committed in atomic
+batches. ``encoding``, ``row``, ``matching`` and ``commit`` are the pure rules that every backend obeys,
+so that a text, a filter or an expectation means the same on all of them; ``in_memory`` and ``sqlite``
+are the backends. Rooms see the port only; the composition root chooses a backend.
+"""
