@@ -40,16 +40,23 @@ class Found(Protocol):
     """Where a search found something."""
 
     @property
-    def namespace(self) -> Namespace: ...
+    def namespace(self) -> Namespace:
+        """Of the item."""
+        ...
+
     @property
-    def key(self) -> str: ...
+    def key(self) -> str:
+        """Of the item."""
+        ...
 
 
 class FoundInOrder(Protocol):
     """What a search found, best first."""
 
     @property
-    def hits(self) -> Sequence[Found]: ...
+    def hits(self) -> Sequence[Found]:
+        """Best first."""
+        ...
 
 
 class Searcher(Protocol):

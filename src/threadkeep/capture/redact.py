@@ -15,6 +15,8 @@ from itertools import pairwise
 from math import log2
 from typing import Final, NamedTuple
 
+from threadkeep.capture.wording import words
+
 MARK: Final = "[redacted: "
 
 _HEX_LENGTHS: Final = frozenset({32, 40, 56, 64, 96, 128})
@@ -89,280 +91,25 @@ _NAMED_AT: Final = re.compile(
 )
 
 # What people say of passwords and tokens without telling them.
-_ORDINARY: Final = frozenset(
-    [
-        "a",
-        "about",
-        "above",
-        "accepted",
-        "active",
-        "actually",
-        "again",
-        "all",
-        "allowed",
-        "already",
-        "also",
-        "always",
-        "an",
-        "and",
-        "another",
-        "any",
-        "as",
-        "asked",
-        "at",
-        "back",
-        "bad",
-        "been",
-        "before",
-        "being",
-        "best",
-        "better",
-        "between",
-        "both",
-        "broken",
-        "but",
-        "by",
-        "can",
-        "case",
-        "cached",
-        "changed",
-        "changing",
-        "chosen",
-        "cleared",
-        "common",
-        "complex",
-        "compromised",
-        "configured",
-        "confirmed",
-        "copied",
-        "correct",
-        "correctly",
-        "created",
-        "currently",
-        "default",
-        "deleted",
-        "different",
-        "disabled",
-        "easy",
-        "either",
-        "empty",
-        "enabled",
-        "encrypted",
-        "enough",
-        "entered",
-        "everything",
-        "exactly",
-        "exist",
-        "exposed",
-        "expired",
-        "expiring",
-        "fetched",
-        "few",
-        "fine",
-        "first",
-        "for",
-        "forgotten",
-        "found",
-        "from",
-        "generated",
-        "get",
-        "given",
-        "gone",
-        "good",
-        "guessable",
-        "hard",
-        "hardcoded",
-        "hashed",
-        "he",
-        "her",
-        "here",
-        "hidden",
-        "his",
-        "how",
-        "i",
-        "if",
-        "important",
-        "in",
-        "incorrect",
-        "incorrectly",
-        "insecure",
-        "inside",
-        "invalid",
-        "invalidated",
-        "it",
-        "its",
-        "itself",
-        "just",
-        "kept",
-        "known",
-        "later",
-        "leaked",
-        "like",
-        "limited",
-        "linked",
-        "locked",
-        "log",
-        "login",
-        "long",
-        "loaded",
-        "longer",
-        "lost",
-        "made",
-        "managed",
-        "mandatory",
-        "masked",
-        "me",
-        "mine",
-        "missing",
-        "more",
-        "much",
-        "must",
-        "my",
-        "necessary",
-        "needed",
-        "never",
-        "new",
-        "next",
-        "no",
-        "none",
-        "not",
-        "nothing",
-        "now",
-        "null",
-        "obvious",
-        "off",
-        "ok",
-        "okay",
-        "old",
-        "on",
-        "once",
-        "one",
-        "only",
-        "optional",
-        "or",
-        "our",
-        "out",
-        "outdated",
-        "over",
-        "passed",
-        "per",
-        "personal",
-        "plain",
-        "possible",
-        "present",
-        "private",
-        "probably",
-        "protected",
-        "public",
-        "quite",
-        "read",
-        "ready",
-        "really",
-        "recorded",
-        "rejected",
-        "remembered",
-        "removed",
-        "renewed",
-        "required",
-        "reset",
-        "resolved",
-        "revoked",
-        "right",
-        "rotated",
-        "safe",
-        "salted",
-        "same",
-        "saved",
-        "secret",
-        "secure",
-        "see",
-        "sent",
-        "set",
-        "shared",
-        "she",
-        "short",
-        "should",
-        "shown",
-        "similar",
-        "simple",
-        "so",
-        "some",
-        "someone",
-        "something",
-        "soon",
-        "still",
-        "stolen",
-        "stored",
-        "strange",
-        "stronger",
-        "strong",
-        "such",
-        "supposed",
-        "sure",
-        "temporary",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "they",
-        "this",
-        "those",
-        "to",
-        "today",
-        "together",
-        "tomorrow",
-        "too",
-        "true",
-        "truncated",
-        "typed",
-        "undefined",
-        "unique",
-        "unknown",
-        "unless",
-        "unsafe",
-        "unset",
-        "until",
-        "up",
-        "updated",
-        "upon",
-        "us",
-        "used",
-        "user",
-        "useless",
-        "using",
-        "usually",
-        "valid",
-        "validated",
-        "very",
-        "visible",
-        "was",
-        "weak",
-        "well",
-        "what",
-        "when",
-        "where",
-        "whether",
-        "which",
-        "while",
-        "who",
-        "why",
-        "will",
-        "with",
-        "without",
-        "working",
-        "works",
-        "wrong",
-        "yes",
-        "yesterday",
-        "yet",
-        "you",
-        "your",
-        "patience",
-        "love",
-        "success",
-    ]
+_ORDINARY: Final = words(
+    """
+    a about above accepted active actually again all allowed already also always an and another any as asked at back
+    bad been before being best better between both broken but by can case cached changed changing chosen cleared
+    common complex compromised configured confirmed copied correct correctly created currently default deleted
+    different disabled easy either empty enabled encrypted enough entered everything exactly exist exposed expired
+    expiring fetched few fine first for forgotten found from generated get given gone good guessable hard hardcoded
+    hashed he her here hidden his how i if important in incorrect incorrectly insecure inside invalid invalidated it
+    its itself just kept known later leaked like limited linked locked log login long loaded longer lost made
+    managed mandatory masked me mine missing more much must my necessary needed never new next no none not nothing
+    now null obvious off ok okay old on once one only optional or our out outdated over passed per personal plain
+    possible present private probably protected public quite read ready really recorded rejected remembered removed
+    renewed required reset resolved revoked right rotated safe salted same saved secret secure see sent set shared
+    she short should shown similar simple so some someone something soon still stolen stored strange stronger strong
+    such supposed sure temporary that the their them then there they this those to today together tomorrow too true
+    truncated typed undefined unique unknown unless unsafe unset until up updated upon us used user useless using
+    usually valid validated very visible was weak well what when where whether which while who why will with without
+    working works wrong yes yesterday yet you your patience love success
+    """
 )
 
 _CARD: Final = re.compile(
@@ -431,25 +178,26 @@ def _named(found: re.Match[str]) -> str:
 
 def _tells(found: re.Match[str], value: str) -> bool:
     """Whether *value* is told as the secret, not said of it."""
-    word = value.casefold()
-    if not value or word in _ORDINARY or value.startswith(("$", "<", "{", "%", "(", "http")):
+    if not value or value.casefold() in _ORDINARY or value.startswith(("$", "<", "%", "http")):
         return False
     if not set("([{").isdisjoint(value):  # an expression of a programming language
         return False
     digits = sum(character.isdigit() for character in value)
     if found["pin"]:
         return 3 <= len(value) <= 10 and digits == len(value)  # noqa: PLR2004 - the length of such codes
-    assigned = not found["joint"].strip().isalpha() and bool(found["joint"].strip())
-    mixed = digits > 0 or any(not c.isalnum() for c in value.strip("-")) or _capitals_inside(value)
     if found["key"]:
         return len(value) >= 8 and digits > 0  # noqa: PLR2004 - shorter ones are words
-    if assigned or (found["quote"] and (mixed or not found["for"])):
-        return len(value) >= (_SHORT_SECRET - 1 if mixed else _SHORT_SECRET)
+    mixed = digits > 0 or any(not c.isalnum() for c in value.strip("-")) or _capitals_inside(value)
+    return _is_password(found, value, mixed=mixed)
+
+
+def _is_password(found: re.Match[str], value: str, *, mixed: bool) -> bool:
     joint = found["joint"].strip().casefold()
-    if joint == "to" and not mixed:  # "the password to my laptop"
-        return False
-    if joint == "to" and "." in value.strip("."):
-        return digits > 0
+    if not joint.strip("'’s") or not joint[-1].isalpha() or found["quote"]:  # "=", ":", or in quotation marks
+        told = mixed or joint.strip("'’s") or not found["for"]
+        return bool(told) and len(value) >= (_SHORT_SECRET - 1 if mixed else _SHORT_SECRET)
+    if joint == "to":  # "the password to my laptop", "to a@b.org"
+        return mixed and ("." not in value or any(c.isdigit() for c in value))
     return mixed or _ends_clause(found)
 
 

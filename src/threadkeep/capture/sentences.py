@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from threadkeep.capture.wording import plain
+from threadkeep.capture.wording import plain, words
 
 MAX_CHARACTERS: Final = 32_768
 """What comes after so many characters of a message is not looked at."""
@@ -56,84 +56,12 @@ _ABOUT_ME: Final = re.compile(
     r"(?i)\b(?:about (?:me|myself|us|my\b.*)|my (?:preferences|details|setup|situation|background|context|profile|facts)|context|background|fyi)\W*$"
 )
 
-_ABBREVIATIONS: Final = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "dr",
-        "prof",
-        "st",
-        "sr",
-        "jr",
-        "vs",
-        "etc",
-        "e.g",
-        "i.e",
-        "eg",
-        "ie",
-        "approx",
-        "no",
-        "nr",
-        "nos",
-        "inc",
-        "ltd",
-        "corp",
-        "co",
-        "dept",
-        "est",
-        "fig",
-        "gen",
-        "gov",
-        "hon",
-        "rev",
-        "sen",
-        "rep",
-        "jan",
-        "feb",
-        "mar",
-        "apr",
-        "jun",
-        "jul",
-        "aug",
-        "sep",
-        "sept",
-        "oct",
-        "nov",
-        "dec",
-        "mon",
-        "tue",
-        "tues",
-        "wed",
-        "thu",
-        "thur",
-        "fri",
-        "sat",
-        "sun",
-        "a.m",
-        "p.m",
-        "u.s",
-        "u.k",
-        "u.s.a",
-        "d.c",
-        "ph.d",
-        "m.d",
-        "b.a",
-        "b.sc",
-        "m.a",
-        "m.sc",
-        "z.b",
-        "d.h",
-        "u.a",
-        "bzw",
-        "ca",
-        "mme",
-        "mlle",
-        "sra",
-        "srta",
-        "dña",
-        "sig",
-    ]
+_ABBREVIATIONS: Final = words(
+    """
+    mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie approx no nr nos inc ltd corp co dept est fig gen gov hon rev
+    sen rep jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur fri sat sun a.m p.m u.s u.k
+    u.s.a d.c ph.d m.d b.a b.sc m.a m.sc z.b d.h u.a bzw ca mme mlle sra srta dña sig
+    """
 )
 _MONTH: Final = re.compile(r" (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+")

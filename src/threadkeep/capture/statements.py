@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from threadkeep.capture import languages
 from threadkeep.capture.redact import MARK
-from threadkeep.capture.wording import plain, straight
+from threadkeep.capture.wording import plain, straight, words
 
 MAX_CHARACTERS: Final = 300
 MIN_WORDS: Final = 3
@@ -236,146 +236,16 @@ _GENERIC: Final = re.compile(
 )
 
 
-_SMALL_TALK: Final = frozenset(
-    [
-        "hi",
-        "hey",
-        "hello",
-        "hiya",
-        "howdy",
-        "greetings",
-        "good",
-        "morning",
-        "afternoon",
-        "evening",
-        "day",
-        "night",
-        "thanks",
-        "thank",
-        "you",
-        "thx",
-        "ty",
-        "cheers",
-        "great",
-        "cool",
-        "nice",
-        "awesome",
-        "perfect",
-        "ok",
-        "okay",
-        "alright",
-        "sure",
-        "yes",
-        "yeah",
-        "yep",
-        "yup",
-        "no",
-        "nope",
-        "nah",
-        "well",
-        "oh",
-        "wow",
-        "hmm",
-        "got",
-        "it",
-        "i",
-        "see",
-        "makes",
-        "sense",
-        "sounds",
-        "that's",
-        "that",
-        "is",
-        "this",
-        "was",
-        "very",
-        "so",
-        "much",
-        "a",
-        "lot",
-        "for",
-        "the",
-        "your",
-        "help",
-        "all",
-        "again",
-        "and",
-        "bye",
-        "goodbye",
-        "see",
-        "later",
-        "soon",
-        "take",
-        "care",
-        "please",
-        "continue",
-        "go",
-        "on",
-        "ahead",
-        "more",
-        "next",
-        "do",
-        "done",
-        "right",
-        "correct",
-        "exactly",
-        "lol",
-        "haha",
-        "fine",
-        "how",
-        "are",
-        "doing",
-        "what's",
-        "up",
-        "there",
-        "everyone",
-        "team",
-        "my",
-        "friend",
-        "again",
-        "too",
-        "welcome",
-        "it",
-        "really",
-        "appreciate",
-        "amazing",
-        "wonderful",
-        "excellent",
-        "hallo",
-        "hi",
-        "danke",
-        "bitte",
-        "tschüss",
-        "guten",
-        "morgen",
-        "tag",
-        "abend",
-        "ja",
-        "nein",
-        "bonjour",
-        "salut",
-        "merci",
-        "oui",
-        "non",
-        "au",
-        "revoir",
-        "hola",
-        "gracias",
-        "sí",
-        "adiós",
-        "buenos",
-        "días",
-        "olá",
-        "obrigado",
-        "obrigada",
-        "sim",
-        "não",
-        "tchau",
-        "ciao",
-        "grazie",
-        "prego",
-        "buongiorno",
-    ]
+_SMALL_TALK: Final = words(
+    """
+    hi hey hello hiya howdy greetings good morning afternoon evening day night thanks thank you thx ty cheers great
+    cool nice awesome perfect ok okay alright sure yes yeah yep yup no nope nah well oh wow hmm got it i see makes
+    sense sounds that's that is this was very so much a lot for the your help all again and bye goodbye see later
+    soon take care please continue go on ahead more next do done right correct exactly lol haha fine how are doing
+    what's up there everyone team my friend again too welcome it really appreciate amazing wonderful excellent hallo
+    hi danke bitte tschüss guten morgen tag abend ja nein bonjour salut merci oui non au revoir hola gracias sí
+    adiós buenos días olá obrigado obrigada sim não tchau ciao grazie prego buongiorno
+    """
 )
 
 
@@ -429,28 +299,37 @@ _SETTING: Final = re.compile(
 def _score(text: str) -> float:
     """Return how much *text* says that lasts; 0 where it is not a statement of the person about themselves."""
     said = straight(text)
-    words = said.split()
-    if len(words) + said.count("'") < MIN_WORDS or len(text) > MAX_CHARACTERS or "?" in said or MARK in text:
-        return 0.0
-    outside = _QUOTED.sub(" ", said)
-    if said[0] in "\"'«„" or any(len(quoted.split()) > 4 for quoted in _QUOTED.findall(said)):  # noqa: PLR2004 - a title may be quoted
+    if not _is_sized(said) or _is_quotation(said):
         return 0.0
     if _STANDING.match(said):
         return 2.5
-    if _refused(outside):
+    outside = _QUOTED.sub(" ", said)
+    own = _SETTING.sub("", outside)
+    if _refused(outside) or _refused(own):
         return 0.0
-    outside = _SETTING.sub("", outside)
-    if _refused(outside):
-        return 0.0
-    base = max((score for score, rule in _RULES if rule.search(outside)), default=0.0)
-    anchored = _anchored(words)
-    if base == 0.0 and _GENERIC.match(outside) and (anchored or _HABIT.search(said)):
+    anchored = _anchored(said)
+    base = max((score for score, rule in _RULES if rule.search(own)), default=0.0)
+    if base == 0.0 and _GENERIC.match(own) and (anchored or _HABIT.search(said)):
         base = 1.6
-    if base == 0.0:
-        return languages.score(text)
-    base += 0.4 * anchored + 0.3 * bool(_HABIT.search(said)) + 0.3 * bool(_WHEN.search(said))
-    base -= 0.9 * bool(_FLEETING.search(said)) + 0.7 * min(2, len(_VAGUE.findall(said)))
-    return base - (0.3 if len(words) <= MIN_WORDS else 0.0) - (0.4 if len(text) > MAX_CHARACTERS // 2 else 0.0)
+    return base + _details(said, anchored=anchored) if base else languages.score(text)
+
+
+def _is_sized(said: str) -> bool:
+    count = len(said.split()) + said.count("'")  # "I'm vegan" has three
+    return count >= MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
+
+
+def _is_quotation(said: str) -> bool:
+    """Whether it is somebody else's: in quotation marks, but for a short title."""
+    return said[0] in "\"'«„" or any(len(quoted.split()) > 4 for quoted in _QUOTED.findall(said))  # noqa: PLR2004 - a title's length
+
+
+def _details(said: str, *, anchored: bool) -> float:
+    """Return what its details are worth: names, numbers, habits and dates add; vagueness and length take away."""
+    more = 0.4 * anchored + 0.3 * bool(_HABIT.search(said)) + 0.3 * bool(_WHEN.search(said))
+    less = 0.9 * bool(_FLEETING.search(said)) + 0.7 * min(2, len(_VAGUE.findall(said)))
+    less += 0.3 * (len(said.split()) <= MIN_WORDS) + 0.4 * (len(said) > MAX_CHARACTERS // 2)
+    return more - less
 
 
 def _refused(said: str) -> bool:
@@ -460,9 +339,11 @@ def _refused(said: str) -> bool:
     )
 
 
-def _anchored(words: list[str]) -> bool:
+def _anchored(said: str) -> bool:
     """Whether a name or a number ties the statement to something."""
-    return any(any(c.isdigit() for c in word) or (word[:1].isupper() and word not in _PRONOUNS) for word in words[1:])
+    return any(
+        any(c.isdigit() for c in word) or (word[:1].isupper() and word not in _PRONOUNS) for word in said.split()[1:]
+    )
 
 
 _PRONOUNS: Final = frozenset({"I", "I'm", "I've", "I'd", "I'll"})

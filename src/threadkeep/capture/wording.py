@@ -8,6 +8,12 @@ from typing import Final
 
 from threadkeep.memories.lifecycle import same_words
 
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of *text*, for flat lists in source code."""
+    return frozenset(text.split())
+
+
 _TOKEN: Final = re.compile(r"\w+(?:[.,:]\d+)*|[^\w\s.,;:!?…'\"()\-–—]")
 _QUOTES: Final = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "´": "'", "`": "'"})
 _CONTRACTIONS: Final = (
@@ -23,28 +29,10 @@ _CONTRACTIONS: Final = (
     (re.compile(r"\b(it|that|there|what|he|she|who)'s\b"), r"\1 is"),
 )
 # Without these a statement still says the same; pronouns, negations and prepositions are not among them.
-_FILLERS: Final = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "really",
-        "very",
-        "just",
-        "actually",
-        "so",
-        "please",
-        "now",
-        "currently",
-        "btw",
-        "well",
-        "oh",
-        "quite",
-        "simply",
-        "basically",
-        "honestly",
-        "also",
-    ]
+_FILLERS: Final = words(
+    """
+    a an the really very just actually so please now currently btw well oh quite simply basically honestly also
+    """
 )
 
 
