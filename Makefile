@@ -44,7 +44,7 @@ check-types: $(READY)
 	@echo "== types"; $(BIN)/basedpyright --level error && $(BIN)/basedpyright --level error -p tests/pyrightconfig.json
 
 check-arrows: $(READY)
-	@echo "== arrows"; PYTHONPATH=src $(BIN)/lint-imports --no-timings
+	@echo "== arrows"; PYTHONPATH=src $(BIN)/lint-imports --no-logo
 
 check-rules: $(READY)
 	@echo "== rules"; $(BIN)/python -m tools.rules
