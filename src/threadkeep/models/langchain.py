@@ -55,7 +55,7 @@ NO_MODEL: Final = (
 
 _VARIABLE: Final = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|TOKEN|CREDENTIALS|PROJECT|ENDPOINT)\b")
 _PACKAGE: Final = re.compile(r"pip install [`'\"]?([A-Za-z][\w.-]*)")
-_PROVIDER: Final = re.compile(r"[a-z][a-z0-9_-]{0,40}")
+_PROVIDER: Final = re.compile(r"[a-z][a-z_-]{1,30}")
 _PIECES: Final = re.compile(r"\s*\S+|\s+\Z")
 
 

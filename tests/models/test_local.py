@@ -1,0 +1,154 @@
+"""MiniLM on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.models import local
+from threadkeep.models.local import LocalEmbedder
+
+NASTY = [
+    "",
+    " \n\t",
+    "\x00",
+    "half a \ud800 character",
+    "[PAD] [SEP] [CLS]",
+    "\U0001f600" * 3_000,
+    "字" * 20_000,
+    "אבג دهو ไทย हिन्दी ქართული",
+    "x" * 1_000_000,
+    " " * 1_000_000 + "allergic to peanuts",
+]
+
+
+@pytest.fixture(scope="module")
+def embedder() -> LocalEmbedder:
+    return LocalEmbedder()
+
+
+@pytest.mark.model
+class TestEmbed:
+    async def test_rows_are_unit_vectors(self, embedder: LocalEmbedder):
+        """One for each text, in float32."""
+        vectors = await embedder.embed(["I like tea.", "We moved to Ghent."])
+
+        assert (vectors.shape, vectors.dtype) == ((2, embedder.dims), np.float32)
+        assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+    async def test_no_texts_give_no_rows(self, embedder: LocalEmbedder):
+        """Without loading anything."""
+        assert (await embedder.embed([])).shape == (0, 384)
+
+    async def test_the_model_cards_pairs_are_as_near_as_published(self, embedder: LocalEmbedder):
+        """The published model has 0.695, 0.943 and 0.257; int8 costs less than 0.02."""
+        texts = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
+
+        vectors = await embedder.embed(texts)
+
+        assert vectors[1:] @ vectors[0] == pytest.approx([0.695, 0.943, 0.257], abs=0.02)
+
+    @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
+    async def test_any_text_has_a_vector(self, embedder: LocalEmbedder, text: str):
+        """Nothing that a user can send makes it fail."""
+        vectors = await embedder.embed([text])
+
+        assert np.linalg.norm(vectors[0]) == pytest.approx(1, abs=1e-5)
+
+    async def test_blanks_in_front_hide_nothing(self, embedder: LocalEmbedder):
+        """The cut at the model's limit counts from the first character that says something."""
+        vectors = await embedder.embed([" " * 100_000 + "I like tea.", "I like tea."])
+
+        assert vectors[0] @ vectors[1] == pytest.approx(1, abs=1e-5)
+
+    async def test_a_vector_does_not_depend_on_its_batch(self, embedder: LocalEmbedder):
+        """So the same statement is the same everywhere, whoever else was embedding."""
+        texts = ["I like tea.", "We moved from Lisbon to Ghent in March 2021. " * 10, "no", "kubectl get pods"]
+
+        together = await embedder.embed([*texts, "and a fifth", "and a sixth"])
+        alone = [(await LocalEmbedder().embed([text]))[0] for text in texts]
+
+        assert np.allclose(together[: len(texts)], alone, atol=1e-4)
+
+    async def test_questions_that_come_together_get_their_own_answers(self, embedder: LocalEmbedder):
+        """Forty callers at once, merged into a few batches."""
+        questions = [f"What did I say about topic number {number}?" for number in range(40)]
+
+        apart = await asyncio.gather(*(embedder.embed([question]) for question in questions))
+
+        assert np.allclose(np.concatenate(apart), await embedder.embed(questions), atol=1e-4)
+
+    def test_one_embedder_serves_any_loop(self, embedder: LocalEmbedder):
+        """It belongs to none."""
+        first = asyncio.run(embedder.embed(["first loop"]))
+        second = asyncio.run(embedder.embed(["second loop"]))
+
+        assert first.shape == second.shape == (1, 384)
+
+
+@pytest.mark.model
+class TestReady:
+    async def test_a_missing_package_is_named(self, monkeypatch: pytest.MonkeyPatch):
+        """With the line that installs it."""
+        monkeypatch.setitem(sys.modules, "onnxruntime", None)
+
+        assert not local.available()
+        with pytest.raises(EmbedderUnavailableError, match=r"onnxruntime missing.*pip install threadkeep\[local\]"):
+            await LocalEmbedder().ready()
+
+    async def test_a_model_that_was_not_built_is_named(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+        """The package is there, its file is not."""
+        monkeypatch.setattr("threadkeep_minilm.MODEL_PATH", tmp_path / "model.onnx")
+
+        assert not local.available()
+        with pytest.raises(EmbedderUnavailableError, match=r"model\.onnx missing"):
+            await LocalEmbedder().ready()
+
+    async def test_a_broken_model_is_one_sentence(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ):
+        """And the engine below says nothing beside it."""
+        broken = tmp_path / "model.onnx"
+        broken.write_bytes(b"no model")
+        monkeypatch.setattr("threadkeep_minilm.MODEL_PATH", broken)
+
+        with pytest.raises(EmbedderUnavailableError, match="could not be loaded"):
+            await LocalEmbedder().ready()
+        assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.model
+class TestImport:
+    def test_knowing_that_it_is_there_imports_nothing_heavy(self):
+        """The command line asks at every start."""
+        heavy = imported_by(
+            "from threadkeep.models.local import LocalEmbedder, available; available(); LocalEmbedder()"
+        )
+
+        assert not heavy & {"numpy", "onnxruntime", "tokenizers", "langchain_core"}
+
+    @pytest.mark.slow
+    def test_embedding_needs_no_torch_and_no_hub(self):
+        """A key-less, small installation stays one."""
+        heavy = imported_by(
+            "import asyncio; from threadkeep.models.local import LocalEmbedder as It; asyncio.run(It().embed(['x']))"
+        )
+
+        assert "onnxruntime" in heavy
+        assert not heavy & {"torch", "transformers", "huggingface_hub", "onnx"}
+
+
+def imported_by(program: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return set(done.stdout.split())

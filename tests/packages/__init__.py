@@ -1,0 +1,3 @@
+"""The distributions beside the library."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""What the library ships for tests."""
+
+from __future__ import annotations
