@@ -316,11 +316,11 @@ class Threadkeep:
         *,
         owner: str | Owner | None = None,
         timeout: timedelta = SETTLE,  # noqa: ASYNC109 - what is left goes on later
-    ) -> tuple[str, ...]:
-        """Wait until recorded turns are learnt from, *timeout* at most; return the memories they left."""
+    ) -> Receipt:
+        """Wait until recorded turns are learnt from, *timeout* at most; the receipt names the memories."""
         whose = self._whose(owner)
-        turns = [TurnId(turn_id) for turn_id in turn_ids]
-        return await self._app.call(lambda rooms: rooms.captures.settle(turns, owner=whose, timeout=timeout))
+        recorded = Receipt("queued", tuple(TurnId(turn_id) for turn_id in turn_ids))
+        return await self._app.call(lambda rooms: rooms.captures.settle(recorded, owner=whose, timeout=timeout))
 
     def for_owner(self, owner: str | Owner) -> Threadkeep:
         """Return the same memory locked to one owner; anything of another raises ``NotYoursError``."""

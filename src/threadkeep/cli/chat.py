@@ -129,6 +129,6 @@ class _Turn:
     async def _learnt(self) -> list[str]:
         if not self._turns:
             return []
-        ids = await self._tk.settle(self._turns, owner=self._user, timeout=timedelta(seconds=LEARNING_SECONDS))
-        memories = [await self._tk.memories.get(memory_id, owner=self._user) for memory_id in ids]
+        learnt = await self._tk.settle(self._turns, owner=self._user, timeout=timedelta(seconds=LEARNING_SECONDS))
+        memories = [await self._tk.memories.get(memory_id, owner=self._user) for memory_id in learnt.memory_ids]
         return [memory.text for memory in memories if memory]

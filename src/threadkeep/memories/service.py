@@ -264,7 +264,7 @@ class Memories:
             return Forgotten(
                 tuple(m.memory_id for m in gone),
                 tuple(TurnId(put.key) for put in emptied),
-                tuple(s for s in sources if s.thread_id),
+                _messages_of(sources),
             )
         msg = f"Memory {memory_id} was changed again and again; try again."
         raise RevisionConflictError(msg, memory_id=memory_id)
@@ -400,6 +400,11 @@ def _row(embedding: Embedding | None, row: int) -> Embedding | None:
 def _all_sources(memories: Sequence[Memory]) -> tuple[Source, ...]:
     found = (s for m in memories for s in (*m.sources, *(s for old in m.history for s in old.sources)))
     return tuple(dict.fromkeys(found))
+
+
+def _messages_of(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Return one source for each message of a thread."""
+    return tuple({(s.thread_id, s.message_id, s.speaker): s for s in reversed(sources) if s.thread_id}.values())
 
 
 async def _merged(streams: Sequence[AsyncIterator[Item]]) -> AsyncIterator[Item]:

@@ -1,0 +1,1 @@
+"""Read these in order: they are the tutorial."""
