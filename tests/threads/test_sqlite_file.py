@@ -17,6 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from tests.threads.checkpoints import config_of, put, value_of
 from threadkeep.errors import (
+    InvalidInputError,
     NotAStorageError,
     StorageFullError,
     StorageReadOnlyError,
@@ -215,6 +216,19 @@ class TestFailingWrites:
         assert found.pending_writes == []
         put(checkpointer, HERE, "after")
         assert value_of(checkpointer, HERE) == "after"
+
+    def test_half_of_a_tasks_writes_are_never_kept(self, make: Make):
+        """A task whose writes are there counts as done when its run is resumed, so they are all there or none."""
+        checkpointer = make("sqlite")
+        saved = put(checkpointer, HERE, "before")
+
+        with pytest.raises(InvalidInputError, match="surrogate"):
+            checkpointer.put_writes(saved, [("x", 1), ("half\ud800", 2)], "task")
+        put(checkpointer, config_of("other"), "commits")
+
+        found = checkpointer.get_tuple(HERE)
+        assert found is not None
+        assert found.pending_writes == []
 
     def test_another_processs_lock_is_said_and_loses_nothing(self, make: Make, path: Path):
         """A writer that does not come to its turn in time may try again."""

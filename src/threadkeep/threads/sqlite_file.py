@@ -67,6 +67,8 @@ def storage_error(error: sqlite3.Error, path: Path) -> StorageError | TooLargeEr
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & 0xFF if isinstance(code, int) else None
     where = {"path": str(path)}
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log
+        primary = sqlite3.SQLITE_FULL
     match primary:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             msg = f"Another process is writing to {path} and did not finish in time; try again."
