@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
+import json
 import sys
 import zipfile
 from pathlib import Path
@@ -16,9 +18,7 @@ FOLDER = Path(__file__).parents[2] / "packages" / "minilm"
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setattr(sys, "path", [str(FOLDER), *sys.path])
-    import build_model
-
-    return build_model
+    return importlib.import_module("build_model")
 
 
 @pytest.fixture
@@ -139,8 +139,6 @@ class TestMain:
 class TestTheBuiltModel:
     def test_it_is_recorded_as_near_enough_to_fp32(self, script: ModuleType):
         """The build compares them, and refuses a model that is not."""
-        import json
-
         record = json.loads(script.Places().record.read_text())
 
         assert record["mean_cosine_to_fp32"] >= script.LEAST_COSINE
