@@ -16,7 +16,7 @@ from threadkeep.langgraph.namespaces import cut, one_partition, own_prefixes
 from threadkeep.memories.shapes import is_memory_namespace
 from threadkeep.owners.owner import Owner, partition_of
 from threadkeep.recall.search import MAX_QUESTION_CHARACTERS
-from threadkeep.storage.matching import matches
+from threadkeep.storage.matching import meets
 from threadkeep.storage.port import Filter, Item, Namespace, NamespaceMatch, Partition, Ref, Storage
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ async def _matching(storage: Storage, hits: Sequence[_Hit], filter_: Filter, wan
     found: list[Found] = []
     rest = iter(hits)
     while len(found) < wanted and (chunk := list(islice(rest, _PAGE))):
-        found += [one for one in await _fetched(storage, chunk) if matches(one.item.value, filter_)]
+        found += [one for one in await _fetched(storage, chunk) if meets(one.item.value, filter_)]
     return found[:wanted]
 
 

@@ -15,15 +15,16 @@ from threadkeep.langgraph.namespaces import labels_of, matches_of, require_own, 
 from threadkeep.langgraph.values import json_copy
 from threadkeep.memories.shapes import is_memory_namespace, memory_of, text_paths_of
 from threadkeep.owners.owner import Owner, partition_of
-from threadkeep.storage.matching import check_filter
+from threadkeep.storage.encoding import MAX_TTL
+from threadkeep.storage.matching import OPERATORS, check_filter
 from threadkeep.storage.port import Item, NamespaceMatch, Ref
 
 WHOLE_VALUE: Final = ("$",)
 """LangGraph's default: the whole value as JSON is one searchable text."""
 
-MAX_TTL_MINUTES: Final = 1000 * 366 * 24 * 60
-"""A thousand years; sums beyond have no date."""
+_MAX_TTL_MINUTES: Final = MAX_TTL / timedelta(minutes=1)
 
+_JOINING: Final = frozenset({"$and", "$or", "$nor", "$not", *OPERATORS})
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
@@ -113,8 +114,7 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) 
                 if query is not None and not isinstance(query, str):
                     msg = f"A query is a text, not {type(query).__name__}."
                     raise InvalidInputError(msg)
-                if op.filter:
-                    check_filter(op.filter)
+                _check_conditions(op.filter)
                 plan.finds.append(Find(place, op._replace(namespace_prefix=prefix)))
             case ListNamespacesOp():
                 _check_page(op.limit, op.offset)
@@ -142,7 +142,7 @@ def ttl_of(minutes: Any) -> timedelta | None:
     if minutes is None:
         return None
     if isinstance(minutes, int | float) and not isinstance(minutes, bool):
-        if math.isfinite(minutes) and 0 < minutes <= MAX_TTL_MINUTES:
+        if math.isfinite(minutes) and 0 < minutes <= _MAX_TTL_MINUTES:
             return timedelta(minutes=minutes)
         said = f"{minutes}"
     else:
@@ -193,6 +193,17 @@ def _paths(index: Any) -> tuple[str, ...]:
             return tuple(dict.fromkeys(cast("Sequence[str]", paths)))
     msg = 'An index is a list of paths such as ["text", "tags[*]"], False for none, or None for the default.'
     raise InvalidInputError(msg)
+
+
+def _check_conditions(conditions: Any) -> None:
+    if conditions is None:
+        return
+    check_filter(conditions)
+    # As fields they would match nothing, in silence.
+    joined = next((name for name in conditions if name in _JOINING), None)
+    if joined is not None:
+        msg = f"A filter has no operator {joined!r}: all its conditions must hold."
+        raise InvalidInputError(msg)
 
 
 def _check_page(limit: Any, offset: Any) -> None:

@@ -25,10 +25,9 @@ from langgraph.store.base import (
 )
 
 from threadkeep.langgraph.finding import Found, StoreRanking, StoreRooms, find, list_namespaces
-from threadkeep.langgraph.namespaces import writable
+from threadkeep.langgraph.namespaces import labels_of, writable
 from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
 from threadkeep.recall.text import texts_of
-from threadkeep.storage.limits import check_batch
 from threadkeep.storage.port import (
     MAX_BATCH_OPERATIONS,
     Batch,
@@ -40,6 +39,7 @@ from threadkeep.storage.port import (
     Ref,
     Touch,
 )
+from threadkeep.storage.row import encoded
 
 if TYPE_CHECKING:
     from threadkeep.home import Home
@@ -134,11 +134,11 @@ class ThreadkeepStore(BaseStore):
         for listing in plan.listings:
             results[listing.place] = await list_namespaces(rooms.storage, listing, self._owner)
         batches = await _batches(rooms, plan.writes) if plan.writes else []
-        for batch in [*_touches(read, plan.writes), *batches]:
+        for batch in [*batches, *_touches(read, plan.writes)]:
             await rooms.storage.commit(batch)
         return results
 
-    # The base class validates in these methods only, and with LangGraph's error only.
+    # The base class validates in these methods only, and with LangGraph's error only: so they are its own here.
 
     def get(self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         """Return an item, or ``None`` where there is none.
@@ -148,11 +148,11 @@ class ThreadkeepStore(BaseStore):
             key: Which one.
             refresh_ttl: Whether it lives its ``ttl`` once more from now; ``None``: as configured.
         """
-        return _one(self.batch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
+        return _one(self.batch([GetOp(labels_of(namespace), key, self._refreshes(asked=refresh_ttl))]))
 
     async def aget(self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         """Do what :meth:`get` does, from any event loop."""
-        return _one(await self.abatch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
+        return _one(await self.abatch([GetOp(labels_of(namespace), key, self._refreshes(asked=refresh_ttl))]))
 
     def search(
         self,
@@ -175,7 +175,7 @@ class ThreadkeepStore(BaseStore):
             offset: Leave out so many of the first; pages fit together however far they go.
             refresh_ttl: Whether they live their ``ttl`` once more from now; ``None``: as configured.
         """
-        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        op = SearchOp(labels_of(namespace_prefix), filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
         return _one(self.batch([op]))
 
     async def asearch(
@@ -190,7 +190,7 @@ class ThreadkeepStore(BaseStore):
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         """Do what :meth:`search` does, from any event loop."""
-        op = SearchOp(namespace_prefix, filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
+        op = SearchOp(labels_of(namespace_prefix), filter, limit, offset, query, self._refreshes(asked=refresh_ttl))
         return _one(await self.abatch([op]))
 
     def put(
@@ -232,11 +232,11 @@ class ThreadkeepStore(BaseStore):
 
     def delete(self, namespace: tuple[str, ...], key: str) -> None:
         """Remove an item physically; it need not be there."""
-        self.batch([PutOp(namespace, key, None)])
+        self.batch([PutOp(labels_of(namespace), key, None)])
 
     async def adelete(self, namespace: tuple[str, ...], key: str) -> None:
         """Do what :meth:`delete` does, from any event loop."""
-        await self.abatch([PutOp(namespace, key, None)])
+        await self.abatch([PutOp(labels_of(namespace), key, None)])
 
     def list_namespaces(
         self,
@@ -305,8 +305,9 @@ async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch
             )
         )
     batches = [Batch(partition, of_partition) for partition, of_partition in operations.items()]
-    for batch in batches:
-        check_batch(batch)  # a batch that cannot be kept stops the others, too
+    if len(batches) > 1:
+        for batch in batches:
+            encoded(batch)  # one that cannot be kept stops the others, before anything is written
     return batches
 
 
@@ -340,9 +341,9 @@ def _listing(
 ) -> ListNamespacesOp:
     conditions: list[MatchCondition] = []
     if prefix:
-        conditions.append(MatchCondition("prefix", prefix))
+        conditions.append(MatchCondition("prefix", labels_of(prefix)))
     if suffix:
-        conditions.append(MatchCondition("suffix", suffix))
+        conditions.append(MatchCondition("suffix", labels_of(suffix)))
     return ListNamespacesOp(tuple(conditions), max_depth, limit, offset)
 
 
