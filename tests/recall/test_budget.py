@@ -1,0 +1,123 @@
+"""Tests of how long texts are taken to be, and of what fits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.record import Kind, Memory
+from threadkeep.recall.budget import estimate_tokens, fit
+from threadkeep.recall.record import Recalled
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+FRAME = "[begin]\n[end]"
+
+
+def recalled(text: str, kind: Kind = "semantic") -> Recalled:
+    memory = Memory(MemoryId(text), ("memories", "u"), text, kind, "active", "user", (), 1, NOW, NOW)
+    return Recalled(memory, 0.5)
+
+
+def said(one: Recalled) -> str:
+    return f"- {one.memory.text}"
+
+
+def rendered(chosen: list[Recalled]) -> str:
+    return "\n".join(("[begin]", *map(said, chosen), "[end]"))
+
+
+class TestEstimateTokens:
+    @pytest.mark.parametrize(
+        ("text", "tokens"),
+        [
+            ("", 0),
+            ("tea", 1),
+            ("I am allergic to peanuts.", 8),
+            ("2026-11-20", 6),
+            ("a\nb", 3),
+            ("日本語", 6),
+            ("привет", 6),
+            ("🙂", 3),
+        ],
+    )
+    def test_the_estimate_is_on_the_safe_side(self, text: str, tokens: int):
+        """The table holds at least what large byte-pair vocabularies need."""
+        assert estimate_tokens(text) == tokens
+
+    @given(st.text(), st.text())
+    def test_lines_add_up(self, one: str, two: str):
+        """A block is as long as its lines and line breaks."""
+        assert estimate_tokens(f"{one}\n{two}") == estimate_tokens(one) + 1 + estimate_tokens(two)
+
+
+class TestFit:
+    @given(
+        st.lists(st.tuples(st.text(max_size=60), st.sampled_from(["semantic", "episodic"])), max_size=12),
+        st.integers(0, 120) | st.none(),
+        st.integers(0, 300) | st.none(),
+        st.integers(0, 5) | st.none(),
+        st.integers(0, 5) | st.none(),
+    )
+    def test_no_bound_is_ever_passed(
+        self,
+        rows: list[tuple[str, Kind]],
+        tokens: int | None,
+        characters: int | None,
+        facts: int | None,
+        episodes: int | None,
+    ):
+        """Whatever is chosen, the block keeps to every bound, in the order given, each statement once."""
+        candidates = [recalled(text.replace("\n", " "), kind) for text, kind in rows]
+
+        chosen = fit(
+            candidates,
+            said,
+            frame=FRAME,
+            budget_tokens=tokens,
+            max_chars=characters,
+            max_facts=facts,
+            max_episodes=episodes,
+        )
+
+        if chosen:
+            assert tokens is None or estimate_tokens(rendered(chosen)) <= tokens
+            assert characters is None or len(rendered(chosen)) <= characters
+        kinds = [one.memory.kind for one in chosen]
+        assert facts is None or kinds.count("semantic") <= facts
+        assert episodes is None or kinds.count("episodic") <= episodes
+        places = [next(i for i, each in enumerate(candidates) if each is one) for one in chosen]
+        assert places == sorted(set(places))
+
+    def test_a_shorter_one_after_one_that_does_not_fit_is_taken(self):
+        """A statement is never cut; the next one may fit."""
+        long, short = recalled("long " * 100), recalled("short")
+
+        assert fit([long, short], said, max_chars=60) == [short]
+
+    def test_the_same_statement_takes_one_place(self):
+        """Case, spacing and a full stop make no difference."""
+        chosen = fit([recalled("I drink tea."), recalled("i  drink TEA"), recalled("I drink rum")], said, max_facts=2)
+
+        assert [one.memory.text for one in chosen] == ["I drink tea.", "I drink rum"]
+
+    def test_it_reads_no_further_than_it_must(self):
+        """Once nothing more can be taken, no candidate is asked for."""
+
+        def endless():
+            number = 0
+            while True:
+                number += 1
+                yield recalled(f"fact {number} " + "x" * 50)
+
+        assert len(fit(endless(), said, budget_tokens=100)) > 3
+
+    @pytest.mark.parametrize("name", ["budget_tokens", "max_chars", "max_facts", "max_episodes"])
+    def test_a_negative_bound_is_refused(self, name: str):
+        """The error names the bound."""
+        with pytest.raises(InvalidInputError, match=name):
+            fit([], said, **{name: -1})

@@ -1,0 +1,375 @@
+"""Tests of search over storage: current, shared, bounded, and lexical when there is no embedder."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from tests.recall.world import ANA, MEMORIES, HeldStorage, StillClock, embedder, embedding, keep, put
+from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
+from threadkeep.recall import search as search_module
+from threadkeep.recall.index import PartitionIndex
+from threadkeep.recall.search import Search
+from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Touch
+from threadkeep.telemetry import Telemetry
+from threadkeep.testing.models import HashingEmbedder
+
+BOB = Partition("owner", ("", "bob"))
+
+
+@pytest.fixture
+def clock() -> StillClock:
+    return StillClock()
+
+
+@pytest.fixture
+async def storage(clock: StillClock) -> AsyncIterator[HeldStorage]:
+    opened = HeldStorage(clock)
+    await opened.connect()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def model() -> HashingEmbedder:
+    return embedder()
+
+
+@pytest.fixture
+async def search(storage: HeldStorage, model: HashingEmbedder, clock: StillClock) -> AsyncIterator[Search]:
+    opened = Search(storage, model, clock)
+    yield opened
+    await opened.close()
+
+
+async def keys(search: Search, query: str = "tea", **kwargs: object) -> list[str]:
+    """Return the keys that a search gives."""
+    given: dict[str, object] = {"limit": None, **kwargs}
+    return [hit.key for hit in (await search.ranking(ANA, query, **given)).hits]  # type: ignore[arg-type]
+
+
+class TestRanking:
+    async def test_the_closest_comes_first(self, search: Search, storage: HeldStorage):
+        """Meaning and words together decide, and nothing is missing."""
+        await keep(storage, search, "I drink green tea", "My cat is called Biscuit", "I work in Lisbon")
+
+        ranking = await search.ranking(ANA, "what is the cat called?", limit=2)
+
+        assert [hit.key for hit in ranking.hits][0] == "My cat is called Biscuit"
+        assert len(ranking.hits) == 2
+        assert ranking.degraded == ()
+
+    async def test_another_writers_commit_is_seen(self, search: Search, storage: HeldStorage):
+        """Every search follows what any writer wrote, changed and deleted before it."""
+        await keep(storage, search, "tea one", "tea two")
+        assert len(await keys(search)) == 2
+
+        await storage.commit(Batch(ANA, [Delete(MEMORIES, "tea one"), put("three", "tea three"), put("tea two", "rum")]))
+
+        found = (await search.ranking(ANA, "tea", ranking="lexical", limit=None)).hits
+        assert {hit.key: hit.lexical > 0 for hit in found} == {"three": True, "tea two": False}
+
+    async def test_nothing_happened_costs_one_round_trip(self, search: Search, storage: HeldStorage):
+        """A warm search asks once what happened, from where it stands."""
+        await keep(storage, search, "tea")
+        await keys(search)
+        storage.polls.clear()
+
+        await keys(search)
+
+        assert storage.polls == [await storage.position(ANA)]
+
+    async def test_concurrent_searches_load_once(self, search: Search, storage: HeldStorage):
+        """Twenty questions at once read a partition one time, and then share one look at what is new."""
+        await keep(storage, search, "tea")
+        storage.go.clear()
+        asked = [asyncio.create_task(keys(search)) for _ in range(20)]
+        await asyncio.sleep(0)
+        storage.go.set()
+
+        assert await asyncio.gather(*asked) == [["tea"]] * 20
+        assert storage.polls.count(None) == 1
+        assert len(storage.polls) <= 2
+
+    async def test_a_search_never_joins_a_look_that_began_before_it(self, search: Search, storage: HeldStorage):
+        """What was committed before the call is seen, though another search was already reading."""
+
+        class Slow(HeldStorage):
+            """Reads, and hands over only when it is let go."""
+
+            async def changes(self, partition: Partition, since: Position | None) -> Changes:
+                read = await super(HeldStorage, self).changes(partition, since)
+                self.polls.append(since)
+                await self.go.wait()
+                return read
+
+        slow = Slow(storage._clock)
+        follower = Search(slow, None, storage._clock)
+        slow.go.clear()
+        first = asyncio.create_task(follower.ranking(ANA, "tea", limit=None))
+        while not slow.polls:
+            await asyncio.sleep(0)
+        await slow.commit(Batch(ANA, [put("new", "tea")]))
+        second = asyncio.create_task(follower.ranking(ANA, "tea", limit=None))
+        await asyncio.sleep(0)
+        slow.go.set()
+
+        assert (await first).hits == ()
+        assert [hit.key for hit in (await second).hits] == ["new"]
+        await follower.close()
+
+    async def test_a_cancelled_load_goes_on(self, search: Search, storage: HeldStorage):
+        """A turn that gave up leaves the loading to be found by the next."""
+        await keep(storage, search, *(f"tea {n}" for n in range(200)))
+        storage.go.clear()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await keys(search)
+
+        storage.go.set()
+
+        assert len(await keys(search)) == 200
+        assert storage.polls.count(None) == 1
+
+    async def test_a_big_change_is_read_off_the_loop(self, storage: HeldStorage, clock: StillClock, monkeypatch):
+        """A cold load runs in another thread, a small change does not."""
+        threads: list[bool] = []
+        apply = PartitionIndex.apply
+
+        def noted(self: PartitionIndex, given: Changes) -> None:
+            threads.append(threading.current_thread() is threading.main_thread())
+            apply(self, given)
+
+        monkeypatch.setattr(PartitionIndex, "apply", noted)
+        search = Search(storage, None, clock)
+        await keep(storage, search, *(f"tea {n}" for n in range(200)))
+        await keys(search)
+        await keep(storage, search, "one more")
+        await keys(search)
+
+        assert threads == [False, True]
+        await search.close()
+
+    async def test_many_rows_are_scored_off_the_loop_alike(self, search: Search, storage: HeldStorage, monkeypatch):
+        """The thread gives what the loop gives."""
+        await keep(storage, search, *(f"tea {n}" for n in range(50)))
+        inline = await search.ranking(ANA, "tea 7", limit=5)
+        monkeypatch.setattr(search_module, "_INLINE_ROWS", 10)
+
+        assert await search.ranking(ANA, "tea 7", limit=5) == inline
+
+    async def test_partitions_do_not_meet(self, search: Search, storage: HeldStorage):
+        """One owner's search gives nothing of another's."""
+        await keep(storage, search, "tea of Bob", partition=BOB)
+
+        assert await keys(search) == []
+
+    async def test_an_erased_partition_is_empty(self, search: Search, storage: HeldStorage):
+        """After an erase nothing is found, with and without forgetting the index."""
+        await keep(storage, search, "tea")
+        await keys(search)
+
+        await storage.erase(ANA)
+
+        assert await keys(search) == []
+        search.forget(ANA)
+        assert search.stats().partitions == 0
+        assert await keys(search) == []
+
+    async def test_a_touched_item_lives_on(self, search: Search, storage: HeldStorage, clock: StillClock):
+        """Expiry is the storage's: touched, an item is found after its first time is over."""
+        await storage.commit(
+            Batch(ANA, [put_with_ttl("short", "tea", hours=1), put_with_ttl("touched", "tea", hours=1)])
+        )
+        assert len(await keys(search)) == 2
+        clock.move(minutes=45)
+        await storage.commit(Batch(ANA, [Touch(MEMORIES, "touched")]))
+        clock.move(minutes=30)
+
+        assert await keys(search) == ["touched"]
+
+    async def test_an_item_without_index_is_not_found(self, search: Search, storage: HeldStorage):
+        """What was written with no paths is nobody's hit, and leaves the index where it was in it."""
+        await keep(storage, search, "tea")
+        await keys(search)
+        kept = put("tea", "tea")
+        await storage.commit(Batch(ANA, [type(kept)(kept.namespace, kept.key, kept.value)]))
+
+        assert await keys(search) == []
+
+    async def test_a_failed_look_is_raised_and_the_next_one_works(self, search: Search, storage: HeldStorage):
+        """An outage reaches the caller as ours and leaves nothing broken."""
+        await keep(storage, search, "tea")
+        working = storage.changes
+
+        async def down(partition: Partition, since: Position | None) -> Changes:
+            msg = "The storage is away."
+            raise StorageUnavailableError(msg)
+
+        storage.changes = down  # type: ignore[method-assign]
+        with pytest.raises(StorageUnavailableError):
+            await keys(search)
+        storage.changes = working  # type: ignore[method-assign]
+
+        assert await keys(search) == ["tea"]
+
+    async def test_a_change_that_cannot_be_applied_is_not_half_applied(
+        self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch
+    ):
+        """An index that failed in the middle of a change is thrown away and read anew."""
+        await keep(storage, search, "tea")
+        await keys(search)
+        await keep(storage, search, "more tea")
+
+        def broken(self: PartitionIndex, given: Changes) -> None:
+            self._clear()
+            raise MemoryError
+
+        with monkeypatch.context() as patched, pytest.raises(MemoryError):
+            patched.setattr(PartitionIndex, "apply", broken)
+            await keys(search)
+
+        assert sorted(await keys(search)) == ["more tea", "tea"]
+
+    @pytest.mark.parametrize("query", ["", " ", "\x00", "\ud800", "word " * 300_000, "の" * 1_000_000])
+    async def test_any_question_is_answered(self, search: Search, storage: HeldStorage, query: str):
+        """No text of a question raises."""
+        await keep(storage, search, "tea")
+
+        assert await keys(search, query) == ["tea"]
+
+
+class TestEmbedding:
+    async def test_the_question_is_embedded_before_anything_is_read(
+        self, search: Search, storage: HeldStorage, model: HashingEmbedder
+    ):
+        """While the model thinks, storage is not touched; with a vector given, the model is not asked."""
+        order: list[str] = []
+        embed, look = model.embed, storage.changes
+
+        async def embedding_first(texts: list[str]) -> np.ndarray:
+            order.append("embed")
+            return await embed(texts)
+
+        async def reading(partition: Partition, since: Position | None) -> Changes:
+            order.append("read")
+            return await look(partition, since)
+
+        model.embed, storage.changes = embedding_first, reading  # type: ignore[method-assign, assignment]
+        await keys(search)
+        await keys(search, vector=np.ones(64, np.float32))
+        await keys(search, ranking="lexical")
+
+        assert order == ["embed", "read", "read", "read"]
+
+    async def test_without_the_embedder_search_is_lexical_and_says_so(
+        self, storage: HeldStorage, model: HashingEmbedder, clock: StillClock
+    ):
+        """A model that is down takes the meaning away, not the answer."""
+        telemetry = Telemetry()
+        search = Search(storage, model, clock, telemetry=telemetry)
+        await keep(storage, search, "green tea", "black coffee")
+        model.error = EmbedderUnavailableError("The model is away.")
+
+        ranking = await search.ranking(ANA, "coffee", limit=1)
+
+        assert [hit.key for hit in ranking.hits] == ["black coffee"]
+        assert ranking.hits[0].cosine is None
+        assert ranking.degraded == ("embedder",)
+        assert telemetry.counts() == {"embedder.degraded": 1}
+        model.error = None
+        assert (await search.ranking(ANA, "coffee", limit=1)).hits[0].cosine is not None
+        await search.close()
+
+    async def test_no_embedder_is_no_degradation(self, storage: HeldStorage, clock: StillClock):
+        """Search by words is what was asked for where no embedder is configured."""
+        search = Search(storage, None, clock)
+        await keep(storage, search, "green tea", "black coffee")
+
+        ranking = await search.ranking(ANA, "coffee", limit=1)
+
+        assert [hit.key for hit in ranking.hits] == ["black coffee"]
+        assert ranking.degraded == ()
+        assert not search.semantic
+        await search.close()
+
+    async def test_vectors_of_another_model_are_not_compared(self, search: Search, storage: HeldStorage):
+        """Such items are found by their words."""
+        await storage.commit(Batch(ANA, [put("old", "tea", vectors=embedding([1.0] * 64, model="another"))]))
+
+        hits = (await search.ranking(ANA, "tea", limit=None)).hits
+
+        assert [(hit.key, hit.cosine) for hit in hits] == [("old", None)]
+
+    async def test_a_model_that_changes_its_length_is_followed(self, storage: HeldStorage, clock: StillClock):
+        """An embedder that does not tell its length is believed by its vectors, not by old rows."""
+        model = embedder()
+        await storage.commit(Batch(ANA, [put("old", "tea", vectors=embedding([1.0] * 8, model=model.name))]))
+        model.dims = None
+        search = Search(storage, model, clock)
+        model.error = EmbedderUnavailableError("Not yet.")
+        await keys(search)
+        model.error, model.dims = None, 64
+        await keep(storage, search, "tea")
+
+        hits = (await search.ranking(ANA, "tea", limit=None)).hits
+
+        assert {hit.key: hit.cosine is not None for hit in hits} == {"old": False, "tea": True}
+        await search.close()
+
+    async def test_writers_get_rows_of_what_they_give(self, search: Search, model: HashingEmbedder):
+        """One row for each text, in order, under the model's name."""
+        made = await search.embed_put(["tea", "coffee"])
+
+        assert made is not None
+        assert (made.model, made.dims, len(made.data)) == (model.name, 64, 2 * 64 * 4)
+        assert await search.embed_put([]) is None
+        model.error = EmbedderUnavailableError("The model is away.")
+        assert await search.embed_put(["tea"]) is None
+        assert search.semantic
+
+
+class TestStats:
+    async def test_the_longest_unused_index_goes_first(self, storage: HeldStorage, clock: StillClock):
+        """Indexes are kept while they fit, the ones used last for longest; the one in use always."""
+        search = Search(storage, None, clock)
+        owners = [Partition("owner", ("", f"u{n}")) for n in range(4)]
+        for owner in owners:
+            await keep(storage, search, *(f"tea {n}" for n in range(100)), partition=owner)
+        await search.ranking(owners[0], "tea", limit=1)
+        size = search.stats().nbytes
+        await search.close()
+
+        search = Search(storage, None, clock, max_bytes=int(size * 2.5))
+        for place in (0, 1, 0, 2):
+            await search.ranking(owners[place], "tea", limit=1)
+        storage.polls.clear()
+        for place in (0, 2, 1):
+            await search.ranking(owners[place], "tea", limit=1)
+
+        assert [poll is None for poll in storage.polls] == [False, False, True]
+        assert search.stats().partitions == 2
+        assert search.stats().nbytes <= search.stats().max_bytes
+        await search.close()
+
+    async def test_an_index_larger_than_the_bound_is_still_used(self, storage: HeldStorage, clock: StillClock):
+        """The one in use is kept, or every turn would read it anew."""
+        search = Search(storage, None, clock, max_bytes=10)
+        await keep(storage, search, "tea")
+
+        await keys(search)
+        await keys(search)
+
+        assert storage.polls.count(None) == 1
+        await search.close()
+
+
+def put_with_ttl(key: str, text: str, *, hours: int) -> object:
+    """Make a put that expires."""
+    kept = put(key, text)
+    return type(kept)(kept.namespace, kept.key, kept.value, index=kept.index, ttl=timedelta(hours=hours))
