@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
 .PHONY: help setup demo chat test test-fast check fix bench invariants soak docs lock clean
-.PHONY: check-format check-lint check-types check-arrows check-rules check-docs check-spelling
+.PHONY: check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 help: ## Show this list
 	@echo "Threadkeep: make <target>  (a target sets up what it needs)"
@@ -32,7 +32,7 @@ test-fast: $(READY) ## Run the tests that take less than a second each: memory a
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not soak" $(ARGS)
 
 check: $(READY) ## Run every check: format, lint, types, arrows, rules, docs, spelling
-	@$(MAKE) -k check-format check-lint check-types check-arrows check-rules check-docs check-spelling
+	@$(MAKE) -k check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 check-format: $(READY)
 	@echo "== format"; $(BIN)/ruff format --check --quiet $(SOURCES) || { echo "run: make fix"; exit 1; }
@@ -41,7 +41,10 @@ check-lint: $(READY)
 	@echo "== lint"; $(BIN)/ruff check --quiet $(SOURCES)
 
 check-types: $(READY)
-	@echo "== types"; $(BIN)/basedpyright --level error && $(BIN)/basedpyright --level error -p tests/pyrightconfig.json
+	@echo "== types"; $(BIN)/basedpyright --level error
+
+check-test-types: $(READY)
+	@echo "== types of tests and tools"; $(BIN)/basedpyright --level error -p basedpyright.tests.json
 
 check-arrows: $(READY)
 	@echo "== arrows"; PYTHONPATH=src $(BIN)/lint-imports --no-logo
