@@ -1,0 +1,230 @@
+"""Tests of recall before a turn: what matters, within budget and time, and never a failed turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from tests.recall.world import HeldStorage, StillClock, embedder
+from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
+from threadkeep.evals.facts import make_facts, sampled
+from threadkeep.ids import ThreadId
+from threadkeep.memories.record import Kind, NewMemory, Source
+from threadkeep.memories.service import Memories
+from threadkeep.owners.owner import Owner
+from threadkeep.recall.budget import estimate_tokens
+from threadkeep.recall.record import Recall
+from threadkeep.recall.search import Search
+from threadkeep.recall.service import Recalls
+from threadkeep.storage.port import Batch, Item, Put, Ref
+from threadkeep.telemetry import Telemetry
+from threadkeep.testing.models import HashingEmbedder
+
+ANA = Owner("ana@x.org")
+LONG = timedelta(seconds=30)
+
+
+@dataclass
+class World:
+    """The rooms that recall needs, with a way to fill them."""
+
+    storage: HeldStorage
+    model: HashingEmbedder
+    clock: StillClock
+    search: Search
+    memories: Memories
+    recalls: Recalls
+    telemetry: Telemetry
+
+    async def know(self, *texts: str, kind: Kind = "semantic", owner: Owner = ANA, thread: str | None = None) -> None:
+        sources = (Source("user", ThreadId(thread), at=self.clock.now()),) if thread else ()
+        await self.memories.remember_many([NewMemory(text, kind=kind, sources=sources) for text in texts], owner=owner)
+
+    async def recall(self, question: str, **kwargs: object) -> Recall:
+        given: dict[str, object] = {"owner": ANA, "timeout": LONG, **kwargs}
+        return await self.recalls.recall(question, **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    clock, model, telemetry = StillClock(), embedder(), Telemetry()
+    storage = HeldStorage(clock)
+    await storage.connect()
+    search = Search(storage, model, clock)
+    memories = Memories(storage, search, clock)
+    recalls = Recalls(search, storage, memories, clock, telemetry)
+    yield World(storage, model, clock, search, memories, recalls, telemetry)
+    storage.go.set()
+    await search.close()
+    await storage.close()
+
+
+def texts(found: Recall) -> list[str]:
+    return [recalled.memory.text for recalled in found.memories]
+
+
+class TestRecall:
+    async def test_what_matters_comes_first_and_is_rendered(self, world: World):
+        """The block holds the statement with its date and thread, best first, with scores."""
+        await world.know("I am allergic to peanuts.", "My cat is called Biscuit.", thread="thread-1")
+
+        found = await world.recall("What is my cat called?", thread_id=ThreadId("thread-1"))
+
+        assert texts(found)[0] == "My cat is called Biscuit."
+        assert 0 < found.memories[0].score <= 1
+        assert '- "My cat is called Biscuit." (fact, 2026-11-20, said by the user in this thread)' in found.text
+        assert found.tokens == estimate_tokens(found.text) > 0
+        assert found.degraded == ()
+
+    async def test_an_unrelated_question_recalls_nothing(self, world: World):
+        """What shares neither words nor meaning with the question does not fill the block."""
+        await world.know(*(f"My cat number {n} is called Biscuit." for n in range(20)))
+
+        assert await world.recall("boiling point tungsten") == Recall()
+
+    @pytest.mark.parametrize("size", [10, 100, pytest.param(1000, marks=pytest.mark.slow)])
+    async def test_the_asked_fact_is_in_the_block(self, world: World, size: int):
+        """One fact among many stands in 300 tokens, nearly always, even with an embedder that knows words only."""
+        facts = make_facts(size, seed=1)
+        await world.know(*(fact.text for fact in facts))
+
+        asked = sampled(facts, 100, seed=2)
+        found = [await world.recall(fact.question) for fact in asked]
+
+        there = sum(fact.text in texts(each) for fact, each in zip(asked, found, strict=True))
+        assert all(0 < each.tokens <= 300 for each in found)
+        assert there >= 0.97 * len(asked)
+
+    async def test_only_this_owners_memories_are_read(self, world: World):
+        """Neither a namesake by prefix nor anybody else is seen."""
+        await world.know("The tea of bobby.", owner=Owner("bobby"))
+
+        assert await world.recall("tea", owner=Owner("bob")) == Recall()
+
+    async def test_both_layouts_are_recalled(self, world: World):
+        """Items that other programs wrote under the users layout are memories, too."""
+        await world.know("I drink green tea.")
+        label = ANA.label
+        foreign = Put(("users", label, "memories", "user"), "k", {"text": "I drink black tea."}, index=("text",))
+        await world.storage.commit(Batch(ANA.partition, [foreign]))
+        other = Put(("summaries", label), "s", {"summary": "We spoke about tea."}, index=("summary",))
+        await world.storage.commit(Batch(ANA.partition, [other]))
+
+        assert set(texts(await world.recall("tea"))) == {"I drink green tea.", "I drink black tea."}
+
+    async def test_what_no_longer_holds_is_left_out(self, world: World):
+        """Rows that are not active, or whose time is over, are not recalled though search finds them."""
+        now = world.clock.now()
+        rows = {
+            "proposed": {"status": "proposed"},
+            "past": {"valid_to": (now - timedelta(days=1)).isoformat()},
+            "future": {"valid_to": (now + timedelta(days=1)).isoformat()},
+            "plain": {},
+        }
+        puts = [
+            Put(("memories", ANA.label), name, {"data": f"tea {name}", **row}, index=("data",))
+            for name, row in rows.items()
+        ]
+        await world.storage.commit(Batch(ANA.partition, [*puts, Put(("memories", ANA.label), "odd", {"x": ["tea"]}, index=("$",))]))
+
+        assert set(texts(await world.recall("tea"))) == {"tea future", "tea plain"}
+
+    async def test_quotas_are_kept_and_filled(self, world: World):
+        """Facts and episodes each have their number, though one kind leads the ranking."""
+        await world.know(*(f"tea tea episode {n}" for n in range(50)), kind="episodic")
+        await world.know(*(f"a fact of tea and other things {n}" for n in range(10)))
+
+        found = await world.recall("tea", budget_tokens=1000, max_facts=4, max_episodes=3)
+
+        kinds = [recalled.memory.kind for recalled in found.memories]
+        assert (kinds.count("semantic"), kinds.count("episodic")) == (4, 3)
+
+    @pytest.mark.parametrize("question", ["", "  \n"])
+    async def test_where_nothing_is_asked_the_newest_come(self, world: World, question: str):
+        """An empty question gives the newest memories, newest first."""
+        for text in ("oldest", "older", "newest"):
+            await world.know(text)
+            world.clock.move(minutes=1)
+
+        assert texts(await world.recall(question, max_facts=2)) == ["newest", "older"]
+
+    @pytest.mark.parametrize("question", ["\x00", "\ud800 tea", "tea " * 300_000])
+    async def test_any_question_is_answered(self, world: World, question: str):
+        """No text of a question fails a turn."""
+        await world.know("I drink tea.")
+
+        assert (await world.recall(question)).degraded == ()
+
+    async def test_a_small_budget_gives_nothing_rather_than_a_part(self, world: World):
+        """No statement is cut, and no heading stands alone."""
+        await world.know("I drink tea " + "very " * 200 + "often.")
+
+        assert (await world.recall("tea", budget_tokens=100)).text == ""
+        assert (await world.recall("tea", budget_tokens=0)).text == ""
+
+
+class TestDegraded:
+    async def test_without_the_embedder_words_decide(self, world: World):
+        """The answer is there and says what was missing."""
+        await world.know("I drink tea.", "My cat is called Biscuit.")
+        world.model.error = EmbedderUnavailableError("The model is away.")
+
+        found = await world.recall("the name of my cat")
+
+        assert texts(found) == ["My cat is called Biscuit."]
+        assert found.degraded == ("embedder",)
+
+    async def test_a_broken_storage_gives_an_empty_recall(self, world: World):
+        """Nothing is raised; it is counted."""
+
+        async def down(refs: list[Ref]) -> tuple[Item | None, ...]:
+            msg = "The storage is away."
+            raise StorageUnavailableError(msg)
+
+        await world.know("I drink tea.")
+        world.storage.get = down  # type: ignore[method-assign, assignment]
+
+        assert await world.recall("tea") == Recall(degraded=("storage",))
+        assert world.telemetry.counts()["recall.degraded"] == 1
+
+    async def test_a_slow_storage_costs_the_time_and_no_more(self, world: World):
+        """The turn goes on without memories, and the next one finds what was being loaded."""
+        await world.know("I drink tea.")
+        world.storage.go.clear()
+
+        late = await world.recall("tea", timeout=timedelta(milliseconds=20))
+        world.storage.go.set()
+        found = await world.recall("tea")
+
+        assert late == Recall(degraded=("timeout",))
+        assert texts(found) == ["I drink tea."]
+        assert world.storage.polls.count(None) == 1
+
+    async def test_a_cancelled_turn_is_cancelled(self, world: World):
+        """Cancelling is not a failure to be survived."""
+        world.storage.go.clear()
+        turn = asyncio.create_task(world.recall("tea"))
+        await asyncio.sleep(0)
+        turn.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+
+
+class TestRefuse:
+    async def test_nobody_is_refused(self, world: World):
+        """There is no shared default owner."""
+        with pytest.raises(OwnerRequiredError):
+            await world.recall("tea", owner=None)
+
+    @pytest.mark.parametrize(
+        "given", [{"question": 7}, {"owner": "ana"}, {"budget_tokens": -1}, {"max_facts": -1}, {"max_episodes": -1}]
+    )
+    async def test_what_makes_no_sense_is_refused(self, world: World, given: dict[str, object]):
+        """The caller's mistakes are told, not hidden."""
+        with pytest.raises(InvalidInputError):
+            await world.recalls.recall(**{"question": "tea", "owner": ANA, **given})  # type: ignore[arg-type]
