@@ -1,7 +1,8 @@
 """Which values and namespaces meet a condition. Pure rules, the same on every backend.
 
-A filter names top-level fields of a value; a name is literal (``"a.b"`` is one field). All
-conditions must hold. A condition is one of
+A filter names fields of a value. A name is literal (``"a.b"`` is one field); only where the value
+has no such field, its dots lead into objects, as in LangGraph's SqliteStore. All conditions must
+hold. A condition is one of
 
 ==================================  ===============================================================
 ``{"f": 3}``, ``{"f": [1, 2]}``     equal as JSON: ``1`` equals ``1.0``, but never ``true``
@@ -46,7 +47,7 @@ def matches(value: Mapping[str, Any], filter: Filter) -> bool:  # noqa: A002 - t
 
 def meets(value: Mapping[str, Any], filter: Filter) -> bool:  # noqa: A002 - the field's name for it
     """Do what :func:`matches` does for a *filter* that :func:`check_filter` has let pass."""
-    return all(_meets(value.get(field, _MISSING), condition) for field, condition in filter.items())
+    return all(_meets(_field(value, name), condition) for name, condition in filter.items())
 
 
 def check_filter(filter: Filter) -> None:  # noqa: A002 - the field's name for it
@@ -85,6 +86,18 @@ def distinct_namespaces(
     names = (decode_namespace(text) for text in texts)
     visible = (name for name in names if not name[:1] or not name[0].startswith("."))
     return tuple(sorted({name[:max_depth] for name in visible if namespace_matches(name, match)}))
+
+
+def _field(value: Mapping[str, Any], name: str) -> object:
+    found: object = value.get(name, _MISSING)
+    if found is not _MISSING or "." not in name:
+        return found
+    found = value
+    for step in name.split("."):
+        if not isinstance(found, Mapping):
+            return _MISSING
+        found = cast("Mapping[str, object]", found).get(step, _MISSING)
+    return found
 
 
 def _begins_or_ends(namespace: Namespace, condition: NamespaceMatch) -> bool:
