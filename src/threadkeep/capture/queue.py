@@ -75,7 +75,7 @@ class Queue:
             with suppress(asyncio.CancelledError):
                 await task
 
-    async def drain(self, timeout: timedelta) -> bool:  # noqa: ASYNC109 - how long a shutdown may take
+    async def drain(self, timeout: timedelta) -> bool:
         """Process what is due now, at most for *timeout*; return whether nothing of it is left."""
         try:
             async with asyncio.timeout(timeout.total_seconds()):

@@ -147,7 +147,7 @@ def _split(paragraph: str) -> list[str]:
 def _goes_on(paragraph: str, start: int, end: re.Match[str]) -> bool:
     """Whether the stop is an abbreviation's, an initial's or an ordinal number's."""
     if end[0] != ".":
-        return False
+        return end[0] in ("…", "...") and paragraph[end.end() :].lstrip()[:1].islower()
     words = paragraph[start : end.start()].rsplit(maxsplit=1)
     word = words[-1].lstrip("(\"'“").casefold() if words else ""
     following = paragraph[end.end() :].lstrip()[:1]

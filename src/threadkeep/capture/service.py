@@ -132,7 +132,7 @@ class Captures:
             return Receipt("queued", tuple(turn.turn_id for turn in missing))
         return await self._duplicate(turns[-1], owner)
 
-    async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:  # noqa: ASYNC109 - how long a person waits
+    async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:
         """Wait until the turns of *receipt* are processed, by this process or another.
 
         Returns:
@@ -169,7 +169,7 @@ class Captures:
         """Start the worker: what was left by an earlier process is done first. The second call does nothing."""
         self._queue.start()
 
-    async def drain(self, timeout: timedelta) -> bool:  # noqa: ASYNC109 - how long a shutdown may take
+    async def drain(self, timeout: timedelta) -> bool:
         """Process what is due, at most for *timeout*; return whether nothing is left."""
         return await self._queue.drain(timeout)
 

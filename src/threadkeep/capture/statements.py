@@ -34,7 +34,7 @@ class Statement(NamedTuple):
 
 
 _UNWANTED: Final = re.compile(
-    r"""(?ix)\b(?:
+    r"""(?ix)(?<!\bI\ )(?<!\bwe\ )(?<!\bthey\ )(?<!\bto\ )\b(?:
       (?:do\ not|don't|do\ n't|please\ don't|never)\ (?:ever\ )?(?:remember|save|store|keep|memori[sz]e|record|log|note)\ (?:any\ of\ )?(?:this|that|it|what|these|my\ message)
     | (?:forget|ignore|disregard)\ (?:that\ I\ (?:said|told|asked|mentioned)|what\ I\ (?:just\ )?(?:said|told|wrote)|this\ (?:message|conversation|chat)|I\ (?:said|mentioned)\ (?:that|this|anything))
     | off\ the\ record | (?:this|that)\ is\ (?:strictly\ )?(?:confidential|not\ to\ be\ remembered) | keep\ (?:this|that|it)\ (?:between\ us|out\ of\ (?:your\ |the\ )?memory)
@@ -114,11 +114,11 @@ _ROLE_PLAY: Final = re.compile(
 # What is said about the present exchange, a passing state, or the work at hand.
 _PASSING: Final = re.compile(
     r"""(?ix)^(?:I|we)(?:'m|\ am|'re|\ are|\ was|\ were|'ve\ been|\ have\ been|\ feel|\ felt|'m\ feeling|\ am\ feeling)\ (?:(?:just|really|so|very|a\ bit|a\ little|kind\ of|kinda|pretty|quite|still|not|also|too|all|completely|totally|currently|already|super|always)\ )*
-      (?:trying|getting|having\ (?:trouble|issues|problems?|difficult\w*|some|an?\ (?:hard|issue|problem|error))|wondering|asking|looking\ (?:for|at|to|into)|stuck|confused|lost|sorry|sure|unsure|certain|afraid|glad|happy|pleased|sad|excited|worried|curious|ready|done|back|here|there|good|fine|ok|okay|well
+      (?:trying|getting(?!\ (?:married|divorced|engaged|an?\ (?:dog|cat|puppy|kitten|new|divorce|tattoo|promotion|degree)|my|into|ready\ for))|having\ (?:trouble|issues|problems?|difficult\w*|some|an?\ (?:hard|issue|problem|error))|wondering|asking|looking\ (?:for|at|to|into)|stuck|confused|lost|sorry|sure|unsure|certain|afraid|glad|happy|pleased|sad|excited|worried|curious|ready|done|back|here|there|good|fine|ok|okay|well
       |great|tired|exhausted|hungry|thirsty|bored|busy|late|early|sick|stressed|nervous|anxious|overwhelmed|frustrated|annoyed|impressed|grateful|thankful|aware|thinking|struggling|seeing|facing|running\ into|following|kidding|joking|serious|saying|talking
       |interested\ in\ (?:this|that|how|what|hearing)|able|unable|not\ sure|missing|doing\ (?:well|good|great|fine|ok)|using\ (?:this|that|it|the\ (?:same|following|above))|testing\ (?:this|it|the)|reading\ (?:this|that|the)|writing\ (?:this|to)|calling|right|wrong|in\ a\ (?:hurry|rush|meeting)|at\ a\ loss|on\ it|all\ set|open\ to|down\ to|about\ to|up\ to|so)\b
     | ^(?:I|we)\ (?:just\ |also\ |really\ |still\ |only\ |actually\ |already\ |totally\ |completely\ |fully\ |definitely\ |don't\ |do\ not\ |didn't\ |did\ not\ |can't\ |cannot\ |can\ |couldn't\ |have\ to\ |need\ to\ |had\ to\ |'ll\ |will\ |won't\ )*
-      (?:see|know|understand|mean|get|got|need|want\ (?:you|it|this|that|the|an?|some|something|more|to\ (?:know|see|make|ask|understand|check|be|do|use|get|add|say|talk|try|fix|go\ over|ensure|avoid|implement))|agree|disagree|appreciate|hear|find|found|tried|try|checked|check|looked|look|noticed|notice|saw|meant|thought|forgot|asked|ask|read|wrote|ran|run\ (?:the|this|it|into)|changed|added|removed|fixed|figured|realized|realised|heard
+      (?:see|know|understand|mean|get|got(?!\ (?:married|engaged|divorced|promoted|hired|fired|laid\ off|accepted|into|my|two|three|an?\ (?:new|dog|cat|puppy|kitten|job|promotion|raise|tattoo|degree|scholarship)))|need|want\ (?:you|it|this|that|the|an?|some|something|more|to\ (?:know|see|make|ask|understand|check|be|do|use|get|add|say|talk|try|fix|go\ over|ensure|avoid|implement))|agree|disagree|appreciate|hear|find|found|tried|try|checked|check|looked|look|noticed|notice|saw|meant|thought|forgot|asked|ask|read|wrote|ran|run\ (?:the|this|it|into)|changed|added|removed|fixed|figured|realized|realised|heard
       |feel|felt|seem|have\ (?:a|an|some|one|another|two|no|any|this|the)\ (?:quick\ |small\ |few\ |simple\ |follow-?up\ |more\ |other\ |good\ |bad\ |weird\ |new\ |bit\ of\ )*(?:question|questions|problem|issue|issues|problems|error|errors|bug|bugs|doubt|idea|ideas|request|file|table|list|function|class|query|dataset|dataframe|script|string|array|snippet|code|csv|log|feeling|hard\ time|trouble|look|clue|choice|hunch|task|point)
       |have\ (?:to|been\ trying|tried|seen|heard|read|noticed|checked|found|got\ (?:a|an|this|some)\ (?:question|problem|issue|error|idea))|give\ up|will\ (?:try|do|check|let|see|take|get|keep)|try|let|do|did|say|guess|ended|followed|received\ (?:this|the|an?\ error)|keep\ getting|came\ across|had\ (?:no\ idea|a\ (?:question|look|thought|chance|feeling)|trouble|problems|an?\ (?:idea|issue|error)))\b
     | ^(?:I|we)'(?:ll|ve)\ (?:try|do|check|see|let|get|keep|take|tried|seen|heard|read|noticed|checked|found|got|looked|added|changed|fixed|updated|done|run|forgotten)\b
@@ -182,7 +182,7 @@ _RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
         ),
         (
             2.6,
-            rf"^my (?:(?:older|younger|elder|little|big|twin|late|new|two|three|four|only|oldest|youngest|eldest|first|second|future|old|best|closest|childhood) )*{_PEOPLE}(?:'s)?(?: [A-Z][\w'’-]+){{0,2}},? (?:\w+,? )?(?:is|are|was|has|have|had|works?|lives?|likes?|loves?|hates?|prefers?|just|owns?|plays?|speaks?|studies|can't|cannot|doesn't|don't|goes|turns|turned|moved|got|died|passed|runs?|name|names|birthday|and i|wants?|needs?|teaches|started|will)\b",
+            rf"^my (?:(?:older|younger|elder|little|big|twin|late|new|two|three|four|only|oldest|youngest|eldest|first|second|future|old|best|closest|childhood) )*{_PEOPLE}(?:'s)?(?: [A-Z][\w'’-]+){{0,2}},? (?:\w+,? )?(?:is|are|was|has|have|had|works?|lives?|likes?|loves?|hates?|prefers?|just|owns?|plays?|speaks?|studies|can't|cannot|doesn't|don't|go(?:es)?|turns|turned|moved|got|died|passed|runs?|name|names|birthday|and i|wants?|needs?|teaches|started|will)\b",
         ),
         (
             2.4,
@@ -231,6 +231,7 @@ _RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
         (2.0, r"^(?:my|our) (?:goal|plan|dream|deadline|budget|target|priority|resolution|aim|ambition)\b"),
     )
 )
+_INTRODUCTION: Final = re.compile(r"^(?:[Ii]'m|[Ii] am) [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?:[.,!]|$)")
 _GENERIC: Final = re.compile(
     r"(?i)^(?:i|we) (?:\w+ly |also |still )?(?!(?:am|are|was|were|have|had|do|did|can|could|will|would|may|might|must|shall|should)\b)[a-z]{2,}s? "
 )
@@ -309,7 +310,9 @@ def _score(text: str) -> float:
         return 0.0
     anchored = _anchored(said)
     base = max((score for score, rule in _RULES if rule.search(own)), default=0.0)
-    if base == 0.0 and _GENERIC.match(own) and (anchored or _HABIT.search(said)):
+    if base == 0.0 and _INTRODUCTION.match(own):
+        base = 2.6
+    elif base == 0.0 and _GENERIC.match(own) and (anchored or _HABIT.search(said)):
         base = 1.6
     return base + _details(said, anchored=anchored) if base else languages.score(text)
 

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from threadkeep.capture.extractors.local import MAX_FACTS, LocalExtractor, candidates
+from threadkeep.capture.record import Message, Role, Turn
+from threadkeep.ids import MessageId, ThreadId, TurnId
+
+AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
+
+
+def turn_of(*messages: tuple[Role, str], recalled: tuple[str, ...] = ()) -> Turn:
+    said = tuple(Message(role, text, MessageId(f"m{place}")) for place, (role, text) in enumerate(messages))
+    return Turn(TurnId("t"), ThreadId("th"), said, AT, recalled)
+
+
+def facts(turn: Turn) -> list[str]:
+    return [found.text for found in candidates(turn) if found.kind == "semantic"]
+
+
+def episodes(turn: Turn) -> list[str]:
+    return [found.text for found in candidates(turn) if found.kind == "episodic"]
+
+
+class TestExtract:
+    async def test_facts_and_an_episode_with_their_source(self):
+        """A candidate says who said it, in which thread, message and turn, and when."""
+        turn = turn_of(("user", "I live in Lisbon. How do I get to Porto?"), ("assistant", "By train."))
+
+        found = (await LocalExtractor().extract(turn, ())).candidates
+
+        assert [(c.text, c.kind, c.slot) for c in found] == [
+            ("I live in Lisbon.", "semantic", "home"),
+            ("Asked: How do I get to Porto?", "episodic", None),
+        ]
+        assert all(c.source.speaker == "user" and c.source.thread_id == "th" for c in found)
+        assert all(c.source.message_id == "m0" and c.source.turn_id == "t" for c in found)
+        assert found[0].source.at == AT
+
+    def test_three_best_facts_in_the_order_said(self):
+        """More than three are too many for one turn; the most telling ones stay."""
+        turn = turn_of(
+            (
+                "user",
+                "I visited a museum with friends. My name is Priya Raman. I'm allergic to nuts. "
+                "We drove to the coast last week. I live in Lisbon.",
+            )
+        )
+
+        assert facts(turn) == ["My name is Priya Raman.", "I'm allergic to nuts.", "I live in Lisbon."]
+        assert len(facts(turn)) == MAX_FACTS
+
+    def test_only_the_users_messages_teach(self):
+        """What the assistant, a tool or the system says is context, however it is worded."""
+        turn = turn_of(
+            ("system", "I live in Rome"),
+            ("user", "What do we know?"),
+            ("assistant", "I live in Paris and I love tea."),
+            ("tool", "My sister lives in Bonn"),
+        )
+
+        assert facts(turn) == []
+
+    def test_recalled_statement_is_not_learnt(self):
+        """What recall had put in is not new when it is said again."""
+        turn = turn_of(
+            ("user", "As you know: I live in Lisbon. I also have a cat called Mochi."),
+            recalled=("I live in Lisbon.",),
+        )
+
+        assert facts(turn) == ["I also have a cat called Mochi."]
+
+    def test_secret_is_not_learnt(self):
+        """A sentence with a secret is left out whole, redacted or not."""
+        turn = turn_of(("user", "My password is hunter2 and I live in Lisbon. I like tea a lot."))
+
+        assert facts(turn) == ["I like tea a lot."]
+        assert "hunter2" not in " ".join(episodes(turn))
+
+    def test_turn_that_shall_not_be_remembered_teaches_nothing(self):
+        """One such wish holds for the whole turn."""
+        turn = turn_of(("user", "I live in Lisbon."), ("user", "Please don't remember this."))
+
+        assert candidates(turn) == ()
+
+    def test_the_same_said_twice_is_one_fact(self):
+        """A repetition in a turn is no second fact."""
+        turn = turn_of(("user", "I live in Lisbon. I live in Lisbon!"))
+
+        assert facts(turn) == ["I live in Lisbon."]
+
+    def test_correction_within_a_turn_comes_later(self):
+        """Times within a turn differ, so that the last word stands."""
+        turn = turn_of(("user", "My favourite colour is red. My favourite colour is blue, sorry."))
+
+        found = [c for c in candidates(turn) if c.kind == "semantic"]
+
+        assert [c.source.at for c in found] == sorted({c.source.at for c in found if c.source.at})
+
+
+class TestEpisode:
+    @pytest.mark.parametrize(
+        ("text", "episode"),
+        [
+            ("How do I restart ArgoCD?", "Asked: How do I restart ArgoCD?"),
+            ("Hi! Thanks. Write me a limerick about bees.", "Asked: Write me a limerick about bees."),
+            ("I live in Lisbon.", "Said: I live in Lisbon."),
+            ("The build is broken again. What now?", "Asked: What now?"),
+            ("The build is broken again.", "Said: The build is broken again."),
+            ("Fix this:\n```\nprint('x')\n```\nIt prints nothing.", "Said: It prints nothing."),
+        ],
+    )
+    def test_it_says_what_the_turn_was_about(self, text: str, episode: str):
+        """What was asked counts for more than what was told; code and documents are left out."""
+        assert episodes(turn_of(("user", text))) == [episode]
+
+    @pytest.mark.parametrize("text", ["", "  ", "Hi!", "Thanks a lot!", "ok", "👍", "```\ncode only\n```"])
+    def test_small_talk_has_none(self, text: str):
+        """A greeting is no episode."""
+        assert candidates(turn_of(("user", text))) == ()
+
+    def test_long_question_is_cut_at_a_word(self):
+        """An episode is one short sentence."""
+        (episode,) = episodes(turn_of(("user", "Why " + "does it rain " * 60 + "?")))
+
+        assert len(episode) < 260
+        assert episode.endswith("…")

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+
+from threadkeep.capture.sentences import MAX_CHARACTERS, sentences
+
+
+class TestSentences:
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("", []),
+            ("   \n\t ", []),
+            ("I like tea. I hate rain!", ["I like tea.", "I hate rain!"]),
+            ("I live\tin   Lisbon", ["I live in Lisbon"]),
+            ("I live in St. Gallen with Dr. Wu.", ["I live in St. Gallen with Dr. Wu."]),
+            ("We meet at 9:30 a.m. every day.", ["We meet at 9:30 a.m. every day."]),
+            ("I work at Acme Inc. We ship today.", ["I work at Acme Inc.", "We ship today."]),
+            ("J. R. Smith is my uncle.", ["J. R. Smith is my uncle."]),
+            ("I use Python 3.11 and v1.2.", ["I use Python 3.11 and v1.2."]),
+            ("Ich wohne seit dem 3. Mai in Köln.", ["Ich wohne seit dem 3. Mai in Köln."]),
+            ("I like tea\nI hate rain", ["I like tea", "I hate rain"]),
+            ("About me:\n- I live in Lisbon\n- I like tea", ["About me:", "I live in Lisbon", "I like tea"]),
+            ("1. I live in Lisbon\n2) I like tea", ["I live in Lisbon", "I like tea"]),
+            ("私は東京に住んでいます。猫が好きです。", ["私は東京に住んでいます。", "猫が好きです。"]),
+            ("I like tea… and rain", ["I like tea… and rain"]),
+            (
+                "I really enjoy long walks in the park near my house and\nalso cooking with my wife.",
+                ["I really enjoy long walks in the park near my house and also cooking with my wife."],
+            ),
+        ],
+    )
+    def test_text_is_parted_at_its_sentences(self, text: str, expected: list[str]):
+        """Stops end a sentence, but for abbreviations, numbers and initials."""
+        assert sentences(text) == expected
+
+    @pytest.mark.parametrize(
+        "foreign",
+        [
+            "```\nI live in Rome\n```",
+            "```python\nname = 'I live in Rome'",
+            "~~~\nI live in Rome\n~~~",
+            "> I live in Rome",
+            "    I live in Rome",
+            "| I live in Rome | yes |",
+            "2025-01-02 10:11:12 I live in Rome",
+            "ERROR I live in Rome",
+            "10.0.0.1 - - I live in Rome",
+            'Traceback (most recent call last):\n  File "a.py", line 3\nValueError: I live in Rome',
+            "$ echo I live in Rome",
+            "const home = 'I live in Rome';",
+            '{"text": "I live in Rome"}',
+            "SELECT * FROM homes WHERE name = 'I live in Rome'",
+            "<p>I live in Rome</p>",
+            "Translate this: I live in Rome.",
+            "Translate this into French:\n\nI live in Rome.\nI like tea too.",
+            "Here's the email:\nI live in Rome",
+            "My boss wrote: I live in Rome",
+            "Here is what the customer said:\nI live in Rome",
+            "Subject: hello\nI live in Rome",
+            "From: Ana\nI live in Rome\nBest",
+            "Ana: I live in Rome",
+            "USER: I live in Rome",
+            "Proofread: I live in Rome",
+            "Can you fix my text: I live in Rome",
+            "I live in Rome " * 200,
+        ],
+    )
+    def test_what_was_pasted_is_left_out(self, foreign: str):
+        """Code, logs, quotations, mails and texts that are announced are not the person's own words."""
+        found = sentences(f"I like tea.\n\n{foreign}")
+
+        assert found[0] == "I like tea."
+        assert "Rome" not in "".join(found)
+
+    def test_own_words_after_fenced_code_are_kept(self):
+        """A fence ends what was announced."""
+        found = sentences("Here's my code:\n```\nx = 1\n```\nI use Flask with three workers.")
+
+        assert found == ["I use Flask with three workers."]
+
+    def test_beginning_of_a_huge_message_is_looked_at(self):
+        """The length of a message does not decide how long it takes."""
+        found = sentences("I like tea.\n" + "word " * MAX_CHARACTERS)
+
+        assert found == ["I like tea."]
+
+    @pytest.mark.parametrize("text", ["\x00", "\ud800 I like tea", "\u202e", "?!?!", "…", "-" * 5000, "." * 5000])
+    def test_any_text_is_taken(self, text: str):
+        """Nothing that can be typed makes it raise."""
+        assert all(sentence.strip() for sentence in sentences(text))
