@@ -42,11 +42,8 @@ class TestExtract:
     def test_three_best_facts_in_the_order_said(self):
         """More than three are too many for one turn; the most telling ones stay."""
         turn = turn_of(
-            (
-                "user",
-                "I visited a museum with friends. My name is Priya Raman. I'm allergic to nuts. "
-                "We drove to the coast last week. I live in Lisbon.",
-            )
+            ("user", "I visited a museum with friends. My name is Priya Raman. I'm allergic to nuts."),
+            ("user", "We drove to the coast last week. I live in Lisbon."),
         )
 
         assert facts(turn) == ["My name is Priya Raman.", "I'm allergic to nuts.", "I live in Lisbon."]

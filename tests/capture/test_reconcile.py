@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from threadkeep.capture.reconcile import (
+    Add,
+    Decision,
+    Duplicate,
+    Reject,
+    Update,
+    memory_id_of,
+    reconcile,
+    writes,
+)
+from threadkeep.capture.record import Candidate
+from threadkeep.capture.timeline import MAX_SOURCES
+from threadkeep.capture.wording import content_words, normalised
+from threadkeep.ids import MessageId, ThreadId, TurnId
+from threadkeep.memories.lifecycle import corrected
+from threadkeep.memories.record import Memory, Source
+
+NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
+PLACE: Final = ("memories", "ana")
+
+
+def said(text: str, minute: int, *, kind: str = "semantic", speaker: str = "user") -> Candidate:
+    at = NOW - timedelta(days=1) + timedelta(minutes=minute)
+    source = Source(speaker, ThreadId("th"), MessageId(f"m{minute}"), TurnId(f"t{minute}"), at)  # pyright: ignore[reportArgumentType]
+    return Candidate(text, kind, source)  # pyright: ignore[reportArgumentType]
+
+
+def alike(one: str, other: str) -> float:
+    """Stand in for an embedder that finds nearly everything alike."""
+    return 0.99 if one != other else 1.0
+
+
+def decide(candidates: Sequence[Candidate], known: Sequence[Memory] = ()) -> tuple[Decision, ...]:
+    return reconcile(candidates, known, namespace=PLACE, now=NOW, similarity=alike)
+
+
+def after(candidates: Sequence[Candidate], known: Sequence[Memory] = ()) -> list[Memory]:
+    """Apply what is decided, as a storage would."""
+    state = {memory.memory_id: memory for memory in known}
+    for memory, _ in writes(decide(candidates, known), known):
+        state[memory.memory_id] = replace(memory, revision=memory.revision + 1)
+    return list(state.values())
+
+
+def outcome(memories: Sequence[Memory]) -> set[object]:
+    """Return what matters of *memories*: what is true now, what was, when, and who said it."""
+    return {
+        (
+            normalised(memory.text),
+            frozenset((s.turn_id, s.at) for s in memory.sources),
+            memory.valid_from,
+            tuple(
+                (normalised(old.text), old.valid_from, old.valid_to, frozenset((s.turn_id, s.at) for s in old.sources))
+                for old in memory.history
+            ),
+        )
+        for memory in memories
+    }
+
+
+class TestAdd:
+    def test_new_statement_is_added(self):
+        """It is the user's own, active, learnt when it was said, and expected to be new."""
+        decisions = decide([said("We deploy with ArgoCD", 1)])
+
+        (memory, expect) = writes(decisions, ())[0]
+        assert isinstance(decisions[0], Add)
+        assert (memory.text, memory.namespace, memory.status, memory.trust) == (
+            "We deploy with ArgoCD",
+            PLACE,
+            "active",
+            "user",
+        )
+        assert memory.memory_id == memory_id_of(TurnId("t1"), "semantic", "we deploy with argocd.")
+        assert expect == "absent"
+
+    def test_what_no_user_said_waits(self):
+        """A statement of the assistant's is a proposal."""
+        (memory,) = after([said("The user is called Max", 1, speaker="assistant")])
+
+        assert memory.status == "proposed"
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            ("We moved the office to Berlin", "We moved the office to Bern"),
+            ("My sister likes tea", "My sister doesn't like tea"),
+            ("My sister is Ana", "My sister is a nurse"),
+            ("Ana manages Bob", "Bob manages Ana"),
+            ("We have 20 servers", "We have 30 servers"),
+        ],
+    )
+    def test_alike_is_not_the_same(self, one: str, other: str):
+        """However close their vectors are, a name, a number or a negation tells them apart."""
+        memories = after([said(one, 1), said(other, 2)])
+
+        assert {memory.text for memory in memories} == {one, other}
+        assert all(not memory.history for memory in memories)
+
+    def test_fact_and_episode_are_not_the_same(self):
+        """Kinds do not meet, whatever the words."""
+        memories = after([said("We deploy with ArgoCD", 1), said("We deploy with ArgoCD", 1, kind="episodic")])
+
+        assert {memory.kind for memory in memories} == {"semantic", "episodic"}
+
+
+class TestDuplicate:
+    @pytest.mark.parametrize("again", ["We deploy with ArgoCD", "we deploy with  ArgoCD.", "We really deploy with ArgoCD"])
+    def test_known_statement_gets_another_source(self, again: str):
+        """It stays one memory, which knows where it was said."""
+        known = after([said("We deploy with ArgoCD", 1)])
+
+        decisions = decide([said(again, 5)], known)
+
+        assert isinstance(decisions[0], Duplicate)
+        ((memory, expect),) = writes(decisions, known)
+        assert [source.turn_id for source in memory.sources] == ["t1", "t5"]
+        assert expect == known[0].revision
+
+    def test_nearly_the_same_needs_a_close_vector(self):
+        """Without one, other words are another statement."""
+        known = after([said("We deploy with ArgoCD", 1)])
+
+        (decision,) = reconcile([said("We just deploy with ArgoCD", 2)], known, namespace=PLACE, now=NOW)
+
+        assert isinstance(decision, Add)
+
+    def test_same_message_recorded_twice_is_one_source(self):
+        """A turn that was recorded under two ids counts once."""
+        first = said("We deploy with ArgoCD", 1)
+        again = replace(first, source=replace(first.source, turn_id=TurnId("other")))
+
+        known = after([first])
+
+        assert writes(decide([again], known), known) == ()
+
+    def test_sources_do_not_grow_without_end(self):
+        """The first and the latest are kept."""
+        memories = after([said("We deploy with ArgoCD", minute) for minute in range(200)])
+
+        (memory,) = memories
+        assert len(memory.sources) == MAX_SOURCES
+        assert (memory.sources[0].turn_id, memory.sources[-1].turn_id) == ("t0", "t199")
+
+
+class TestUpdate:
+    def test_newer_answer_replaces_the_older(self):
+        """The old one goes into history, true until the new one was said."""
+        red, blue = said("My favourite colour is red", 1), said("My favourite colour is blue now", 2)
+        known = after([red])
+
+        decisions = decide([blue], known)
+
+        assert isinstance(decisions[0], Update)
+        ((memory, expect),) = writes(decisions, known)
+        assert (memory.text, expect) == ("My favourite colour is blue now", known[0].revision)
+        (old,) = memory.history
+        assert (old.text, old.valid_from, old.valid_to, old.replaced_at) == (
+            "My favourite colour is red",
+            None,
+            blue.source.at,
+            NOW,
+        )
+        assert memory.memory_id == known[0].memory_id
+
+    def test_older_answer_that_arrives_late_does_not_replace_the_newer(self):
+        """It goes where it belongs: into history."""
+        known = after([said("I moved to Berlin", 5)])
+
+        (memory,) = after([said("I live in Lisbon", 1)], known)
+
+        assert memory.text == "I moved to Berlin"
+        assert [old.text for old in memory.history] == ["I live in Lisbon"]
+
+    def test_return_to_an_older_answer_is_a_third_stretch(self):
+        """Red, blue, red again is not the same as red all along."""
+        (memory,) = after(
+            [
+                said("My favourite colour is red", 1),
+                said("My favourite colour is blue", 2),
+                said("My favourite colour is red", 3),
+            ]
+        )
+
+        assert memory.text == "My favourite colour is red"
+        assert [old.text for old in memory.history] == ["My favourite colour is red", "My favourite colour is blue"]
+
+    def test_correction_by_hand_is_not_undone_by_an_older_word(self):
+        """What a person corrected later is newer than what they said before."""
+        known = after([said("I live in Lisbon", 1)])
+        by_hand = Source("user", at=NOW)
+        known = [corrected(known[0], "I live in Porto", source=by_hand, at=NOW)]
+
+        (memory,) = after([said("I live in Faro", 2)], known)
+
+        assert memory.text == "I live in Porto"
+        assert [old.text for old in memory.history] == ["I live in Lisbon", "I live in Faro"]
+
+    def test_statement_without_a_slot_replaces_nothing(self):
+        """A sister may be Ana and a nurse."""
+        memories = after([said("My sister is Ana", 1), said("My sister is a nurse", 2)])
+
+        assert len(memories) == 2
+
+
+class TestReject:
+    @pytest.mark.parametrize(
+        ("text", "reason"),
+        [
+            ("  ", "empty"),
+            ("word " * 300, "too long"),
+            ("my password is hunter2", "secret"),
+            ("the key is [redacted: API key]", "secret"),
+            ("I live in lisbon.", "recalled"),
+        ],
+    )
+    def test_it_is_refused_with_a_reason(self, text: str, reason: str):
+        """What must not be kept is not kept, and it is said why."""
+        (decision,) = reconcile(
+            [said(text, 1)], (), namespace=PLACE, now=NOW, recalled=["I live in Lisbon"]
+        )
+
+        assert isinstance(decision, Reject)
+        assert decision.reason == reason
+        assert writes([decision], ()) == ()
+
+    def test_rejected_statement_does_not_come_back(self):
+        """What a person rejected stands in the way of learning it again."""
+        known = [replace(memory, status="rejected") for memory in after([said("I owe Bob money", 1)])]
+
+        (decision,) = decide([said("I owe Bob money.", 9)], known)
+
+        assert isinstance(decision, Reject)
+
+
+TALK: Final = [
+    "My favourite colour is red",
+    "My favourite colour is blue",
+    "my favorite color is green now",
+    "I live in Lisbon",
+    "I moved to Berlin",
+    "I live in Berlin",
+    "I like tea",
+    "I don't like tea",
+    "We deploy with ArgoCD",
+    "we deploy with argocd.",
+    "We deploy with Flux",
+    "My sister is Ana",
+]
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> tuple[list[Candidate], list[list[Candidate]]]:
+    """Draw what was said, and a delivery of it: in any order, in any portions, each one to three times."""
+    texts = draw(st.lists(st.sampled_from(TALK), min_size=1, max_size=7))
+    talk = [said(text, minute) for minute, text in enumerate(texts)]
+    times = draw(st.lists(st.integers(1, 3), min_size=len(talk), max_size=len(talk)))
+    deliveries = draw(st.permutations([one for one, n in zip(talk, times, strict=True) for _ in range(n)]))
+    portions: list[list[Candidate]] = []
+    rest = list(deliveries)
+    while rest:
+        size = draw(st.integers(1, len(rest)))
+        portions.append(rest[:size])
+        rest = rest[size:]
+    return talk, portions
+
+
+class TestOrder:
+    @settings(max_examples=300)
+    @given(conversations())
+    def test_outcome_depends_on_what_was_said_and_when_only(
+        self, drawn: tuple[list[Candidate], list[list[Candidate]]]
+    ):
+        """Order, portions and repetition of delivery change nothing."""
+        talk, portions = drawn
+        expected = outcome(_exactly(talk, []))
+
+        memories: list[Memory] = []
+        for portion in portions:
+            memories = _exactly(portion, memories)
+
+        assert outcome(memories) == expected
+
+    @given(conversations())
+    def test_replay_writes_nothing(self, drawn: tuple[list[Candidate], list[list[Candidate]]]):
+        """What is known already is not even touched."""
+        talk, _ = drawn
+        known = _exactly(talk, [])
+
+        assert writes(_decide_exactly(talk, known), known) == ()
+
+
+def _same_words(one: str, other: str) -> float:
+    return float(content_words(one) == content_words(other))
+
+
+def _decide_exactly(candidates: Sequence[Candidate], known: Sequence[Memory]) -> tuple[Decision, ...]:
+    return reconcile(candidates, known, namespace=PLACE, now=NOW, similarity=_same_words)
+
+
+def _exactly(candidates: Sequence[Candidate], known: Sequence[Memory]) -> list[Memory]:
+    state = {memory.memory_id: memory for memory in known}
+    for memory, expect in writes(_decide_exactly(candidates, known), known):
+        assert expect == (state[memory.memory_id].revision if memory.memory_id in state else "absent")
+        state[memory.memory_id] = replace(memory, revision=memory.revision + 1)
+    return list(state.values())
