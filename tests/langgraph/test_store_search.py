@@ -73,7 +73,7 @@ class TestSearchAcrossPartitions:
     @pytest.fixture
     async def three_owners(self, store: ThreadkeepStore, world: StoreWorld) -> None:
         for number, (root, label) in enumerate(
-            [("memories", "ana"), ("users", "ana"), ("docs", "ana"), ("memories", "bob"), ("summaries", "~tk~bad%zz")]
+            [("memories", "ana"), ("users", "ana"), ("docs", "ana"), ("memories", "bob"), ("summaries", "~tk~bad+zz")]
         ):
             await store.aput((root, label), str(number), {"data": f"word{number} shared"})
             world.clock.move(seconds=1)

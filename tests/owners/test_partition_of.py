@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from threadkeep.owners.owner import OWNED_ROOTS, Owner, partition_of
+from threadkeep.owners.owner import OWNED_ROOTS, Owner, owner_of_label, partition_of
 from threadkeep.storage.port import Partition
 
 user_ids = st.text(min_size=1, max_size=60)
@@ -30,7 +32,14 @@ class TestPartitionOf:
         assert len(partitions) == len({one, other})
 
     @pytest.mark.parametrize(
-        "namespace", [("memories",), ("memories", "~tk~forged%zz"), ("users", "~tk~a~b~c"), ("summaries", "x" * 1001)]
+        "namespace",
+        [
+            ("memories",),
+            ("memories", "~tk~forged+zz"),
+            ("users", "~tk~a~b~c"),
+            ("users", "~tk~ana@x+00002Eorg"),
+            ("summaries", "x" * 1001),
+        ],
     )
     def test_a_label_of_nobody_belongs_to_the_root(self, namespace: tuple[str, ...]):
         """What no owner's label can be is kept apart from every owner."""
@@ -40,3 +49,21 @@ class TestPartitionOf:
         """Everything else is one partition for each root label."""
         assert partition_of(("docs", "ana", "x")) == partition_of(("docs",)) == Partition("root", ("docs",))
         assert partition_of(()) == Partition("root", ())
+
+
+class TestLabel:
+    @given(user_ids, st.text(max_size=60))
+    def test_a_label_gives_its_owner_back(self, user_id: str, tenant: str):
+        """No two owners share a label, and what makes one is legal for LangGraph."""
+        owner = Owner(user_id, tenant)
+
+        assert owner_of_label(owner.label) == owner
+        assert not set(".\x00") & set(owner.label)
+
+    @pytest.mark.parametrize(
+        "user_id", ["ana@x.org", "a.b+c@x.org", "é ü@x.org", "日本.jp", "a%b.c", "~tk~", "a/b\x00"]
+    )
+    @pytest.mark.parametrize("tenant", ["", "https://login.x.org/é"])
+    def test_a_made_label_passes_deep_agents(self, user_id: str, tenant: str):
+        """Its files are kept below a label of ASCII letters, digits and ``-_.@+:~`` only."""
+        assert re.fullmatch(r"[A-Za-z0-9\-_.@+:~]+", Owner(user_id, tenant).label)

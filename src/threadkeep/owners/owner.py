@@ -15,8 +15,9 @@ OWNED_ROOTS: Final = ("memories", "summaries", "users")
 """First labels of the namespaces that belong to an owner, whose label comes second."""
 
 _MARK: Final = "~tk~"
-_ESCAPED: Final = re.compile(r"%([0-9a-f]{6})")
-_UNSAFE: Final = re.compile(r"[.\x00%~\ud800-\udfff]")
+_ESCAPED: Final = re.compile(r"\+([0-9a-f]{6})")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_@:-]")
+"""Escaped behind the mark: deep agents take ASCII letters, digits and ``-_.@+:~`` only, and LangGraph no period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def partition_of(namespace: Namespace) -> Partition:
 
 
 def _escape(text: str) -> str:
-    return _UNSAFE.sub(lambda found: f"%{ord(found[0]):06x}", text)
+    return _UNSAFE.sub(lambda found: f"+{ord(found[0]):06x}", text)
 
 
 def _unescape(text: str) -> str:
