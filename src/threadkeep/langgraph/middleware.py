@@ -213,9 +213,14 @@ def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
 
 
 def _inside_a_tool(config: Any) -> bool:
-    """Whether this agent runs within another's tool call: its human message is a task that a model wrote."""
-    namespace = str(config.get("configurable", {}).get("checkpoint_ns", ""))
-    return any(part.split(":")[0] == "tools" for part in namespace.split("|")[:-1])
+    """Whether this agent runs within another's tool call: its human message is a task that a model wrote.
+
+    A run that was given a thread id of its own has a namespace of its own, too; then only the
+    metadata, which are handed down, name the tool call.
+    """
+    own = str(config.get("configurable", {}).get("checkpoint_ns", "")).split("|")[:-1]
+    handed_down = str((config.get("metadata") or {}).get("checkpoint_ns", "")).split("|")
+    return any(part.split(":")[0] == "tools" for part in (*own, *handed_down))
 
 
 def _retrieved(work: asyncio.Future[Any]) -> None:
