@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
+from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import START, StateGraph
 
@@ -14,6 +17,13 @@ METADATA: CheckpointMetadata = {"source": "loop", "step": 0, "parents": {}}
 
 class Words(TypedDict):
     words: Annotated[list[str], operator.add]
+
+
+class ScriptedModel(GenericFakeChatModel):
+    """Says its lines, whatever tools it is given."""
+
+    def bind_tools(self, tools: Sequence[BaseTool | Any], **options: Any) -> Any:
+        return self
 
 
 def config_of(thread_id: Any, **configurable: Any) -> RunnableConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ import pytest
 from tests.threads.checkpoints import aput, avalue_of, config_of, echo_graph
 from tests.threads.conftest import MakeCheckpointer
 from threadkeep.clock import SystemClock
-from threadkeep.errors import InvalidInputError, NotYoursError, OwnerConflictError
+from threadkeep.errors import InvalidInputError, NotYoursError, OwnerConflictError, StorageUnavailableError
 from threadkeep.owners.owner import Owner
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Storage
-from threadkeep.threads.binding import ThreadBinding
+from threadkeep.telemetry import Telemetry
+from threadkeep.threads.binding import Binder, GuardedBinding, ThreadBinding
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 ANA, BOB = Owner("ana@x.org"), Owner("bob", "issuer")
@@ -217,3 +219,33 @@ class TestCheckingInTheCheckpointer:
         assert await avalue_of(bound.scoped(BOB), config_of("1")) is None
         assert [one async for one in bound.alist(None)] == []
         assert await binding.of_owner(ANA) == ()
+
+
+class TestSurviving:
+    async def test_a_turn_goes_on_while_storage_is_away(self, make: MakeCheckpointer):
+        """What cannot be asked is not waited for, and it is counted."""
+        telemetry = Telemetry()
+
+        async def away() -> Binder:
+            raise StorageUnavailableError("The storage did not answer.")
+
+        bound = make("memory", binder=GuardedBinding(away, telemetry, timeout=timedelta(seconds=1)))
+
+        await aput(bound, config_of("1", user_id="ana@x.org"), "kept")
+
+        assert await avalue_of(bound, config_of("1", user_id="ana@x.org")) == "kept"
+        assert telemetry.counts() == {"binding.degraded": 2}
+
+    async def test_a_refusal_is_no_failure(self, make: MakeCheckpointer, binding: ThreadBinding):
+        """Somebody else's thread stays refused."""
+
+        async def there() -> Binder:
+            return binding
+
+        bound = make("memory", binder=GuardedBinding(there, Telemetry(), timeout=timedelta(seconds=10)))
+        await aput(bound, config_of("1", user_id="ana@x.org"), "ana's")
+
+        with pytest.raises(NotYoursError):
+            await avalue_of(bound, config_of("1", user_id="bob"))
+        await bound.adelete_thread("1")
+        assert await binding.owner_of("1") is None

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from deepagents import create_deep_agent
-from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.tools import BaseTool
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from tests.threads.checkpoints import Words, config_of, echo_graph
+from tests.threads.checkpoints import ScriptedModel, Words, config_of, echo_graph
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 Make = Callable[..., ThreadkeepCheckpointer]
 Invoke = Callable[[Any, Any, Any], Any]
-
-
-class ScriptedModel(GenericFakeChatModel):
-    """Says its lines, whatever tools it is given."""
-
-    def bind_tools(self, tools: Sequence[BaseTool | Any], **options: Any) -> Any:
-        return self
 
 
 def invoke(graph: Any, given: Any, config: Any) -> Any:

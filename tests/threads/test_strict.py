@@ -15,13 +15,14 @@ from typing import Annotated, Any, TypedDict
 
 import ormsgpack
 import pytest
+from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt, Send
 from pydantic import BaseModel
 
-from tests.threads.checkpoints import config_of, put, value_of
+from tests.threads.checkpoints import ScriptedModel, config_of, put, value_of
 from threadkeep.errors import StorageError
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
@@ -144,6 +145,21 @@ class TestKeepingAState:
 
         assert said["answers"] == [Answer(text="7"), Answer(text="8")]
         assert compiled.get_state(config).values == said
+        assert caplog.records == []
+
+    def test_an_agents_answer_comes_back_where_it_is_named(
+        self, kind: Any, make: Make, caplog: pytest.LogCaptureFixture
+    ):
+        """LangGraph does not find a ``response_format`` among the state's types; naming it is enough."""
+        call = {"name": "Answer", "args": {"text": "yes"}, "id": "c1"}
+        model = ScriptedModel(messages=iter([AIMessage("", tool_calls=[call])] * 2))
+        checkpointer = make(kind).with_allowlist([Answer])
+        agent = create_agent(model, response_format=Answer, context_schema=Ticket, checkpointer=checkpointer)
+
+        for _ in range(2):
+            agent.invoke({"messages": [("user", "Well?")]}, config_of("1"), context=Ticket(7))
+
+        assert agent.get_state(config_of("1")).values["structured_response"] == Answer(text="yes")
         assert caplog.records == []
 
     def test_two_graphs_on_one_checkpointer_do_not_share_their_lists(self, kind: Any, make: Make):

@@ -108,9 +108,10 @@ class ThreadBinding:
         owner = await self.owner_of(thread_id)
         if owner is None:
             return
+        # In this order: what a crash between the two leaves is in the owner's partition, and goes with it.
+        await self._storage.commit(Batch(_partition(thread_id), [Delete((THREADS,), _key(thread_id))]))
         entry = Delete((THREADS, owner.label), _key(thread_id))
         await self._storage.commit(Batch(owner.partition, [entry]))
-        await self._storage.commit(Batch(_partition(thread_id), [Delete((THREADS,), _key(thread_id))]))
 
     async def leave(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.leave`."""

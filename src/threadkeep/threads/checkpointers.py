@@ -90,7 +90,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         binder: Who knows whose thread it is; ``None``: nobody is asked.
         whose: Says whose run a configuration is of, ``None`` for nobody's; by default
             :func:`~threadkeep.owners.claims.claimed_owner`.
-        allowed_types: See :class:`StrictSerializer`; a ``response_format`` belongs here.
+        allowed_types: See :class:`StrictSerializer`; what :meth:`with_allowlist` adds.
 
     Attributes:
         owner: Whose threads this view is for; ``None``: everybody's.
@@ -126,6 +126,16 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         view = copy.copy(self)
         view.owner = owner
         return view
+
+    def with_allowlist(self, extra_allowlist: Collection[type | tuple[str, ...]]) -> ThreadkeepCheckpointer:
+        """Return a view that also reads objects of these classes, each given as itself or as ``(module, name)``.
+
+        Compiling a graph does this for the types of its state. LangGraph does not see an agent's
+        ``response_format`` there, so name it: ``tk.checkpointer.with_allowlist([Answer])``.
+        """
+        return cast(
+            "ThreadkeepCheckpointer", super().with_allowlist(cast("Collection[tuple[str, ...]]", extra_allowlist))
+        )
 
     async def connect(self) -> None:
         """Open what is needed now, instead of at the first use."""

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -176,6 +177,4 @@ def let_graphs_list_their_types() -> None:
         ``langgraph/graph/state.py`` (``compile``) and ``langgraph/pregel/main.py`` of LangGraph 1.2.
     """
     with suppress(ImportError):  # private: where it is gone, ``allowed_types`` still works
-        from langgraph._internal import _serde  # pyright: ignore[reportMissingTypeStubs]
-
-        _serde.STRICT_MSGPACK_ENABLED = True
+        vars(import_module("langgraph._internal._serde"))["STRICT_MSGPACK_ENABLED"] = True
