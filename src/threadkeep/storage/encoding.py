@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
@@ -23,6 +23,9 @@ MAX_VALUE_DEPTH: Final = 200
 
 MAX_TTL: Final = timedelta(days=1000 * 366)
 """A thousand years; sums beyond have no date."""
+
+_MAX_CONTAINERS: Final = MAX_VALUE_BYTES // 3
+"""Each takes two brackets and a comma; counting them bounds the work on a value that holds one list very often."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -189,36 +192,36 @@ def decode_cursor(text: str) -> Cursor:
 
 
 def _check_json(value: object) -> None:
-    """Refuse what ``json`` would write otherwise than it was given, or not at all.
-
-    A node takes a byte at least, so counting them bounds the work on a value that holds one list
-    very often.
-    """
+    """Refuse what ``json`` would write otherwise than it was given, or not at all."""
     if not isinstance(value, Mapping):
         msg = f"A value is a JSON object (a mapping), not {type(value).__name__}."
         raise InvalidInputError(msg)
-    nodes = 0
+    containers = 0
     waiting: list[tuple[object, int]] = [(dict(cast("Mapping[object, object]", value)), 1)]
     while waiting:
-        node, depth = waiting.pop()
-        nodes += 1
+        container, depth = waiting.pop()
+        containers += 1
         if depth > MAX_VALUE_DEPTH:
             msg = f"The value is nested deeper than {MAX_VALUE_DEPTH} levels, or holds itself. Flatten it."
             raise InvalidInputError(msg)
-        if nodes > MAX_VALUE_BYTES:
+        if containers > _MAX_CONTAINERS:
             msg = f"The value takes more than {MAX_VALUE_BYTES:,} bytes as JSON. Split it."
             raise TooLargeError(msg)
-        if isinstance(node, dict):
-            fields = cast("dict[object, object]", node)
-            if not all(isinstance(name, str) for name in fields):
-                msg = "A value has a key that is no text; JSON keys are texts. Convert it with str()."
-                raise InvalidInputError(msg)
-            waiting.extend([(field, depth + 1) for field in fields.values() if not isinstance(field, str)])
-        elif isinstance(node, list | tuple):
-            elements = cast("list[object] | tuple[object, ...]", node)
-            waiting.extend([(element, depth + 1) for element in elements if not isinstance(element, str)])
-        else:
-            _check_leaf(node)
+        for inner in _inside(container):
+            if isinstance(inner, dict | list | tuple):
+                waiting.append((cast("object", inner), depth + 1))
+            elif not isinstance(inner, str):
+                _check_leaf(inner)
+
+
+def _inside(container: object) -> Iterable[object]:
+    if not isinstance(container, dict):
+        return cast("list[object] | tuple[object, ...]", container)
+    fields = cast("dict[object, object]", container)
+    if not all(isinstance(name, str) for name in fields):
+        msg = "A value has a key that is no text; JSON keys are texts. Convert it with str()."
+        raise InvalidInputError(msg)
+    return fields.values()
 
 
 def _check_leaf(leaf: object) -> None:

@@ -152,12 +152,13 @@ def _item(row: Row, partition: Partition, value: dict[str, Any]) -> Item:
         embedding = Embedding(decode_text(row.model), row.dims, row.embedding)
     if row.due_kind is not None and row.due_at is not None:
         due = Due(decode_text(row.due_kind), moment_of(row.due_at))
+    updated_at = moment_of(row.updated_at)
     return Item(
         Ref(partition, decode_namespace(row.namespace), decode_text(row.key)),
         value,
         row.revision,
-        moment_of(row.created_at),
-        moment_of(row.updated_at),
+        updated_at if row.created_at == row.updated_at else moment_of(row.created_at),
+        updated_at,
         decode_namespace(row.paths),
         embedding,
         None if row.ttl is None else timedelta(microseconds=row.ttl),

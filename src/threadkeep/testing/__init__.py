@@ -9,15 +9,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from threadkeep.testing.clock import FrozenClock
     from threadkeep.testing.models import HashingEmbedder, HashingEmbeddings, Held, ScriptedModel
+    from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
+    from threadkeep.testing.texts import NASTY_TEXTS
 
-__all__ = ["HashingEmbedder", "HashingEmbeddings", "Held", "ScriptedModel"]
+__all__ = [
+    "NASTY_TEXTS",
+    "FrozenClock",
+    "HashingEmbedder",
+    "HashingEmbeddings",
+    "Held",
+    "OpenStorage",
+    "ScriptedModel",
+    "SharedStorageContract",
+    "StorageContract",
+]
 
 _HOMES = {
+    "NASTY_TEXTS": "texts",
+    "FrozenClock": "clock",
     "HashingEmbedder": "models",
     "HashingEmbeddings": "models",
     "Held": "models",
+    "OpenStorage": "storage_contract",
     "ScriptedModel": "models",
+    "SharedStorageContract": "storage_contract",
+    "StorageContract": "storage_contract",
 }
 
 

@@ -1,0 +1,24 @@
+"""The storage backends keep what ``threadkeep.storage.port`` promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.testing.clock import FrozenClock
+from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
+
+
+class TestInMemoryStorage(StorageContract):
+    @pytest.fixture
+    def open_storage(self, clock: FrozenClock) -> OpenStorage:
+        return lambda *, key_prefix="": InMemoryStorage(key_prefix=key_prefix, clock=clock)
+
+
+class TestSqliteStorage(SharedStorageContract):
+    @pytest.fixture
+    def open_storage(self, clock: FrozenClock, tmp_path: Path) -> OpenStorage:
+        return lambda *, key_prefix="": SqliteStorage(tmp_path / "memory.db", key_prefix=key_prefix, clock=clock)
