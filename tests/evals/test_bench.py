@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from io import StringIO
 
 import pytest
 from rich.console import Console
@@ -93,6 +94,6 @@ class TestRun:
             assert ("ours_mb" in line) == (line["ours_p50_ms"] is None)
             assert (line["ratio"] is None) == (line["peer"] is None)
         assert seen[-1] == (6, 6)
-        console = Console(width=200, record=True, quiet=True)
-        console.print(render_table(report))
-        assert "InMemoryStore" in console.export_text()
+        table = StringIO()
+        Console(width=200, file=table).print(render_table(report))
+        assert "InMemoryStore" in table.getvalue()

@@ -99,8 +99,10 @@ class Line:
 class Lookup:
     """An embedder that looks its vectors up, so that embedding costs neither side anything.
 
+    A text that was not announced is given its direction when it first comes.
+
     Args:
-        texts: The texts it knows; each gets a random direction.
+        texts: The texts that are known; each has a random direction.
         seed: Of the directions.
         dims: Length of a vector; 384 is MiniLM's.
     """
@@ -112,23 +114,34 @@ class Lookup:
         import numpy as np
 
         self.dims = dims
-        vectors = np.random.default_rng(seed).standard_normal((len(texts), dims), dtype=np.float32)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        self._vectors: dict[str, NDArray[np.float32]] = dict(zip(texts, vectors, strict=True))
-        self._lists = {text: vector.tolist() for text, vector in self._vectors.items()}
+        self._random = np.random.default_rng(seed)
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        self._lists: dict[str, list[float]] = {}
+        for text in texts:
+            self._add(text)
 
     async def ready(self) -> None:
         """Be ready."""
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of known *texts*."""
+        """Return the vectors of *texts*."""
         import numpy as np
 
+        for text in texts:
+            if text not in self._vectors:
+                self._add(text)
         return np.stack([self._vectors[text] for text in texts])
 
     async def as_langgraph(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return the same vectors in the form that LangGraph's stores take."""
+        """Return the same vectors, of announced texts, in the form that LangGraph's stores take."""
         return [self._lists[text] for text in texts]
+
+    def _add(self, text: str) -> None:
+        import numpy as np
+
+        vector = self._random.standard_normal(self.dims, dtype=np.float32)
+        self._vectors[text] = vector / np.linalg.norm(vector)
+        self._lists[text] = self._vectors[text].tolist()
 
 
 @asynccontextmanager
