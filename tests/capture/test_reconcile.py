@@ -116,7 +116,9 @@ class TestAdd:
 
 
 class TestDuplicate:
-    @pytest.mark.parametrize("again", ["We deploy with ArgoCD", "we deploy with  ArgoCD.", "We really deploy with ArgoCD"])
+    @pytest.mark.parametrize(
+        "again", ["We deploy with ArgoCD", "we deploy with  ArgoCD.", "We really deploy with ArgoCD"]
+    )
     def test_known_statement_gets_another_source(self, again: str):
         """It stays one memory, which knows where it was said."""
         known = after([said("We deploy with ArgoCD", 1)])
@@ -227,9 +229,7 @@ class TestReject:
     )
     def test_it_is_refused_with_a_reason(self, text: str, reason: str):
         """What must not be kept is not kept, and it is said why."""
-        (decision,) = reconcile(
-            [said(text, 1)], (), namespace=PLACE, now=NOW, recalled=["I live in Lisbon"]
-        )
+        (decision,) = reconcile([said(text, 1)], (), namespace=PLACE, now=NOW, recalled=["I live in Lisbon"])
 
         assert isinstance(decision, Reject)
         assert decision.reason == reason
@@ -279,9 +279,7 @@ def conversations(draw: st.DrawFn) -> tuple[list[Candidate], list[list[Candidate
 class TestOrder:
     @settings(max_examples=300)
     @given(conversations())
-    def test_outcome_depends_on_what_was_said_and_when_only(
-        self, drawn: tuple[list[Candidate], list[list[Candidate]]]
-    ):
+    def test_outcome_depends_on_what_was_said_and_when_only(self, drawn: tuple[list[Candidate], list[list[Candidate]]]):
         """Order, portions and repetition of delivery change nothing."""
         talk, portions = drawn
         expected = outcome(_exactly(talk, []))

@@ -192,21 +192,21 @@ class Captures:
     async def _commit(
         self, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None, recalled: Sequence[str]
     ) -> None:
+        now = self._clock.now()
         puts: dict[tuple[str, str], Put] = {}
-        for turn, at in zip(turns, self._moments(len(turns)), strict=True):
+        for turn, at in zip(turns, self._moments(len(turns), now=now), strict=True):
             record = pending(turn, thread_id=thread_id, at=at, recalled=recalled if turn is turns[-1] else ())
             if any(message.role == "user" and unwanted(message.text) for message in turn.messages):
                 record = done(record, ())
-            put = put_of(record, owner, due_at=at, expect="absent")
+            put = put_of(record, owner, due_at=now, expect="absent")
             puts[put.namespace[0], put.key] = put
             for trace in every_trace(turn, thread_id=thread_id):
                 put = trace_put(trace, turn.turn_id, owner)
                 puts[put.namespace[0], put.key] = put
         await self._storage.commit(Batch(owner.partition, tuple(puts.values())))
 
-    def _moments(self, count: int) -> list[datetime]:
+    def _moments(self, count: int, *, now: datetime) -> list[datetime]:
         """Return the times of *count* turns, oldest first, later than all before, however fast they come."""
-        now = self._clock.now()
         first = now if self._last_at is None else max(now, self._last_at + TURN_SPACING)
         moments = [first + place * TURN_SPACING for place in range(count)]
         self._last_at = moments[-1]

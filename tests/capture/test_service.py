@@ -1,0 +1,537 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.capture.world import (
+    ANA,
+    BOB,
+    LONG,
+    CountingExtractor,
+    FailingExtractor,
+    episodes,
+    facts,
+    memories,
+    room,
+    rows,
+    talk,
+    turn,
+    until,
+)
+from threadkeep.capture.record import Message
+from threadkeep.capture.service import Captures
+from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
+from threadkeep.ids import MemoryId, ThreadId
+from threadkeep.memories.record import Memory, Source
+from threadkeep.memories.shapes import put_of
+from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.port import Batch, Due, Item, Position, Put
+from threadkeep.telemetry import Telemetry
+from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.testing.clock import START
+
+TH = ThreadId("th")
+A_MEMORY = Memory(
+    memory_id=MemoryId("by-hand"),
+    namespace=("memories", ANA.label),
+    text="I live in Lisbon",
+    kind="semantic",
+    status="active",
+    trust="user",
+    sources=(),
+    revision=0,
+    created_at=START,
+    updated_at=START,
+)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def storage(clock: FrozenClock) -> InMemoryStorage:
+    return InMemoryStorage(clock=clock)
+
+
+@pytest.fixture
+async def captures(storage: InMemoryStorage, clock: FrozenClock) -> AsyncIterator[Captures]:
+    captures = room(storage, clock)
+    await captures.start()
+    yield captures
+    await captures.stop()
+
+
+async def learn(captures: Captures, messages: Sequence[Message], *, thread: ThreadId | None = TH) -> None:
+    receipt = await captures.record(messages, owner=ANA, thread_id=thread)
+    settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
+    assert settled.status == "done"
+
+
+class TestRecord:
+    async def test_turn_is_durable_before_it_is_learnt_from(self, storage: InMemoryStorage, clock: FrozenClock):
+        """The record is committed when the call returns, worker or not."""
+        captures = room(storage, clock)
+
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        assert receipt.status == "queued"
+        (row,) = await rows(storage, ANA, ".turns")
+        assert (row.ref.key, row.value["state"]) == (receipt.turn_ids[0], "pending")
+        assert await facts(storage) == []
+
+    async def test_what_was_said_is_learnt_with_its_source(self, captures: Captures, storage: InMemoryStorage):
+        """Fact and episode say where they come from, and can be found."""
+        receipt = await captures.record(
+            talk(("user", "I live in Lisbon. How far is Porto?"), ("assistant", "313 km.")), owner=ANA, thread_id=TH
+        )
+
+        settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
+
+        found = await memories(storage)
+        assert {m.text for m in found} == {"I live in Lisbon.", "Asked: How far is Porto?"}
+        assert set(settled.memory_ids) == {m.memory_id for m in found}
+        (source,) = next(m for m in found if m.kind == "semantic").sources
+        assert (source.speaker, source.thread_id, source.message_id) == ("user", "th", "m0")
+        items = await rows(storage, ANA, "memories")
+        assert all(item.index == ("data",) and item.embedding is not None for item in items)
+
+    async def test_text_is_gone_when_the_turn_was_learnt_from(self, captures: Captures, storage: InMemoryStorage):
+        """What stays of a turn is that it was."""
+        await learn(captures, turn("I live in Lisbon", "Nice city!"))
+
+        spelled = [str(row.value) for row in await rows(storage, ANA, ".turns")]
+        assert len(spelled) == 1
+        assert "Lisbon" not in spelled[0]
+        assert "Nice" not in spelled[0]
+
+    async def test_second_delivery_is_a_duplicate(self, captures: Captures, storage: InMemoryStorage):
+        """Told twice, learnt once."""
+        await learn(captures, turn("I live in Lisbon"))
+
+        again = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        assert again.status == "duplicate"
+        assert len(again.memory_ids) == 2
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_five_deliveries_at_once_are_one(self, captures: Captures, storage: InMemoryStorage):
+        """However they fall together, one turn is on record and one memory comes of it."""
+        receipts = await asyncio.gather(
+            *(captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH) for _ in range(5))
+        )
+
+        for receipt in receipts:
+            await captures.settle(receipt, owner=ANA, timeout=LONG)
+        assert [receipt.status for receipt in receipts].count("queued") == 1
+        (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert len(fact.sources) == 1
+
+    async def test_whole_thread_is_not_extracted_again_every_turn(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Each turn reaches the extractor once, though the thread is given whole each time."""
+        extractor = CountingExtractor()
+        captures = room(storage, clock, extractor=extractor)
+        thread: list[Message] = []
+        for number in range(12):
+            thread += talk(
+                ("user", f"My cat number {number} is called Cat{number}"), ("assistant", "ok"), ids=f"{number}-"
+            )
+            await captures.record(thread, owner=ANA, thread_id=TH)
+
+        await captures.drain(LONG)
+
+        assert len(extractor.turns) == 12
+        assert all(len(seen.messages) == 2 for seen in extractor.turns)
+
+    async def test_turns_that_could_not_be_recorded_are_brought_along(
+        self, captures: Captures, storage: InMemoryStorage
+    ):
+        """Where storage was down, the next turn records what is missing."""
+        thread = talk(
+            ("user", "I live in Lisbon"), ("assistant", "ok"), ("user", "I work at Acme"), ("assistant", "ok")
+        )
+
+        await learn(captures, thread)
+
+        assert await facts(storage) == ["I live in Lisbon", "I work at Acme"]
+
+    async def test_fork_is_not_recorded_again(self, captures: Captures):
+        """The same messages in another thread are the same turns."""
+        await learn(captures, turn("I live in Lisbon"))
+
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=ThreadId("fork"))
+
+        assert receipt.status == "duplicate"
+
+    @pytest.mark.parametrize(
+        "messages", [[], talk(("assistant", "hello")), talk(("system", "I live in Rome"), ("tool", "x"))]
+    )
+    async def test_without_a_users_word_there_is_nothing(self, captures: Captures, messages: list[Message]):
+        """Nothing is recorded where nobody spoke."""
+        receipt = await captures.record(messages, owner=ANA, thread_id=TH)
+
+        assert receipt.status == "nothing"
+        assert await captures.settle(receipt, owner=ANA, timeout=LONG) == receipt
+
+    async def test_turn_that_shall_not_be_remembered_is_not_even_kept(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """Its text never reaches the storage; that it was is known, so it is not asked for again."""
+        captures = room(storage, clock)
+
+        await captures.record(turn("I live in Lisbon, but don't remember this"), owner=ANA, thread_id=TH)
+
+        everything = await rows(storage, ANA)
+        assert everything
+        assert "Lisbon" not in str([row.value for row in everything])
+        assert (await captures.stats()).pending == 0
+
+    async def test_secret_reaches_no_row(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Redacted before anything is kept, whoever said it."""
+        captures = room(storage, clock)
+        messages = turn("my password is hunter2", "Noted: your password is hunter2", key="m")
+
+        await captures.record(messages, owner=ANA, thread_id=TH, recalled=["password: hunter2"])
+
+        everything = str([row.value for row in await rows(storage, ANA)])
+        assert "hunter2" not in everything
+        assert "[redacted: password]" in everything
+
+    async def test_owners_do_not_meet(self, captures: Captures, storage: InMemoryStorage):
+        """The same turn of two people is two turns."""
+        await learn(captures, turn("I live in Lisbon"))
+
+        receipt = await captures.record(turn("I live in Lisbon"), owner=BOB, thread_id=TH)
+        await captures.settle(receipt, owner=BOB, timeout=LONG)
+
+        assert receipt.status == "queued"
+        assert await facts(storage, BOB) == ["I live in Lisbon"]
+        assert await facts(storage, ANA) == ["I live in Lisbon"]
+
+    async def test_storage_that_is_down_is_said(self, clock: FrozenClock):
+        """The caller decides what to do; nothing was recorded."""
+        storage = Down(clock)
+        storage.down = True
+
+        with pytest.raises(StorageUnavailableError):
+            await room(storage, clock).record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+
+class TestLearn:
+    async def test_newer_answer_replaces_the_older(self, captures: Captures, storage: InMemoryStorage):
+        """One memory, with what was true before in its history."""
+        await learn(captures, turn("My favourite colour is red"))
+        await learn(captures, turn("My favourite colour is blue now"), thread=ThreadId("other"))
+
+        (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert fact.text == "My favourite colour is blue now"
+        assert [old.text for old in fact.history] == ["My favourite colour is red"]
+
+    async def test_two_turns_with_the_same_words_are_one_memory(self, captures: Captures, storage: InMemoryStorage):
+        """It knows both places."""
+        await learn(captures, turn("I live in Lisbon", key="a"))
+        await learn(captures, turn("I live in Lisbon.", key="b"), thread=ThreadId("other"))
+
+        (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert [source.thread_id for source in fact.sources] == ["th", "other"]
+
+    async def test_what_another_program_keeps_is_not_rewritten(self, captures: Captures, storage: InMemoryStorage):
+        """A statement that a foreign row holds is known; the row stays as its program wrote it."""
+        foreign = {"kind": "Memory", "content": {"content": "I live in Lisbon"}}
+        put = Put(("memories", ANA.label), "theirs", foreign, index=("content.content",))
+        await storage.commit(Batch(ANA.partition, [put]))
+
+        await learn(captures, turn("I live in Lisbon"))
+
+        kept = {row.ref.key: row.value for row in await rows(storage, ANA, "memories")}
+        assert kept["theirs"] == foreign
+        assert await episodes(storage) == ["Said: I live in Lisbon"]
+        assert len(kept) == 2
+
+    async def test_statement_that_a_person_kept_by_hand_is_found(
+        self, captures: Captures, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """Captured and remembered memories are of one kind: the newer answer replaces the older."""
+        by_hand = replace(
+            A_MEMORY, created_at=clock.now(), updated_at=clock.now(), sources=(Source("user", at=clock.now()),)
+        )
+        await storage.commit(Batch(ANA.partition, [put_of(by_hand, embedding=None, expect="absent")]))
+        clock.advance(timedelta(minutes=1))
+
+        await learn(captures, turn("I moved to Berlin"))
+
+        (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert (fact.memory_id, fact.text) == ("by-hand", "I moved to Berlin")
+        assert [old.text for old in fact.history] == ["I live in Lisbon"]
+
+    async def test_recalled_statement_is_not_learnt(self, captures: Captures, storage: InMemoryStorage):
+        """A reply, or the user, repeating what recall put in teaches nothing new."""
+        messages = talk(("user", "What do you know?"), ("assistant", "I live in Lisbon, you said."))
+
+        receipt = await captures.record(messages, owner=ANA, thread_id=TH, recalled=["I live in Lisbon"])
+        await captures.settle(receipt, owner=ANA, timeout=LONG)
+
+        assert await facts(storage) == []
+        assert await episodes(storage) == ["Asked: What do you know?"]
+
+    async def test_extractor_that_asks_for_it_sees_what_is_known(self, storage: InMemoryStorage, clock: FrozenClock):
+        """What is like the user's words is searched for."""
+        extractor = CountingExtractor()
+        captures = room(storage, clock, extractor=extractor)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        await captures.record(turn("Where in Lisbon do I live?"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        assert "I live in Lisbon" in [memory.text for memory in extractor.known[1]]
+
+    async def test_without_embedder_it_is_learnt_all_the_same(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Such a memory is found by its words."""
+        embedder = HashingEmbedder()
+        embedder.error = EmbedderUnavailableError("gone")
+        captures = room(storage, clock, embedder=embedder)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.record(turn("I really live in Lisbon"), owner=ANA, thread_id=TH)
+
+        await captures.drain(LONG)
+
+        assert len(await facts(storage)) == 1
+
+    async def test_memory_lives_as_long_as_is_set(self, storage: InMemoryStorage, clock: FrozenClock):
+        """The deployment's lifetime holds for what is captured, and not for that it was."""
+        captures = room(storage, clock, ttl=timedelta(hours=1))
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        clock.advance(timedelta(hours=2))
+
+        assert await facts(storage) == []
+        assert (await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)).status == "duplicate"
+
+
+class TestWorker:
+    async def test_what_an_earlier_process_left_is_finished(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Recorded, then gone without draining: the next start goes on by itself."""
+        first = room(storage, clock)
+        receipt = await first.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await first.stop()
+
+        second = room(storage, clock)
+        await second.start()
+        settled = await second.settle(receipt, owner=ANA, timeout=LONG)
+        await second.stop()
+
+        assert settled.status == "done"
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_drain_finishes_what_is_pending(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Shutting down in order leaves nothing for later."""
+        captures = room(storage, clock)
+        for number in range(30):
+            await captures.record(turn(f"My cat number {number} is called Cat{number}"), owner=ANA, thread_id=TH)
+
+        assert await captures.drain(LONG)
+
+        assert (await captures.stats()).pending == 0
+        assert len(await facts(storage)) == 30
+
+    async def test_failing_turn_is_parked_and_the_others_go_on(self, storage: InMemoryStorage, clock: FrozenClock):
+        """It is tried again, longer apart each time, kept in the end, and blocks nobody."""
+        telemetry = Telemetry()
+        captures = room(storage, clock, extractor=FailingExtractor("poison"), telemetry=telemetry)
+        bad = await captures.record(turn("I like poison ivy"), owner=ANA, thread_id=TH)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.record(turn("I live in Porto"), owner=BOB, thread_id=TH)
+
+        for _ in range(10):
+            await captures.drain(LONG)
+            clock.advance(timedelta(hours=1))
+
+        assert await facts(storage) == ["I live in Lisbon"]
+        assert await facts(storage, BOB) == ["I live in Porto"]
+        stats = await captures.stats()
+        assert (stats.pending, stats.failed, stats.processed) == (0, 1, 2)
+        assert telemetry.counts()["capture.extract.degraded"] == 5
+        (row,) = [row for row in await rows(storage, ANA, ".turns") if row.ref.key == bad.turn_ids[0]]
+        assert (row.value["state"], row.value["reason"], row.value["tries"]) == ("failed", "RuntimeError", 5)
+        assert (await captures.settle(bad, owner=ANA, timeout=LONG)).status == "failed"
+
+    async def test_turn_that_fails_once_is_learnt_from_later(self, storage: InMemoryStorage, clock: FrozenClock):
+        """A failure delays, it does not lose."""
+        captures = room(storage, clock, extractor=FailingExtractor("Lisbon", times=2))
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        await captures.drain(LONG)
+        before = await facts(storage)
+        for _ in range(2):
+            clock.advance(timedelta(minutes=1))
+            await captures.drain(LONG)
+
+        assert before == []
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_failing_turn_is_not_tried_before_its_time(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Back-off is by the clock, not by how often somebody looks."""
+        extractor = FailingExtractor("Lisbon")
+        captures = room(storage, clock, extractor=extractor)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        for _ in range(5):
+            await captures.drain(LONG)
+
+        assert extractor.failed == 1
+
+    async def test_two_workers_never_double(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Both take everything at once; each turn counts once."""
+        one, other = room(storage, clock), room(storage, clock)
+        for number in range(20):
+            await one.record(turn(f"I have a cat called Cat{number % 5}", key=f"k{number}"), owner=ANA, thread_id=TH)
+
+        await asyncio.gather(one.drain(LONG), other.drain(LONG))
+        await asyncio.gather(one.drain(LONG), other.drain(LONG))
+
+        found = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert sorted(memory.text for memory in found) == [f"I have a cat called Cat{n}" for n in range(5)]
+        assert [len(memory.sources) for memory in found] == [4] * 5
+        one_stats, other_stats = await one.stats(), await other.stats()
+        assert one_stats.processed + other_stats.processed == 20
+
+    async def test_turns_of_one_owner_are_learnt_in_order(self, storage: InMemoryStorage, clock: FrozenClock):
+        """What was said last is what is true."""
+        captures = room(storage, clock)
+        colours = ["red", "blue", "green", "black"]
+        for colour in colours:
+            await captures.record(turn(f"My favourite colour is {colour}"), owner=ANA, thread_id=TH)
+
+        await captures.drain(LONG)
+
+        (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert [*(old.text for old in fact.history), fact.text] == [f"My favourite colour is {c}" for c in colours]
+
+    async def test_worker_waits_while_storage_is_down(self, clock: FrozenClock):
+        """It tries again by itself; nothing is lost and nothing is raised."""
+        storage = Down(clock)
+        telemetry = Telemetry()
+        captures = room(storage, clock, telemetry=telemetry)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        storage.down = True
+        await captures.start()
+
+        async def degraded() -> bool:
+            return telemetry.counts().get("capture.worker.degraded", 0) > 0
+
+        await until(degraded)
+        storage.down = False
+
+        assert (await captures.settle(receipt, owner=ANA, timeout=LONG)).status == "done"
+        await captures.stop()
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_work_of_an_erased_owner_is_dropped(self, clock: FrozenClock):
+        """What was in flight when everything was erased is not written afterwards."""
+        storage = EraseBeforeCommit(clock)
+        captures = room(storage, clock)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        storage.armed = True
+
+        await captures.drain(LONG)
+
+        assert await rows(storage, ANA) == []
+
+    async def test_stopping_twice_and_starting_again_is_fine(self, captures: Captures, storage: InMemoryStorage):
+        """A room can be stopped and started."""
+        await captures.stop()
+        await captures.stop()
+        await captures.start()
+        await captures.start()
+
+        await learn(captures, turn("I live in Lisbon"))
+
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_strange_row_among_the_records_blocks_nobody(
+        self, captures: Captures, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """A row that cannot be understood is passed over."""
+        put = Put((".turns", ANA.label), "strange", {"state": "?"}, due=Due("capture", clock.now()))
+        await storage.commit(Batch(ANA.partition, [put]))
+
+        await learn(captures, turn("I live in Lisbon"))
+
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_settle_gives_up_in_time(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Without a worker it says so, and the turn stays queued."""
+        captures = room(storage, clock)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        settled = await captures.settle(receipt, owner=ANA, timeout=timedelta(0))
+
+        assert (settled.status, settled.degraded) == ("queued", ("timeout",))
+
+
+class TestForgetting:
+    async def test_text_of_a_waiting_turn_goes(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Nothing is learnt from it any more, and it is not recorded again."""
+        captures = room(storage, clock)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        puts = await captures.forgetting(ANA, receipt.turn_ids)
+        await storage.commit(Batch(ANA.partition, puts))
+        await captures.drain(LONG)
+
+        assert await facts(storage) == []
+        assert "Lisbon" not in str([row.value for row in await rows(storage, ANA)])
+        assert (await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)).status == "duplicate"
+
+    async def test_turn_that_was_learnt_from_has_no_text_left(self, captures: Captures):
+        """There is nothing to empty."""
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.settle(receipt, owner=ANA, timeout=LONG)
+
+        assert list(await captures.forgetting(ANA, receipt.turn_ids)) == []
+
+
+class Down(InMemoryStorage):
+    """A storage that does not answer while it is down."""
+
+    def __init__(self, clock: FrozenClock) -> None:
+        super().__init__(clock=clock)
+        self.down = False
+
+    def _check(self) -> None:
+        if self.down:
+            msg = "The storage does not answer."
+            raise StorageUnavailableError(msg)
+
+    async def commit(self, batch: Batch) -> Position:
+        self._check()
+        return await super().commit(batch)
+
+    async def due(self, kind: str, *, now: object, limit: int) -> tuple[Item, ...]:  # type: ignore[override]
+        self._check()
+        return await super().due(kind, now=now, limit=limit)  # type: ignore[arg-type]
+
+    async def get(self, refs: Sequence[object]) -> tuple[Item | None, ...]:  # type: ignore[override]
+        self._check()
+        return await super().get(refs)  # type: ignore[arg-type]
+
+
+class EraseBeforeCommit(InMemoryStorage):
+    """A storage whose owner is erased just before a commit arrives."""
+
+    def __init__(self, clock: FrozenClock) -> None:
+        super().__init__(clock=clock)
+        self.armed = False
+
+    async def commit(self, batch: Batch) -> Position:
+        if self.armed:
+            self.armed = False
+            await self.erase(batch.partition)
+        return await super().commit(batch)

@@ -1,0 +1,107 @@
+"""What the tests of the capture room share: a room on a storage, with a clock and an embedder of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.extractors.port import Extraction, Extractor
+from threadkeep.capture.record import Message, Role, Turn
+from threadkeep.capture.service import Captures
+from threadkeep.clock import Clock
+from threadkeep.ids import MessageId
+from threadkeep.memories.record import Memory
+from threadkeep.memories.shapes import memory_of
+from threadkeep.owners.owner import Owner
+from threadkeep.recall.search import Search
+from threadkeep.storage.port import Item, Storage
+from threadkeep.telemetry import Telemetry
+from threadkeep.testing import HashingEmbedder
+
+ANA: Final = Owner("ana@example.org")
+BOB: Final = Owner("bob")
+LONG: Final = timedelta(seconds=30)
+
+
+@dataclass(eq=False)
+class FailingExtractor:
+    """Fails on turns that hold a word, as often as told; on others it does as the local one."""
+
+    word: str
+    times: int = 1_000
+    failed: int = 0
+    name: str = "failing"
+    uses_known: bool = False
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        if any(self.word in message.text for message in turn.messages) and self.failed < self.times:
+            self.failed += 1
+            msg = "no model"
+            raise RuntimeError(msg)
+        return await LocalExtractor().extract(turn, known)
+
+
+@dataclass(eq=False)
+class CountingExtractor:
+    """Says which turns it was given."""
+
+    turns: list[Turn] = field(default_factory=list)
+    known: list[Sequence[Memory]] = field(default_factory=list)
+    name: str = "counting"
+    uses_known: bool = True
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        self.turns.append(turn)
+        self.known.append(known)
+        return await LocalExtractor().extract(turn, known)
+
+
+def room(
+    storage: Storage,
+    clock: Clock,
+    *,
+    extractor: Extractor | None = None,
+    telemetry: Telemetry | None = None,
+    embedder: HashingEmbedder | None = None,
+    ttl: timedelta | None = None,
+) -> Captures:
+    """Return the capture room on *storage*, as the composition root makes it."""
+    search = Search(storage, embedder or HashingEmbedder(), clock)
+    return Captures(storage, search, extractor or LocalExtractor(), clock, telemetry or Telemetry(), ttl=ttl)
+
+
+def talk(*said: tuple[Role, str], ids: str = "m") -> list[Message]:
+    return [Message(role, text, MessageId(f"{ids}{place}")) for place, (role, text) in enumerate(said)]
+
+
+def turn(text: str, reply: str = "All right.", *, key: str | None = None) -> list[Message]:
+    return talk(("user", text), ("assistant", reply), ids=key or f"{text}#")
+
+
+async def rows(storage: Storage, owner: Owner, *prefix: str) -> list[Item]:
+    page = await storage.scan(owner.partition, prefix=prefix, direction="oldest", limit=1000)
+    return list(page.items)
+
+
+async def memories(storage: Storage, owner: Owner = ANA) -> list[Memory]:
+    found = [memory_of(item) for item in await rows(storage, owner, "memories", owner.label)]
+    return [memory for memory in found if memory is not None]
+
+
+async def facts(storage: Storage, owner: Owner = ANA) -> list[str]:
+    return sorted(memory.text for memory in await memories(storage, owner) if memory.kind != "episodic")
+
+
+async def episodes(storage: Storage, owner: Owner = ANA) -> list[str]:
+    return sorted(memory.text for memory in await memories(storage, owner) if memory.kind == "episodic")
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until *condition* holds, letting everything else run meanwhile."""
+    async with asyncio.timeout(30):
+        while not await condition():
+            await asyncio.sleep(0)
