@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.langgraph.store_world import StillClock, StoreWorld
+from tests.langgraph.store_world import StoreWorld
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Storage
 from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.testing import FrozenClock
 
 
 @pytest.fixture(params=["memory", "sqlite"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StoreWorld]:
     """What a store stands on, with an embedder."""
-    clock = StillClock()
+    clock = FrozenClock()
     storage: Storage = (
-        InMemoryStorage(key_prefix="", clock=clock)
+        InMemoryStorage(clock=clock)
         if request.param == "memory"
-        else SqliteStorage(tmp_path / "memory.sqlite3", key_prefix="", clock=clock)
+        else SqliteStorage(tmp_path / "memory.sqlite3", clock=clock)
     )
     world = StoreWorld(storage, clock)
     yield world

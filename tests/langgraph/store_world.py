@@ -2,75 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
+import pytest
 
-from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.home import Home
 from threadkeep.langgraph.store import ThreadkeepStore
+from threadkeep.memories.service import Memories
 from threadkeep.recall.search import Search
+from threadkeep.recall.service import Recalls
 from threadkeep.storage.port import Storage
+from threadkeep.telemetry import Telemetry
+from threadkeep.testing import FrozenClock, HashingEmbedder
 
-
-class StillClock:
-    """A clock that moves only when it is told to."""
-
-    def __init__(self) -> None:
-        self.moment = datetime(2026, 5, 4, 12, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def move(self, **by: float) -> None:
-        self.moment += timedelta(**by)
-
-
-class WordEmbedder:
-    """Texts that share words are close; nothing else is."""
-
-    name = "words"
-    dims: int | None = 64
-    remote = False
-
-    def __init__(self) -> None:
-        self.down = False
-        self.seen: list[list[str]] = []
-
-    async def ready(self) -> None:
-        """Nothing to load."""
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        if self.down:
-            msg = "The model is switched off."
-            raise EmbedderUnavailableError(msg)
-        self.seen.append(list(texts))
-        rows = np.zeros((len(texts), 64), np.float32)
-        for row, text in zip(rows, texts, strict=True):
-            for word in re.findall(r"\w+", text.lower()):
-                row[hashlib.sha256(word.encode("utf-8", "replace")).digest()[0] % 64] += 1
-        rows[:, 0] += 1e-3
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+on_memory: Final = pytest.mark.parametrize("world", ["memory"], indirect=True)
+"""For what is decided before any storage is asked, and so is the same on all."""
 
 
 @dataclass
 class StoreWorld:
-    """Everything below a store."""
+    """Everything below a store, and the rooms beside it."""
 
     storage: Storage
-    clock: StillClock
-    embedder: WordEmbedder | None = field(default_factory=WordEmbedder)
+    clock: FrozenClock
+    embedder: HashingEmbedder = field(default_factory=lambda: HashingEmbedder(dims=256))
     home: Home = field(default_factory=Home)
     connections: int = 0
 
     def __post_init__(self) -> None:
         self.search = Search(self.storage, self.embedder, self.clock)
+        self.memories = Memories(self.storage, self.search, self.clock)
+        self.recalls = Recalls(self.search, self.storage, self.memories, self.clock, Telemetry())
 
     async def rooms(self) -> StoreWorld:
         if not self.connections:
@@ -80,6 +44,9 @@ class StoreWorld:
 
     def store(self, **options: Any) -> ThreadkeepStore:
         return ThreadkeepStore(self.home, self.rooms, **options)
+
+    def pass_by(self, **time: float) -> None:
+        self.clock.advance(timedelta(**time))
 
     def close(self) -> None:
         async def closed() -> None:

@@ -18,7 +18,7 @@ from langgraph.store.base import (
     SearchOp,
 )
 
-from tests.langgraph.store_world import StoreWorld
+from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.owners.owner import Owner
@@ -45,7 +45,7 @@ class TestPut:
         """An update moves only ``updated_at``, also after the item was read in between."""
         created_at = world.clock.now()
         await store.aput(("docs",), "k", {"v": 1})
-        world.clock.move(minutes=5)
+        world.pass_by(minutes=5)
         await store.aput(("docs",), "k", {"v": 2})
 
         item = await store.aget(("docs",), "k")
@@ -79,6 +79,7 @@ class TestPut:
         await store.adelete(("docs",), 7)  # pyright: ignore[reportArgumentType]
         assert await store.aget(("docs",), "7") is None
 
+    @on_memory
     @pytest.mark.parametrize("namespace", [(), ("langgraph",), ("langgraph", "x"), *ILLEGAL])
     async def test_illegal_namespaces_are_refused(self, store: ThreadkeepStore, namespace: tuple[Any, ...]):
         """As by LangGraph's own stores, and as an error of ours too."""
@@ -96,6 +97,7 @@ class TestPut:
 
         assert await store.aget(("docs",), "k") is None
 
+    @on_memory
     @pytest.mark.parametrize("index", ["text", True, [1], {"text"}])
     async def test_an_index_that_is_no_list_of_paths_is_refused(self, store: ThreadkeepStore, index: Any):
         """A bare text would be taken apart into letters."""
@@ -168,6 +170,7 @@ class TestBatch:
         after = [await world.home.run(world.storage.position(partition)) for partition in (ana, bob)]
         assert [b.sequence - a.sequence for a, b in zip(before, after, strict=True)] == [1, 1]
 
+    @on_memory
     @pytest.mark.parametrize(
         "bad",
         [
@@ -196,6 +199,7 @@ class TestBatch:
 
         assert await store.asearch(()) == []
 
+    @on_memory
     @pytest.mark.parametrize("namespace", ILLEGAL)
     @pytest.mark.parametrize("kind", ["get", "put", "delete", "search", "prefix", "suffix"])
     async def test_labels_are_checked_in_operations_too(
@@ -224,8 +228,7 @@ class TestBatch:
 
         found = await store.asearch(("docs",), query="same words")
 
-        assert world.embedder
-        assert world.embedder.seen[0] == ["same words"]
+        assert world.embedder.calls[0] == ["same words"]
         assert {item.key for item in found} == {"a", "b"}
         assert found[0].score == found[1].score != 0
 

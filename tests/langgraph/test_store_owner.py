@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
-from tests.langgraph.store_world import StoreWorld
+from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import NotYoursError
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.owners.owner import Owner
@@ -58,6 +58,7 @@ class TestLocked:
         assert [item.key for item in await locked.asearch(("memories", "bob"), query="secret")] == ["k"]
         assert await locked.asearch(("summaries", "bob")) == []
 
+    @on_memory
     @pytest.mark.parametrize("namespace", FOREIGN)
     @pytest.mark.parametrize("kind", ["get", "put", "delete", "search", "query"])
     async def test_anothers_is_refused(
@@ -78,6 +79,7 @@ class TestLocked:
 
         assert await store.asearch((), limit=100) == before
 
+    @on_memory
     @pytest.mark.parametrize("prefix", SPANNING)
     async def test_a_prefix_that_spans_owners_is_refused(self, locked: ThreadkeepStore, prefix: tuple[str, ...]):
         """It raises rather than showing a part."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langgraph.store.base import GetOp, PutOp
 
-from tests.langgraph.store_world import StoreWorld
+from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import InvalidInputError
 from threadkeep.langgraph.store import ThreadkeepStore
 
@@ -16,9 +16,9 @@ class TestTtl:
     async def test_fractions_of_a_minute_count(self, store: ThreadkeepStore, world: StoreWorld):
         """0.4 minutes are 24 seconds, neither none nor one minute."""
         await store.aput(("docs",), "k", {"text": "zebra"}, ttl=0.4)
-        world.clock.move(seconds=23.9)
+        world.pass_by(seconds=23.9)
         before = await store.aget(("docs",), "k", refresh_ttl=False)
-        world.clock.move(seconds=0.2)
+        world.pass_by(seconds=0.2)
 
         assert before
         assert await store.aget(("docs",), "k") is None
@@ -30,31 +30,31 @@ class TestTtl:
         """Each get and each search that returns it starts the time anew; what is not returned gets none."""
         for key in ("got", "found", "asked", "left"):
             await store.aput(("docs",), key, {"text": key}, ttl=1)
-        world.clock.move(seconds=50)
+        world.pass_by(seconds=50)
         await store.aget(("docs",), "got")
         await store.asearch(("docs",), filter={"text": "found"})
         await store.asearch(("docs",), query="asked", limit=1)
-        world.clock.move(seconds=50)
+        world.pass_by(seconds=50)
 
         assert {item.key for item in await store.asearch(("docs",))} == {"got", "found", "asked"}
 
     async def test_reading_can_leave_it_as_it_is(self, store: ThreadkeepStore, world: StoreWorld):
         """``refresh_ttl=False`` reads without touching."""
         await store.aput(("docs",), "k", {"text": "x"}, ttl=1)
-        world.clock.move(seconds=50)
+        world.pass_by(seconds=50)
         await store.aget(("docs",), "k", refresh_ttl=False)
         await store.asearch(("docs",), refresh_ttl=False)
         await store.asearch(("docs",), query="x", refresh_ttl=False)
-        world.clock.move(seconds=20)
+        world.pass_by(seconds=20)
 
         assert await store.aget(("docs",), "k") is None
 
     async def test_reading_changes_no_time_but_that_one(self, store: ThreadkeepStore, world: StoreWorld):
         """An item that was read is neither newer nor younger."""
         await store.aput(("docs",), "k", {}, ttl=1)
-        world.clock.move(seconds=30)
+        world.pass_by(seconds=30)
         first = await store.aget(("docs",), "k")
-        world.clock.move(seconds=30)
+        world.pass_by(seconds=30)
 
         assert await store.aget(("docs",), "k") == first
 
@@ -64,10 +64,10 @@ class TestTtl:
         await store.aput(("docs",), "usual", {})
         await store.aput(("docs",), "long", {}, ttl=2)
         await store.aput(("docs",), "ever", {}, ttl=None)
-        world.clock.move(seconds=50)
+        world.pass_by(seconds=50)
         await store.aget(("docs",), "usual")
         await store.asearch(("docs",))
-        world.clock.move(seconds=11)
+        world.pass_by(seconds=11)
 
         assert {item.key for item in await store.asearch(("docs",))} == {"long", "ever"}
 
@@ -75,9 +75,9 @@ class TestTtl:
         """``refresh_ttl=True`` wins over the configuration."""
         store = world.store(ttl_config={"default_ttl": 1, "refresh_on_read": False})
         await store.aput(("docs",), "k", {})
-        world.clock.move(seconds=50)
+        world.pass_by(seconds=50)
         await store.aget(("docs",), "k", refresh_ttl=True)
-        world.clock.move(seconds=50)
+        world.pass_by(seconds=50)
 
         assert await store.aget(("docs",), "k")
 
@@ -86,10 +86,11 @@ class TestTtl:
         """0 minutes stand for no expiry, as the setting has it."""
         store = world.store(ttl_config={"default_ttl": default})
         await store.aput(("docs",), "k", {})
-        world.clock.move(days=10_000)
+        world.pass_by(days=10_000)
 
         assert await store.aget(("docs",), "k")
 
+    @on_memory
     @pytest.mark.parametrize("ttl", ["abc", "5", True, 0, -1, float("nan"), float("inf"), 1e300])
     async def test_a_ttl_that_is_none_is_refused(self, store: ThreadkeepStore, world: StoreWorld, ttl: Any):
         """One sentence at the put, or where the store is made; never a crash in the middle of a write."""
@@ -102,7 +103,7 @@ class TestTtl:
     async def test_an_expired_item_is_not_brought_back(self, store: ThreadkeepStore, world: StoreWorld):
         """Reading does not resurrect; writing makes a new item."""
         await store.aput(("docs",), "k", {"v": 1}, ttl=1)
-        world.clock.move(seconds=61)
+        world.pass_by(seconds=61)
         await store.aget(("docs",), "k", refresh_ttl=True)
         await store.aput(("docs",), "k", {"v": 2})
 
@@ -125,13 +126,13 @@ class TestTtl:
             ]
         )
 
-        world.clock.move(minutes=5)
+        world.pass_by(minutes=5)
         assert [item.key for item in await store.asearch(("docs",))] == ["kept"]
 
     async def test_a_pinned_memory_does_not_expire(self, store: ThreadkeepStore, world: StoreWorld):
         """Whoever writes it, and whatever is usual."""
         await store.aput(("memories", "ana"), "pinned", {"data": "likes tea", "pinned": True}, ttl=1)
         await store.aput(("memories", "ana"), "other", {"data": "likes rain"}, ttl=1)
-        world.clock.move(minutes=2)
+        world.pass_by(minutes=2)
 
         assert [item.key for item in await store.asearch(("memories", "ana"))] == ["pinned"]

@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.langgraph.values import json_copy
@@ -19,7 +19,7 @@ from threadkeep.langgraph.values import json_copy
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.dictionaries(
     st.text(),
-    st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10),
+    st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6),
     max_size=4,
 )
 
@@ -33,6 +33,7 @@ class Level(enum.IntEnum):
 
 
 class TestJsonCopy:
+    @settings(max_examples=25)
     @given(values)
     def test_json_is_copied_as_it_is(self, value: dict[str, Any]):
         """Any JSON object comes out equal, and spelled the same."""
