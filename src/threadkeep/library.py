@@ -149,8 +149,14 @@ class Threadkeep:
     @cached_property
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
         """LangGraph's checkpointer for threads; ``None`` under a LangGraph server, which brings its own."""
-        saver = self._app.checkpointer
-        return saver.scoped(self.locked_to) if saver and self.locked_to else saver
+        saver, source = self._app.checkpointer, self.owner_source
+        if saver is None or source is None:
+            return saver
+        if self.locked_to is not None:
+            return saver.scoped(self.locked_to)
+        from threadkeep.langgraph.identity import owner_from
+
+        return saver.identified(lambda config: owner_from(source, config=config))
 
     @cached_property
     def memories(self) -> MemoryDoor:

@@ -407,3 +407,21 @@ class TestDegrade:
         await tk.drain()
 
         assert "I live in Lisbon." in [memory.text for memory in await tk.memories.list(owner=ANA)]
+
+
+class TestOwnerGivenAtOpen:
+    """An application that knows its one user says so once."""
+
+    def test_it_wins_over_what_the_config_says(self) -> None:
+        """Memory and thread are the given owner's, whatever a client put into the config."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder(), owner=ANA) as tk:
+            tk.sync.memories.remember(FACT)
+            model = ScriptedModel()
+            agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+
+            for claimed in ("bob@x.org", "eve@x.org"):
+                config = {"configurable": {"thread_id": "1", "user_id": claimed}}
+                agent.invoke(said(QUESTION), config)
+
+                assert FACT in human(model.prompts[-1])
+            assert tk.sync.owners.show().threads == ("1",)

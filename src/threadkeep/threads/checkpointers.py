@@ -137,6 +137,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             "ThreadkeepCheckpointer", super().with_allowlist(cast("Collection[tuple[str, ...]]", extra_allowlist))
         )
 
+    def identified(self, whose: Callable[[RunnableConfig], Owner | None]) -> ThreadkeepCheckpointer:
+        """Return a view of the same checkpoints that asks *whose* run a configuration is of."""
+        view = copy.copy(self)
+        view._whose = whose
+        return view
+
     async def connect(self) -> None:
         """Open what is needed now, instead of at the first use."""
 
