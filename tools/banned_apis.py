@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from tools.finding import ROOT, Finding, python_files, report
 
@@ -41,33 +41,36 @@ PURE_MODULES: Final = (
     "storage/matching.py",
 )
 
+Nodes: TypeAlias = Sequence[ast.AST]
+"""Every node of a file, as ``ast.walk`` gives them."""
 
-def check_environment(tree: ast.Module, path: str) -> Iterator[Finding]:
+
+def check_environment(nodes: Nodes, path: str) -> Iterator[Finding]:
     """Find reads of the environment outside ``settings.py``."""
     if not path.endswith("threadkeep/settings.py"):
-        for line, name in _used(tree, ENVIRONMENT):
+        for line, name in _used(nodes, ENVIRONMENT):
             yield Finding(path, line, f"{name} is for settings.py only; take a field of Settings.")
 
 
-def check_clock(tree: ast.Module, path: str) -> Iterator[Finding]:
+def check_clock(nodes: Nodes, path: str) -> Iterator[Finding]:
     """Find reads of the wall clock outside ``clock.py``; ``time.monotonic`` and ``perf_counter`` are free."""
     if not path.endswith("threadkeep/clock.py"):
-        for line, name in _used(tree, CLOCK):
+        for line, name in _used(nodes, CLOCK):
             yield Finding(path, line, f"{name} is for clock.py only; take a Clock.")
 
 
-def check_print(tree: ast.Module, path: str) -> Iterator[Finding]:
+def check_print(nodes: Nodes, path: str) -> Iterator[Finding]:
     """Find ``print`` outside the command line."""
     if "threadkeep/cli/" in path:
         return
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield Finding(path, node.lineno, "print is for cli/ only; log, or return what is to be shown.")
 
 
-def check_excepts(tree: ast.Module, path: str) -> Iterator[Finding]:
+def check_excepts(nodes: Nodes, path: str) -> Iterator[Finding]:
     """Find handlers of everything, Ctrl-C included, that do not raise again as their last step."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.ExceptHandler):
             continue
         caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
@@ -79,11 +82,11 @@ def check_excepts(tree: ast.Module, path: str) -> Iterator[Finding]:
             )
 
 
-def check_pure(tree: ast.Module, path: str) -> Iterator[Finding]:
+def check_pure(nodes: Nodes, path: str) -> Iterator[Finding]:
     """Find anything that awaits in a module of pure rules."""
     if not path.endswith(tuple(f"threadkeep/{name}" for name in PURE_MODULES)):
         return
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
             yield Finding(path, node.lineno, "a pure rule awaits nothing; let the service await and pass the value in.")
 
@@ -93,8 +96,8 @@ RULES: Final = (check_environment, check_clock, check_print, check_excepts, chec
 
 def check(source: str, path: str) -> list[Finding]:
     """Return what all rules find in a file of the package with this text."""
-    tree = ast.parse(source, path)
-    return [finding for rule in RULES for finding in rule(tree, path)]
+    nodes = list(ast.walk(ast.parse(source, path)))
+    return [finding for rule in RULES for finding in rule(nodes, path)]
 
 
 def check_tree(root: Path = ROOT) -> list[Finding]:
@@ -105,10 +108,10 @@ def check_tree(root: Path = ROOT) -> list[Finding]:
     return found
 
 
-def _used(tree: ast.Module, banned: frozenset[str]) -> Iterator[tuple[int, str]]:
+def _used(nodes: Nodes, banned: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Yield line and full name of each use of a *banned* name, under whatever name it was imported."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 names[alias.asname or alias.name.partition(".")[0]] = (
@@ -117,7 +120,7 @@ def _used(tree: ast.Module, banned: frozenset[str]) -> Iterator[tuple[int, str]]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute | ast.Name):
             full = _full_name(node, names)
             if full in banned:

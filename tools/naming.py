@@ -12,6 +12,7 @@ from tools.finding import ROOT, Finding, python_files, report
 
 VAGUE_FILES: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "base"})
 VAGUE_CLASS: Final = re.compile(r"\w(Manager|Helpers?|Utils?|Handler|Processor|Data|Info)$")
+VAGUE_CLASS_IN_TEXT: Final = re.compile(rf"\bclass\s+\w*{VAGUE_CLASS.pattern.removesuffix('$')}\b")
 
 
 def check_file_name(path: str) -> list[Finding]:
@@ -22,6 +23,8 @@ def check_file_name(path: str) -> list[Finding]:
 
 def check_class_names(source: str, path: str) -> list[Finding]:
     """Return the classes of a file whose last word says nothing."""
+    if not VAGUE_CLASS_IN_TEXT.search(source):  # nearly every file, and parsing is a hundred times slower
+        return []
     return [
         Finding(path, node.lineno, f"class {node.name}: '{found[1]}' says nothing; take a noun of the glossary.")
         for node in ast.walk(ast.parse(source, path))
