@@ -140,7 +140,7 @@ class Lookup:
         import numpy as np
 
         vector = self._random.standard_normal(self.dims, dtype=np.float32)
-        self._vectors[text] = vector / np.linalg.norm(vector)
+        self._vectors[text] = (vector / np.linalg.norm(vector)).astype(np.float32)
         self._lists[text] = self._vectors[text].tolist()
 
 
