@@ -25,6 +25,14 @@ from threadkeep.testing.storage_contract.world import (
 )
 from threadkeep.testing.texts import NASTY_TEXTS
 
+VALUES: list[dict[str, Any]] = [
+    {},
+    {"": ""},
+    {"text": list(NASTY_TEXTS), **{text: text for text in NASTY_TEXTS}},
+    {"numbers": [0, -1, 1.5, -0.0, 1e300, 5e-324, 2**53 + 1, 10**40], "flags": [True, False, None]},
+    {"deep": [[[[{"a": {"b": [{}]}}]]]], "tuple": ["x", 1]},
+]
+
 
 class Reading(World):
     """What is kept comes back as it was given."""
@@ -61,7 +69,7 @@ class Reading(World):
             Put(NOTES, "1", {"data": "likes tea"}, ("data", "tags[*]"), VECTOR, ttl, due, created_at=created_at),
         )
 
-        item = await get(storage, "1")
+        item = await require(storage, "1")
 
         assert item == Item(
             ref=Ref(ANA, NOTES, "1"),
@@ -77,16 +85,7 @@ class Reading(World):
         )
         assert all(moment.tzinfo is UTC for moment in (item.created_at, item.updated_at, item.expires_at) if moment)
 
-    @pytest.mark.parametrize(
-        "value",
-        [
-            {},
-            {"": ""},
-            {"text": list(NASTY_TEXTS), **{text: text for text in NASTY_TEXTS}},
-            {"numbers": [0, -1, 1.5, -0.0, 1e300, 5e-324, 2**53 + 1, 10**40], "flags": [True, False, None]},
-            {"deep": [[[[{"a": {"b": [{}]}}]]]], "tuple": ["x", 1]},
-        ],
-    )
+    @pytest.mark.parametrize("value", VALUES)
     async def test_any_json_comes_back(self, storage: Storage, value: dict[str, Any]) -> None:
         """A value is kept exactly, whatever texts and numbers it holds."""
         await commit(storage, plain("1", value))

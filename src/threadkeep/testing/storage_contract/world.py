@@ -62,7 +62,8 @@ class World:
 
 def note(key: str, text: str = "likes tea", namespace: Namespace = NOTES, **more: Any) -> Put:
     """Return a put of a searchable item; *more* are fields of ``Put``."""
-    return Put(namespace, key, {"data": text}, **({"index": ("data",)} | more))
+    fields: dict[str, Any] = {"index": ("data",), **more}
+    return Put(namespace, key, {"data": text}, **fields)
 
 
 def plain(key: str, value: dict[str, Any] | None = None, namespace: Namespace = NOTES, **more: Any) -> Put:
