@@ -1,0 +1,1 @@
+"""The Python door and the documents' functions."""

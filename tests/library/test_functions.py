@@ -1,0 +1,158 @@
+"""The documents' functions, over our store and over a stock one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from langgraph.store.base import BaseStore
+from langgraph.store.memory import InMemoryStore
+
+import threadkeep
+from threadkeep import functions
+from threadkeep.errors import InvalidInputError
+from threadkeep.testing import HashingEmbedder
+
+ANA = "ana.maria@x.org"
+
+
+@pytest.fixture(params=["ours", "stock"])
+def store(request: pytest.FixtureRequest) -> Iterator[BaseStore]:
+    """Return our store and LangGraph's own."""
+    if request.param == "stock":
+        yield InMemoryStore()
+        return
+    with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+        yield tk.store
+
+
+def dated(days_ago: int) -> str:
+    return (datetime(2026, 5, 1, tzinfo=UTC) - timedelta(days=days_ago)).isoformat()
+
+
+class TestStore:
+    """One store a process, made without I/O."""
+
+    def test_the_default_is_memory(self) -> None:
+        """``create_store`` follows LANGGRAPH_STORE_TYPE, and RAM where it is unset."""
+        store = functions.create_store()
+
+        assert isinstance(store, BaseStore)
+
+    def test_a_process_has_one(self) -> None:
+        """``get_store`` gives the same one until it is reset."""
+        first = functions.get_store()
+        assert functions.get_store() is first
+
+        functions.reset_store()
+        second = functions.get_store()
+        functions.reset_store()
+
+        assert second is not first
+
+    async def test_five_first_writes_open_one_connection(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    ) -> None:
+        """They arrive together and all are kept."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(tmp_path / "m.db"))
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+        store = functions.get_store()
+
+        await asyncio.gather(*(functions.store_put_memory(store, ANA, f"fact {i}") for i in range(5)))
+
+        assert len(await store.asearch(("memories", functions.sanitize_namespace_label(ANA)))) == 5
+        functions.reset_store()
+
+
+class TestContext:
+    """What other threads left behind, for a new one."""
+
+    async def test_newest_first_then_the_limit(self, store: BaseStore) -> None:
+        """The limit keeps the newest, whatever the order of writing; headings are the documents'."""
+        label = functions.sanitize_namespace_label(ANA)
+        for i in (3, 0, 4, 1, 2):
+            row = {"data": f"fact {i} days ago", "source_thread": "t", "timestamp": dated(i)}
+            await store.aput(("memories", label), f"m{i}", row)
+            summary = {"summary": f"summary {i} days ago", "thread_id": "t", "timestamp": dated(i)}
+            await store.aput(("summaries", label), f"s{i}", summary)
+
+        text = await functions.store_get_cross_thread_context(store, ANA, max_summaries=1, max_memories=2)
+
+        assert "[Previous Conversation Summaries]" in text
+        assert "[User Memories]" in text
+        assert [line for line in ("summary 0 days ago", "fact 0 days ago", "fact 1 days ago") if line in text] == [
+            "summary 0 days ago",
+            "fact 0 days ago",
+            "fact 1 days ago",
+        ]
+        assert "2 days ago" not in text
+        assert text.index("fact 0") < text.index("fact 1")
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            {"data": "likes tea", "timestamp": "not a time"},
+            {"text": "likes tea", "type": "user", "source_thread": "t", "timestamp": 1_700_000_000},
+            {"kind": "Memory", "content": {"content": "likes tea"}},
+            {"content": "likes tea"},
+        ],
+    )
+    async def test_one_strange_row_hides_nothing(self, store: BaseStore, value: dict[str, Any]) -> None:
+        """Every shape that others write is read as what it says, and never as its spelling."""
+        label = functions.sanitize_namespace_label(ANA)
+        await store.aput(("memories", label), "strange", {"anything": [1, 2]})
+        await store.aput(("memories", label), "theirs", value)
+        await functions.store_put_memory(store, ANA, "lives in Lisbon")
+
+        text = await functions.store_get_cross_thread_context(store, ANA)
+
+        assert "likes tea" in text
+        assert "lives in Lisbon" in text
+        assert "content" not in text
+
+    async def test_users_are_apart(self, store: BaseStore) -> None:
+        """Ids that differ by a period, by their end or by case share nothing."""
+        await functions.store_put_memory(store, "bobby", "likes tea")
+        await functions.store_put_memory(store, "a.b@x.com", "likes milk")
+
+        for other in ("bob", "a_b@x_com", "A.B@x.com", "a.b@x.co"):
+            assert await functions.store_get_cross_thread_context(store, other) == ""
+
+    async def test_nothing_is_refused(self, store: BaseStore) -> None:
+        """An empty memory is an error."""
+        with pytest.raises(InvalidInputError):
+            await functions.store_put_memory(store, ANA, "  ")
+
+
+class TestSearch:
+    """Document 003's two functions."""
+
+    def test_four_and_four_within_900_characters(self) -> None:
+        """Facts and episodes of both layouts, best first, cut at a statement."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            label = functions.sanitize_namespace_label(ANA)
+            for i in range(9):
+                fact = {"text": f"drinks tea number {i} {'x' * 150}", "type": "user"}
+                tk.store.put(("users", label, "memories", "user"), f"u{i}", fact)
+                episode = {"text": f"asked about tea number {i}", "type": "episodic"}
+                tk.store.put(("users", label, "memories", "episodic"), f"e{i}", episode)
+
+            hits = functions.search_relevant_memories(tk.store, ANA, "which tea number")
+            message = functions.memory_context_system_message(hits)
+
+            kinds = [hit.memory.kind for hit in hits]
+            assert (kinds.count("semantic"), kinds.count("episodic")) == (4, 4)
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+            assert message is not None
+            assert message.text.startswith("You have durable memory about this user")
+            assert len(message.text) <= 900
+            assert "• drinks tea" in message.text
+            assert "– asked about tea" in message.text
+
+    def test_no_hits_no_message(self) -> None:
+        """Nothing remembered is no message at all."""
+        assert functions.memory_context_system_message([]) is None

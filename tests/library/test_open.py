@@ -1,0 +1,261 @@
+"""Opening: what is chosen, what is refused with one sentence, and that nothing happens before the first call."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import threadkeep
+from threadkeep.errors import (
+    ClosedError,
+    InvalidInputError,
+    NotAStorageError,
+    SettingsError,
+    StorageReadOnlyError,
+)
+from threadkeep.testing import HashingEmbedder
+
+
+class TestOpen:
+    """``threadkeep.open()`` stores arguments; the first operation acquires."""
+
+    def test_nothing_happens_before_the_first_operation(self, tmp_path: Path) -> None:
+        """No file, no thread, no folder."""
+        threads = threading.active_count()
+
+        tk = threadkeep.open(f"sqlite:///{tmp_path}/deep/er/memory.db", embedder=HashingEmbedder())
+        _ = tk.store, tk.checkpointer, tk.middleware(), tk.tools()
+
+        assert list(tmp_path.rglob("*.db")) == []
+        assert threading.active_count() == threads
+        tk.close()
+
+    def test_the_default_is_sqlite_in_the_users_folder(self, tmp_path: Path) -> None:
+        """Without any setting memories last, and the place can be asked for."""
+        with threadkeep.open(embedder=HashingEmbedder()) as tk:
+            health = tk.sync.ready()
+
+        assert health.storage.startswith("sqlite ")
+        assert (tmp_path / "xdg/data/threadkeep/memory.sqlite3").exists() or sys.platform != "linux"
+
+    @pytest.mark.parametrize(
+        ("url", "sentence"),
+        [
+            ("memory.db", "given as a URL"),
+            ("mysql://localhost/x", "'mysql' names no storage"),
+            ("sqlite://", "sqlite:///relative/path.db"),
+            ("sqlite://host/path.db", "sqlite:///relative/path.db"),
+            ("postgresql://user:secret@db/x", "no driver for postgres"),
+            ("redis://localhost", "no driver for redis"),
+            ("mongodb+srv://u:secret@host", "no driver for mongodb"),
+        ],
+    )
+    def test_a_bad_url_is_one_sentence(self, url: str, sentence: str) -> None:
+        """It says what to give instead, and never repeats a password."""
+        with pytest.raises(SettingsError, match=sentence) as refused:
+            threadkeep.open(url)
+
+        assert "secret" not in str(refused.value)
+
+    @pytest.mark.parametrize(
+        ("variable", "value"),
+        [
+            ("LANGGRAPH_STORE_TYPE", "cassandra"),
+            ("LANGGRAPH_STORE_TTL_MINUTES", "abc"),
+            ("LANGGRAPH_STORE_TTL_MINUTES", "-1"),
+            ("LANGGRAPH_STORE_TTL_MINUTES", "nan"),
+            ("LANGGRAPH_STORE_MAX_MEMORIES", "many"),
+            ("LANGGRAPH_STORE_EMBEDDINGS_DIMS", "0"),
+            ("LANGGRAPH_CHECKPOINT_TYPE", "paper"),
+            ("THREADKEEP_CAPTURE", "perhaps"),
+            ("THREADKEEP_SQLITE_SYNCHRONOUS", "OFF"),
+            ("THREADKEEP_RECALL_TIMEOUT_MS", "0"),
+        ],
+    )
+    def test_a_bad_setting_stops_and_names_the_variable(
+        self, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    ) -> None:
+        """It never falls back to anything."""
+        monkeypatch.setenv(variable, value)
+
+        with pytest.raises(SettingsError, match=f"^{variable} cannot be '{value}'"):
+            threadkeep.open()
+
+    @pytest.mark.parametrize(
+        ("kind", "variable", "location"),
+        [
+            ("redis", "LANGGRAPH_STORE_REDIS_URL", "redis://:secret@h"),
+            ("postgres", "LANGGRAPH_STORE_POSTGRES_DSN", "postgresql://u:secret@h/d"),
+            ("mongodb", "LANGGRAPH_STORE_MONGODB_URI", "mongodb://u:secret@h"),
+        ],
+    )
+    def test_a_storage_without_location_or_driver_stops(
+        self, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str, location: str
+    ) -> None:
+        """First the missing location is named, then the missing driver, without its password."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", kind)
+        with pytest.raises(SettingsError, match=variable):
+            threadkeep.open()
+
+        monkeypatch.setenv(variable, location)
+        with pytest.raises(SettingsError, match="no driver") as refused:
+            threadkeep.open()
+
+        assert "secret" not in str(refused.value)
+
+    def test_a_remote_embedder_is_used_only_where_it_is_set(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A key in the environment alone sends nothing anywhere; a provider without model is refused."""
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-used")
+        with threadkeep.open("memory://") as tk:
+            assert tk.app.embedder is None or not tk.app.embedder.remote
+
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "openai")
+        with pytest.raises(SettingsError, match="EMBEDDINGS_MODEL"):
+            threadkeep.open("memory://")
+
+    def test_no_embedder_is_lexical_and_says_so(self) -> None:
+        """Search works by words, and readiness tells that meaning is missing."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            tk.sync.memories.remember("My passport is in the blue drawer.", owner="ana")
+
+            assert tk.sync.ready().degraded == ("embedder",)
+            assert tk.sync.memories.search("passport", owner="ana")[0].score > 0
+
+    def test_an_embedder_is_an_embedder(self) -> None:
+        """Anything else is refused at once."""
+        with pytest.raises(InvalidInputError, match="embedder"):
+            threadkeep.open("memory://", embedder=42)
+
+
+class TestReady:
+    """``ready()`` says what is wrong with the place."""
+
+    async def test_not_a_database(self, tmp_path: Path) -> None:
+        """Another program's file is named and not touched."""
+        file = tmp_path / "memory.db"
+        file.write_bytes(b"a holiday picture" * 300)
+        async with threadkeep.open(f"sqlite:///{file}", embedder=HashingEmbedder()) as tk:
+            with pytest.raises(NotAStorageError, match=r"memory\.db"):
+                await tk.ready()
+
+        assert file.read_bytes() == b"a holiday picture" * 300
+
+    async def test_a_folder_that_is_a_file(self, tmp_path: Path) -> None:
+        """A place that cannot be made is one sentence."""
+        (tmp_path / "file").write_text("x")
+        async with threadkeep.open(f"sqlite:///{tmp_path}/file/memory.db", embedder=HashingEmbedder()) as tk:
+            with pytest.raises(threadkeep.ThreadkeepError, match="file"):
+                await tk.ready()
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere; the storage tests cover it as another user")
+    async def test_a_read_only_folder(self, tmp_path: Path) -> None:
+        """Write access is asked for."""
+        tmp_path.chmod(0o500)
+        async with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as tk:
+            with pytest.raises(StorageReadOnlyError):
+                await tk.ready()
+        tmp_path.chmod(0o700)
+
+
+class TestClose:
+    """Closing drains, and a closed memory says so."""
+
+    async def test_what_was_recorded_is_learnt(self, tmp_path: Path) -> None:
+        """Nothing that waits is lost by closing."""
+        url = f"sqlite:///{tmp_path}/memory.db"
+        async with threadkeep.open(url, embedder=HashingEmbedder()) as tk:
+            await tk.capture([{"role": "user", "content": "I live in Lisbon."}], owner="ana", thread_id="1")
+
+        async with threadkeep.open(url, embedder=HashingEmbedder()) as tk:
+            texts = [memory.text for memory in await tk.memories.list(owner="ana", kind="semantic")]
+        assert texts == ["I live in Lisbon."]
+
+    async def test_a_closed_memory_refuses(self) -> None:
+        """It does not open again by itself."""
+        tk = threadkeep.open("memory://", embedder=HashingEmbedder())
+        await tk.memories.list(owner="ana")
+        await tk.aclose()
+        await tk.aclose()
+
+        with pytest.raises(ClosedError):
+            await tk.memories.list(owner="ana")
+
+    @pytest.mark.slow
+    def test_the_end_of_the_program_drains(self, tmp_path: Path) -> None:
+        """A script that never closes leaves nothing to be learnt."""
+        script = (
+            "import threadkeep\n"
+            "from threadkeep.testing import HashingEmbedder\n"
+            f"tk = threadkeep.open('sqlite:///{tmp_path}/memory.db', embedder=HashingEmbedder())\n"
+            "said = [{'role': 'user', 'content': 'I live in Lisbon.'}]\n"
+            "tk.sync.capture(said, owner='ana', thread_id='1')\n"
+        )
+        subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+        with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as tk:
+            held = tk.sync.owners.show("ana")
+
+        assert (held.turns_waiting, held.memories["semantic"]) == (0, 1)
+
+
+class TestLoops:
+    """One memory serves every loop and every thread."""
+
+    def test_two_loops_and_the_sync_face(self) -> None:
+        """Notebook cells, threads and sync code share what is remembered."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            asyncio.run(tk.memories.remember("I have two cats.", owner="ana"))
+            thread = threading.Thread(
+                target=lambda: asyncio.run(tk.memories.remember("I live in Lisbon.", owner="ana"))
+            )
+            thread.start()
+            thread.join()
+
+            assert len(tk.sync.memories.list(owner="ana")) == 2
+
+    async def test_many_first_calls_connect_once(self, tmp_path: Path) -> None:
+        """Fifty writes that arrive together open one storage."""
+        async with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as tk:
+            writes = [tk.memories.remember(f"My locker number {i} is green.", owner="ana") for i in range(50)]
+            kept = await asyncio.gather(*writes)
+
+            assert len({one.memory_id for one in kept}) == 50
+            assert len(await tk.memories.list(owner="ana")) == 50
+            assert len([t for t in threading.enumerate() if t.name == "threadkeep-home"]) == 1
+
+    async def test_two_memories_on_one_file(self, tmp_path: Path) -> None:
+        """What one process writes the other one finds at once."""
+        url = f"sqlite:///{tmp_path}/memory.db"
+        async with (
+            threadkeep.open(url, embedder=HashingEmbedder()) as one,
+            threadkeep.open(url, embedder=HashingEmbedder()) as other,
+        ):
+            await other.memories.search("cats", owner="ana")
+            await one.memories.remember("I have two cats.", owner="ana")
+
+            assert (await other.memories.search("cats", owner="ana"))[0].memory.text == "I have two cats."
+
+    async def test_prefixes_keep_deployments_apart(self, tmp_path: Path) -> None:
+        """Reads, capture, export and erasure of one deployment see nothing of the other."""
+        place = {"store_type": "sqlite", "store_sqlite_path": tmp_path / "memory.db"}
+        said = [{"role": "user", "content": "I live in Lisbon."}]
+        async with (
+            threadkeep.open(
+                settings=threadkeep.Settings.load(**place, store_key_prefix="a"), embedder=HashingEmbedder()
+            ) as one,
+            threadkeep.open(
+                settings=threadkeep.Settings.load(**place, store_key_prefix="b"), embedder=HashingEmbedder()
+            ) as other,
+        ):
+            await one.capture(said, owner="ana", thread_id="1", wait=True)
+
+            assert (await one.recall("Where do I live?", owner="ana")).memories
+            assert not (await other.recall("Where do I live?", owner="ana")).memories
+            assert (await other.owners.erase("ana")).items == 0
+            assert await one.memories.list(owner="ana")
