@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -22,7 +22,7 @@ TH = ThreadId("th")
 
 
 @asynccontextmanager
-async def process(path: Path) -> AsyncIterator[tuple[Captures, SqliteStorage]]:
+async def process(path: Path) -> AsyncGenerator[tuple[Captures, SqliteStorage]]:
     """Open what one process would: a storage and a room of its own on the file."""
     clock = SystemClock()
     storage = SqliteStorage(path, clock=clock)
@@ -88,7 +88,7 @@ class TestKilled:
 
 def run_and_kill(path: Path, *, first: int, lines: int) -> set[int]:
     """Run the victim until it acknowledged so many turns, kill it, and return which it did."""
-    command = [sys.executable, "-m", "tests.capture.victim", str(path), str(first)]
+    command = [sys.executable, "-m", "tests.capture.victim", str(path), ANA.user_id, str(first)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as victim:
         assert victim.stdout is not None
         said = [victim.stdout.readline() for _ in range(lines)]

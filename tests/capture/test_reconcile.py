@@ -277,7 +277,7 @@ def conversations(draw: st.DrawFn) -> tuple[list[Candidate], list[list[Candidate
 
 
 class TestOrder:
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(conversations())
     def test_outcome_depends_on_what_was_said_and_when_only(self, drawn: tuple[list[Candidate], list[list[Candidate]]]):
         """Order, portions and repetition of delivery change nothing."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -29,7 +29,7 @@ from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.record import Memory, Source
 from threadkeep.memories.shapes import put_of
 from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Due, Item, Position, Put
+from threadkeep.storage.port import Batch, Due, Item, Position, Put, Ref
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.testing.clock import START
@@ -514,13 +514,13 @@ class Down(InMemoryStorage):
         self._check()
         return await super().commit(batch)
 
-    async def due(self, kind: str, *, now: object, limit: int) -> tuple[Item, ...]:  # type: ignore[override]
+    async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
         self._check()
-        return await super().due(kind, now=now, limit=limit)  # type: ignore[arg-type]
+        return await super().due(kind, now=now, limit=limit)
 
-    async def get(self, refs: Sequence[object]) -> tuple[Item | None, ...]:  # type: ignore[override]
+    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         self._check()
-        return await super().get(refs)  # type: ignore[arg-type]
+        return await super().get(refs)
 
 
 class EraseBeforeCommit(InMemoryStorage):

@@ -36,7 +36,8 @@ def talk(*said: tuple[Role, str], ids: str | None = None) -> list[Message]:
 
 
 def long_talk(turns: int, *, ids: str | None = None) -> list[Message]:
-    return talk(*[(role, f"{role} {n}") for n in range(turns) for role in ("user", "assistant")], ids=ids)
+    roles: tuple[Role, ...] = ("user", "assistant")
+    return talk(*[(role, f"{role} {n}") for n in range(turns) for role in roles], ids=ids)
 
 
 def on_record(*turns: Spoken, thread_id: ThreadId | None = TH) -> set[str]:

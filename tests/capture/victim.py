@@ -6,24 +6,34 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.capture.world import ANA, room, turn
+from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.record import Message
+from threadkeep.capture.service import Captures
 from threadkeep.clock import SystemClock
-from threadkeep.ids import ThreadId
+from threadkeep.ids import MessageId, ThreadId
+from threadkeep.owners.owner import Owner
+from threadkeep.recall.search import Search
 from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.telemetry import Telemetry
 
 
-async def main(path: str, first: int) -> None:
+async def main(path: str, user_id: str, first: int) -> None:
     clock = SystemClock()
     storage = SqliteStorage(Path(path), clock=clock)
     await storage.connect()
-    captures = room(storage, clock)
+    captures = Captures(storage, Search(storage, None, clock), LocalExtractor(), clock, Telemetry())
     await captures.start()
     number = first
     while True:
-        await captures.record(turn(f"I have a cat called Cat{number}"), owner=ANA, thread_id=ThreadId(f"t{number}"))
-        print(number, flush=True)
+        said = [
+            Message("user", f"I have a cat called Cat{number}", MessageId(f"u{number}")),
+            Message("assistant", "A fine name.", MessageId(f"a{number}")),
+        ]
+        await captures.record(said, owner=Owner(user_id), thread_id=ThreadId(f"t{number}"))
+        sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
         number += 1
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
