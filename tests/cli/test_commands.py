@@ -1,0 +1,300 @@
+"""Each command through the real program, in this process, with the data of a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from threadkeep.cli.main import app
+from threadkeep.errors import ThreadkeepError
+
+USER = "ana.maria@x.org"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep everything in a folder of the test, and need no model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+    return tmp_path
+
+
+def run(*words: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+
+
+def answer(*words: str, stdin: str | None = None) -> Any:
+    result = run(*words, "--json", stdin=stdin)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+class TestMemories:
+    """Add, list, show, correct, search, forget, export."""
+
+    def test_the_whole_round(self) -> None:
+        """What is added is listed, found, corrected with its history, and gone when forgotten."""
+        kept = answer("memories", "add", "I live in Lisbon.", "--user", USER)
+        memory_id = kept["memory"]["memory_id"]
+
+        assert answer("memories", "add", "i live in lisbon", "--user", USER)["status"] == "duplicate"
+        assert [row["text"] for row in answer("memories", "list", "--user", USER)] == ["I live in Lisbon."]
+        assert answer("memories", "list", "--user", "somebody else") == []
+        found = answer("memories", "search", "Lisbon", "--user", USER)
+        assert found[0]["memory"]["memory_id"] == memory_id
+        answer("memories", "correct", memory_id, "I live in Berlin.", "--user", USER)
+        shown = answer("memories", "show", memory_id, "--user", USER)
+        assert (shown["text"], shown["history"][0]["text"]) == ("I live in Berlin.", "I live in Lisbon.")
+        assert answer("memories", "forget", memory_id, "--user", USER)["memory_ids"] == [memory_id]
+        assert answer("memories", "list", "--user", USER) == []
+
+    def test_people_read_lines(self) -> None:
+        """Without --json a memory is one line, and nothing in it steers the terminal."""
+        run("memories", "add", "I live in \x1b[31mLisbon\x07.\nSecond line.", "--user", USER)
+
+        shown = run("memories", "list", "--user", USER).output
+
+        assert "I live in" in shown
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+        assert len(shown.splitlines()) == 1
+
+    def test_export_is_json_lines_in_a_file_of_ones_own(self, folder: Path) -> None:
+        """Any text survives; the file is for its owner only and is never overwritten."""
+        run("memories", "add", "half \ud800 a pair, 日本語", "--user", USER)
+
+        assert run("memories", "export", "--user", USER, "-o", "out.jsonl").exit_code == 0
+        again = CliRunner().invoke(app, ["memories", "export", "--user", USER, "-o", "out.jsonl"])
+
+        (line,) = (folder / "out.jsonl").read_text().splitlines()
+        assert json.loads(line)["text"] == "half \ud800 a pair, 日本語"
+        assert (folder / "out.jsonl").stat().st_mode & 0o777 == 0o600
+        assert isinstance(again.exception, ThreadkeepError)
+
+    @pytest.mark.parametrize(
+        ("words", "code"),
+        [
+            (["memories", "show", "nothing"], "memory_not_found"),
+            (["memories", "add", "   "], "input_invalid"),
+            (["memories", "add", "x", "--kind", "wish"], "input_invalid"),
+            (["memories", "add", "x", "--user", ""], "input_invalid"),
+            (["memories", "add", "x", "--user", "x" * 1001], "too_large"),
+            (["memories", "add", "x" * 9000], "too_large"),
+            (["eval", "facts", "--sizes", "ten"], "input_invalid"),
+        ],
+    )
+    def test_bad_input_is_one_of_our_errors(self, words: list[str], code: str) -> None:
+        """Each has a code, and the program turns it into one sentence."""
+        result = CliRunner().invoke(app, words)
+
+        assert isinstance(result.exception, ThreadkeepError)
+        assert result.exception.code == code
+
+
+class TestOwners:
+    """Show, export, erase."""
+
+    def test_erase_asks_and_leaves_nothing(self) -> None:
+        """Without --yes it asks; a no changes nothing."""
+        run("memories", "add", "I live in Lisbon.", "--user", USER)
+
+        assert run("owners", "erase", "--user", USER, stdin="n\n").exit_code == 1
+        assert answer("owners", "show", "--user", USER)["memories"] == {"semantic": 1}
+        assert answer("owners", "erase", "--user", USER, "--yes")["items"] == 1
+        assert answer("owners", "show", "--user", USER)["memories"] == {}
+
+    def test_export_says_whose_it_is(self) -> None:
+        """The first line names the owner, then one line for each thing held."""
+        run("memories", "add", "I live in Lisbon.", "--user", USER)
+
+        lines = [json.loads(line) for line in run("owners", "export", "--user", USER).stdout.splitlines()]
+
+        assert [line["type"] for line in lines] == ["owner", "memory"]
+        assert lines[0]["user_id"] == USER
+
+
+class TestChat:
+    """A conversation on standard input."""
+
+    def test_a_second_thread_knows(self) -> None:
+        """Two conversations of one user; --json prints one object a turn."""
+        first = answer("chat", "--user", USER, "--thread", "1", stdin="I live in Lisbon.\n")
+        second = answer("chat", "--user", USER, "--thread", "2", stdin="Do I live in Lisbon?\n")
+
+        assert "I live in Lisbon." in first["learnt"]
+        assert "I live in Lisbon." in second["recalled"]
+        assert "I live in Lisbon." in second["reply"]
+
+    def test_a_thread_goes_on(self) -> None:
+        """The thread given again has its history; empty lines are no turns."""
+        run("chat", "--user", USER, "--thread", "1", stdin="I live in Lisbon.\n\n")
+        run("chat", "--user", USER, "--thread", "1", stdin="I have two cats.\n")
+
+        assert answer("owners", "show", "--user", USER)["turns_seen"] == 2
+
+    @pytest.mark.linux
+    @pytest.mark.slow
+    def test_ctrl_c_in_the_middle_of_a_reply(self, folder: Path) -> None:
+        """The reply stops, the conversation goes on, and nothing that was written is lost."""
+        terminal, side = pty.openpty()
+        chat = subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.slow_chat"],
+            stdin=side,
+            stdout=side,
+            stderr=side,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "THREADKEEP_DATA_DIR": str(folder / "data"), "TERM": "dumb"},
+            start_new_session=True,
+            preexec_fn=lambda: _take_terminal(side),
+        )
+        os.close(side)
+        try:
+            _expect(terminal, b"> ")
+            os.write(terminal, b"I live in Lisbon.\n")
+            _expect(terminal, b"thinking")
+            os.write(terminal, b"\x03")
+            _expect(terminal, b"Stopped.")
+            os.write(terminal, b"I have two cats.\n")
+            _expect(terminal, b"learnt")
+            os.write(terminal, b"\x04")
+            assert chat.wait(30) == 0
+        finally:
+            if chat.poll() is None:
+                os.killpg(chat.pid, signal.SIGKILL)
+                chat.wait()
+            os.close(terminal)
+
+        texts = {row["text"] for row in answer("memories", "list", "--user", "me", "--kind", "semantic")}
+        assert texts == {"I live in Lisbon.", "I have two cats."}
+
+
+class TestDemo:
+    """The main job."""
+
+    def test_the_second_thread_knows(self) -> None:
+        """Without a model, without a key, by words alone."""
+        told = answer("demo")
+
+        assert told["known"] == told["of"] == 2
+        assert {row["thread"] for row in told["learnt"]} == {"thread-1"}
+
+    def test_it_fails_where_nothing_is_learnt(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With capture off the second thread cannot know, and the exit code says so."""
+        monkeypatch.setenv("THREADKEEP_CAPTURE", "off")
+
+        assert run("demo").exit_code == 1
+
+
+class TestInit:
+    """The two files of a LangGraph project."""
+
+    def test_nothing_is_overwritten(self, folder: Path) -> None:
+        """A second init is refused unless forced; .env is for its owner only."""
+        assert run("init", "app").exit_code == 0
+        again = CliRunner().invoke(app, ["init", "app"])
+
+        graphs = json.loads((folder / "app/langgraph.json").read_text())["graphs"]
+        assert graphs == {"agent": "threadkeep.langgraph.graph:graph"}
+        assert (folder / "app/.env").stat().st_mode & 0o777 == 0o600
+        assert isinstance(again.exception, ThreadkeepError)
+        assert run("init", "app", "--force").exit_code == 0
+
+    def test_the_command_reads_its_env_file(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What .env says holds here, and the environment wins over it."""
+        monkeypatch.delenv("THREADKEEP_DATA_DIR")
+        (folder / ".env").write_text(f"THREADKEEP_DATA_DIR={folder}/elsewhere\n")
+
+        run("memories", "add", "I live in Lisbon.")
+
+        assert (folder / "elsewhere/memory.sqlite3").exists()
+
+
+class TestDoctor:
+    """What is set, and whether it works."""
+
+    def test_it_tells_what_is_missing_and_masks_secrets(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Search by words only is said, a password is not."""
+        monkeypatch.setenv("LANGGRAPH_STORE_REDIS_URL", "redis://:hunter2@host")
+
+        told = run("doctor")
+
+        assert told.exit_code == 0
+        assert "words only" in told.output
+        assert "hunter2" not in told.output
+        assert "********" in told.output
+
+    def test_a_broken_storage_is_exit_1(self, folder: Path) -> None:
+        """A file that is no database is named."""
+        (folder / "data").mkdir()
+        (folder / "data/memory.sqlite3").write_bytes(b"a holiday picture" * 300)
+
+        told = run("doctor", "--json")
+
+        assert told.exit_code == 1
+        assert json.loads(told.stdout)["checks"][0]["state"] == "broken"
+
+    def test_data_flows_name_who_gets_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A tracer that is on is told."""
+        monkeypatch.setenv("LANGSMITH_TRACING", "true")
+
+        flows = {row["to"]: row["leaves_machine"] for row in json.loads(run("doctor", "--json").stdout)["data_flows"]}
+
+        assert flows["LangSmith"] == "yes"
+
+
+class TestProgram:
+    """The program itself."""
+
+    @pytest.mark.slow
+    def test_an_error_is_one_sentence_and_exit_1(self) -> None:
+        """No traceback for what a person can mend."""
+        done = subprocess.run(
+            [sys.executable, "-c", "from threadkeep.cli.main import main; main()", "memories", "show", "nothing"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+        assert done.returncode == 1
+        assert done.stderr.startswith("Error (memory_not_found): ")
+        assert "Traceback" not in done.stderr
+
+    def test_help_imports_nothing_heavy(self) -> None:
+        """Help answers before numpy, LangGraph, pydantic-settings or onnxruntime could be imported."""
+        script = (
+            "import sys, threadkeep.cli.main\n"
+            "heavy = {'numpy', 'langgraph', 'langchain_core', 'pydantic_settings', 'onnxruntime'}\n"
+            "print(sorted(heavy & set(sys.modules)))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+
+        assert done.stdout.strip() == "[]"
+
+
+def _take_terminal(side: int) -> None:
+    import fcntl
+    import termios
+
+    fcntl.ioctl(side, termios.TIOCSCTTY, 0)
+
+
+def _expect(terminal: int, wanted: bytes, *, seconds: float = 60.0) -> None:
+    seen, until = b"", time.monotonic() + seconds
+    while wanted not in seen:
+        ready, _, _ = select.select([terminal], [], [], 0.2)
+        if ready:
+            seen += os.read(terminal, 4096)
+        assert time.monotonic() < until, seen
