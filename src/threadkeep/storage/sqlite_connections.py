@@ -35,7 +35,8 @@ SCRUB_SECONDS: Final = 30.0
 """How long what was deleted may stay in the write-ahead log, from where nothing reads it."""
 
 _READERS: Final = 4
-_TRUNCATE_SECONDS: Final = 1.0
+TRUNCATE_SECONDS: Final = 1.0
+"""How long emptying the log waits for whoever still reads from it; commits wait that long, too."""
 
 
 @dataclass(slots=True)
@@ -87,18 +88,20 @@ class SqliteConnections:
         It runs before every search, and going to a thread and back takes longer than the read. It
         cannot hold the loop up: with a write-ahead log a reader never waits for a writer, the row
         is found in two to four pages, and the connection does not wait for locks at all. It is
-        refused where the log is being recovered or emptied; that goes to a reader, which waits.
+        refused where the log is being recovered or emptied, and by detectors of blocking calls, such
+        as that of ``langgraph dev``, which cannot know this; then a reader does it, which waits, and
+        whose errors are real.
         """
         try:
             return self.tables.position(self.glancing, partition)
-        except sqlite3.OperationalError:
+        except Exception:  # noqa: BLE001 - see above: nothing is swallowed, the reader asks again
             return None
 
     def empty_log(self) -> bool:
         """Move the write-ahead log into the file and cut it to nothing; return whether nobody was in the way."""
         connection = self.connection
         try:
-            connection.execute(f"PRAGMA busy_timeout = {_TRUNCATE_SECONDS * 1000:.0f}")
+            connection.execute(f"PRAGMA busy_timeout = {TRUNCATE_SECONDS * 1000:.0f}")
             ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
         except sqlite3.OperationalError as error:
