@@ -185,7 +185,7 @@ async def _batched_commits(folder: Path, lookup: Lookup, sizes: Sizes) -> Line:
 @asynccontextmanager
 async def _sqlite_peer(path: Path) -> AsyncGenerator[Any]:
     """Open the stock SQLite store, syncing every commit as ours does."""
-    from langgraph.store.sqlite.aio import AsyncSqliteStore  # pyright: ignore[reportMissingTypeStubs]
+    from langgraph.store.sqlite.aio import AsyncSqliteStore
 
     async with AsyncSqliteStore.from_conn_string(str(path)) as store:
         await store.conn.execute("PRAGMA synchronous=FULL")

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
 
 SEARCH_LIMIT: Final = 20
-"""How many turns a timed search asks for: the deepest recall that is reported."""
+"""How many turns a timed search asks for, and how many sessions are ranked: the deepest recall that is reported."""
+
+_DEEP_AT_FIRST: Final = 128
 
 _PATIENCE: Final = timedelta(seconds=60)
 _SLICE: Final = 500
@@ -121,12 +123,13 @@ class ThreadkeepMethod:
         self._tk = tk
         self._budget_tokens = budget_tokens
         self._owner = ""
-        self._size = 0
+        self._size = self._sessions = 0
 
     async def learn(self, conversation: Conversation) -> None:
         """Store the turns through the public write path, in batches."""
         self._owner = conversation.conversation_id
         self._size = len(conversation.turns)
+        self._sessions = min(SEARCH_LIMIT, len({turn.session for turn in conversation.turns}))
         news = [memory_of_turn(turn) for turn in conversation.turns]
         for start in range(0, len(news), _SLICE):
             await self._tk.memories.remember_many(news[start : start + _SLICE], owner=self._owner)
@@ -136,14 +139,24 @@ class ThreadkeepMethod:
         started = perf_counter()
         found = await self._tk.memories.search(question, owner=self._owner, limit=SEARCH_LIMIT)
         milliseconds = (perf_counter() - started) * 1000
-        deep = await self._tk.memories.search(question, owner=self._owner, limit=self._size)
+        deep = await self._deep(question)
         block = await self._tk.recall(question, owner=self._owner, budget_tokens=self._budget_tokens, timeout=_PATIENCE)
         return Answer(
             [one.memory.memory_id for one in found],
-            [one.memory.memory_id for one in deep],
+            deep,
             milliseconds,
             block.tokens,
         )
+
+    async def _deep(self, question: str) -> list[str]:
+        """Rank until as many sessions are met as count, or everything is ranked."""
+        limit = _DEEP_AT_FIRST
+        while True:
+            found = await self._tk.memories.search(question, owner=self._owner, limit=limit)
+            met = {source.thread_id for one in found for source in one.memory.sources}
+            if len(met) >= self._sessions or limit >= self._size:
+                return [one.memory.memory_id for one in found]
+            limit *= 2
 
 
 class Bm25Method:
