@@ -1,0 +1,422 @@
+"""The SQLite storage and the file it lives in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+import sqlite3
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.storage.forking import ended_well, forked
+from threadkeep.errors import (
+    NotAStorageError,
+    StorageError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    StorageVersionError,
+)
+from threadkeep.storage import sqlite_connections
+from threadkeep.storage.port import Batch, Delete, Embedding, Namespace, Partition, Put, Ref
+from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite_file import APPLICATION_ID, SCHEMA_VERSION
+from threadkeep.testing.clock import FrozenClock
+
+ANA = Partition("owner", ("", "ana@example.org"))
+NOTES: Namespace = ("memories", "ana@example.org")
+SECRET = "the parrot is called Quetzal"
+NOBODY = 65534
+
+
+def put(key: str, text: str = SECRET) -> Put:
+    return Put(NOTES, key, {"data": text}, ("data",), Embedding("m", 384, bytes(1536)))
+
+
+def sqlite(path: Path, **more: Any) -> SqliteStorage:
+    return SqliteStorage(path, clock=FrozenClock(), **more)
+
+
+async def commit(storage: SqliteStorage, *keys: str) -> None:
+    await storage.commit(Batch(ANA, [put(key) for key in keys]))
+
+
+async def made(path: Path, *keys: str) -> None:
+    """Make a storage at *path*, with items, and close it."""
+    storage = sqlite(path)
+    await storage.connect()
+    if keys:
+        await commit(storage, *keys)
+    await storage.close()
+
+
+async def connected(path: Path) -> None:
+    """Do what a program does that starts: connect, write, close."""
+    storage = sqlite(path)
+    try:
+        await storage.connect()
+        await commit(storage, "1")
+    finally:
+        await storage.close()
+
+
+def delete(key: str) -> Delete:
+    return Delete(NOTES, key)
+
+
+def keys_at(path: Path) -> set[str]:
+    """Return the keys of the items in the file at *path*."""
+    with closing(sqlite3.connect(path)) as raw:
+        return {json.loads(key) for (key,) in raw.execute("SELECT key FROM items")}
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def modes_below(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
+
+
+def is_gone(word: bytes, folder: Path) -> bool:
+    return word not in bytes_below(folder)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until *condition* holds; the test's own time-out ends it."""
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def bytes_below(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+
+
+@pytest.fixture
+async def storage(tmp_path: Path) -> AsyncIterator[SqliteStorage]:
+    storage = sqlite(tmp_path / "memory.db")
+    await storage.connect()
+    yield storage
+    await storage.close()
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that every user can enter, other than pytest's."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+class TestConnect:
+    async def test_constructing_does_nothing(self, tmp_path: Path) -> None:
+        """No file, no folder, no thread before the first connection."""
+        storage = sqlite(tmp_path / "new" / "memory.db")
+
+        assert storage.location == str(tmp_path / "new" / "memory.db")
+        assert not (tmp_path / "new").exists()
+
+    async def test_what_is_made_is_for_its_user_only(self, tmp_path: Path) -> None:
+        """Missing folders are 0700, the file and its log 0600, whatever the umask lets through."""
+        path = tmp_path / "a" / "b" / "memory.db"
+        before = os.umask(0)
+        try:
+            storage = sqlite(path)
+            await storage.connect()
+            await commit(storage, "1")
+        finally:
+            os.umask(before)
+
+        modes = modes_below(tmp_path)
+        await storage.close()
+
+        assert modes == {
+            "a": 0o700,
+            "b": 0o700,
+            "memory.db": 0o600,
+            "memory.db-wal": 0o600,
+            "memory.db-shm": 0o600,
+        }
+
+    async def test_the_file_says_what_it_is(self, tmp_path: Path) -> None:
+        """Application and schema version stand in its header; deleted content is overwritten."""
+        await made(tmp_path / "memory.db")
+
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as raw:
+            header = [raw.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+
+        assert header == [APPLICATION_ID, SCHEMA_VERSION]
+
+    @pytest.mark.parametrize(("synchronous", "number"), [("FULL", 2), ("NORMAL", 1)])
+    async def test_durability_is_as_asked(self, tmp_path: Path, synchronous: Any, number: int) -> None:
+        """The connection that writes waits for the disk as it was told, and leaves no content behind."""
+        storage = sqlite(tmp_path / "memory.db", synchronous=synchronous)
+        await storage.connect()
+        assert storage._open
+
+        set_to = {
+            name: storage._open.connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("synchronous", "secure_delete", "journal_mode")
+        }
+        await storage.close()
+
+        assert set_to == {"synchronous": number, "secure_delete": 1, "journal_mode": "wal"}
+
+    async def test_an_empty_file_becomes_a_storage(self, tmp_path: Path) -> None:
+        """Such as a program makes that reserves a name for a temporary file."""
+        (tmp_path / "memory.db").touch()
+
+        await made(tmp_path / "memory.db", "1")
+
+    @pytest.mark.parametrize("content", [b"x", b"hello, world\n" * 500, b"SQLite format 3\0" + b"\xff" * 5000])
+    async def test_a_file_that_is_no_database_is_not_touched(self, tmp_path: Path, content: bytes) -> None:
+        """It is told, and left as it was."""
+        path = tmp_path / "memory.db"
+        path.write_bytes(content)
+        before = path.stat()
+
+        with pytest.raises(NotAStorageError, match=r"memory\.db"):
+            await connected(path)
+
+        assert path.read_bytes() == content
+        assert path.stat().st_mtime_ns == before.st_mtime_ns
+        assert names_in(tmp_path) == ["memory.db"]
+
+    @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+    async def test_a_database_of_another_program_is_not_touched(self, tmp_path: Path, mode: str) -> None:
+        """Not a byte, and no log is left beside it."""
+        path = tmp_path / "memory.db"
+        with closing(sqlite3.connect(path)) as raw:
+            raw.execute(f"PRAGMA journal_mode = {mode}")
+            raw.execute("CREATE TABLE recipes (name TEXT)")
+        before = bytes_below(tmp_path)
+
+        with pytest.raises(NotAStorageError):
+            await connected(path)
+
+        assert bytes_below(tmp_path) == before
+
+    async def test_a_folder_is_no_storage(self, tmp_path: Path) -> None:
+        """Nor is a place inside a file."""
+        (tmp_path / "file").write_text("x")
+
+        with pytest.raises(NotAStorageError):
+            await connected(tmp_path)
+        with pytest.raises(StorageError, match="Choose another place"):
+            await connected(tmp_path / "file" / "memory.db")
+
+    async def test_a_newer_version_is_not_touched(self, tmp_path: Path) -> None:
+        """It is told to upgrade."""
+        path = tmp_path / "memory.db"
+        await made(path, "1")
+        with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+            raw.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        before = path.read_bytes()
+
+        with pytest.raises(StorageVersionError, match="Upgrade"):
+            await connected(path)
+
+        assert path.read_bytes() == before
+
+    async def test_a_damaged_storage_says_so(self, tmp_path: Path) -> None:
+        """Garbage in the middle of the file is no item."""
+        path = tmp_path / "memory.db"
+        await made(path, *map(str, range(100)))
+        with path.open("r+b") as file:
+            file.seek(8192)
+            file.write(b"\xa5" * (path.stat().st_size - 8192))
+
+        with pytest.raises(NotAStorageError, match="damaged"):
+            await connected(path)
+
+    @pytest.mark.linux
+    @pytest.mark.parametrize("case", ["no file", "file", "folder", "both"])
+    def test_what_cannot_be_written_says_so(self, public_folder: Path, case: str) -> None:
+        """A folder or file without write access, as another user than root meets it."""
+        path = public_folder / "memory.db"
+        if case != "no file":
+            asyncio.run(made(path, "1"))
+            path.chmod(0o666 if case == "folder" else 0o444)
+        public_folder.chmod(0o777 if case == "file" else 0o555)
+
+        def work() -> None:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+            with pytest.raises(StorageReadOnlyError, match="write access"):
+                asyncio.run(connected(path))
+
+        assert ended_well(forked(work))
+
+    async def test_a_storage_that_failed_to_connect_connects_later(self, tmp_path: Path) -> None:
+        """Once what was in the way is gone."""
+        path = tmp_path / "memory.db"
+        path.write_text("x")
+        storage = sqlite(path)
+        with pytest.raises(NotAStorageError):
+            await storage.connect()
+        path.unlink()
+
+        await storage.connect()
+        await commit(storage, "1")
+        await storage.close()
+
+
+class TestCommit:
+    async def test_a_full_disk_says_so_and_loses_nothing(self, storage: SqliteStorage) -> None:
+        """The batch that does not fit is not there, those before it are, and there is a way on."""
+        assert storage._open
+        raw = storage._open.connection
+        await commit(storage, "before")
+        ((pages,),) = raw.execute("PRAGMA page_count").fetchall()
+        raw.execute(f"PRAGMA max_page_count = {pages + 5}")
+
+        with pytest.raises(StorageFullError, match="full"):
+            await commit(storage, *(f"{number}" for number in range(100)))
+
+        assert [item.ref.key for item in (await storage.scan(ANA)).items] == ["before"]
+        raw.execute("PRAGMA max_page_count = 100000")
+        await commit(storage, "after")
+        assert len((await storage.scan(ANA)).items) == 2
+
+    @pytest.mark.linux
+    def test_a_limit_on_the_size_of_files_says_so_and_loses_nothing(self, tmp_path: Path) -> None:
+        """The system refuses to write on in the middle of a commit."""
+        path = tmp_path / "memory.db"
+        asyncio.run(made(path, "before"))
+
+        async def work() -> None:
+            storage = sqlite(path)
+            await storage.connect()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+            with pytest.raises(StorageFullError):
+                await commit(storage, *(f"{number}" for number in range(300)))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            await commit(storage, "after")
+            await storage.close()
+
+        assert ended_well(forked(lambda: asyncio.run(work())))
+        assert keys_at(path) == {"before", "after"}
+
+    async def test_a_lock_that_is_not_let_go_says_so(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        """A commit waits and gives up; whoever reads does not wait at all."""
+        assert storage._open
+        await commit(storage, "1")
+        storage._open.connection.execute("PRAGMA busy_timeout = 20")
+        with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+
+            with pytest.raises(StorageUnavailableError, match="locked"):
+                await commit(storage, "2")
+
+            assert (await storage.position(ANA)).sequence == 1
+            assert len((await storage.scan(ANA)).items) == 1
+            assert len((await storage.changes(ANA, None)).puts) == 1
+            other.execute("ROLLBACK")
+        await commit(storage, "2")
+
+    async def test_reads_do_not_wait_for_a_commit(self, storage: SqliteStorage) -> None:
+        """While the writer's thread is held, every reading method answers."""
+        assert storage._open
+        await commit(storage, "1")
+        held = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def hold() -> None:
+            loop.call_soon_threadsafe(held.set)
+            asyncio.run_coroutine_threadsafe(read(), loop).result(timeout=30)
+
+        async def read() -> None:
+            await storage.get([Ref(ANA, NOTES, "1")])
+            await storage.scan(ANA)
+            await storage.changes(ANA, None)
+            await storage.namespaces()
+            await storage.stats()
+
+        holding = loop.run_in_executor(storage._open.writer, hold)
+        await held.wait()
+        await holding
+
+    async def test_a_file_that_was_removed_takes_no_writes(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        """What would be lost is refused."""
+        await commit(storage, "1")
+        (tmp_path / "memory.db").rename(tmp_path / "moved.db")
+
+        with pytest.raises(StorageUnavailableError, match="moved"):
+            await commit(storage, "2")
+
+        (tmp_path / "moved.db").rename(tmp_path / "memory.db")
+        await commit(storage, "2")
+
+    async def test_a_glance_that_is_refused_goes_to_a_reader(self, storage: SqliteStorage) -> None:
+        """The event loop never waits for a lock: where one is in the way, a thread does."""
+        assert storage._open
+        await commit(storage, "1")
+        storage._open.glancing.set_progress_handler(lambda: 1, 1)
+
+        assert storage._open.glance(ANA) is None
+        position = await storage.position(ANA)
+        assert position.sequence == 1
+        assert (await storage.changes(ANA, position)).puts == ()
+
+
+class TestErase:
+    async def test_what_was_erased_is_nowhere(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        """Neither text nor owner stands in the file or its log when ``erase`` returns."""
+        await commit(storage, "a key to look for", *(f"{number}" for number in range(20)))
+        assert all(word in bytes_below(tmp_path) for word in (b"Quetzal", b"ana@example.org", b"a key to look for"))
+
+        await storage.erase(ANA)
+
+        assert not any(word in bytes_below(tmp_path) for word in (b"Quetzal", b"ana@example.org", b"a key to look for"))
+
+    async def test_what_was_deleted_leaves_the_log_soon(
+        self, storage: SqliteStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A delete lets the log be emptied a little later, without anybody asking."""
+        monkeypatch.setattr(sqlite_connections, "SCRUB_SECONDS", 0.0)
+        await commit(storage, "1", "2")
+
+        await storage.commit(Batch(ANA, [delete("1"), delete("2")]))
+
+        await until(lambda: is_gone(b"Quetzal", tmp_path))
+
+    async def test_a_reader_in_the_way_delays_it(
+        self, storage: SqliteStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Erasing does not fail over somebody who still reads; the log is emptied when he is gone."""
+        monkeypatch.setattr(sqlite_connections, "SCRUB_SECONDS", 0.01)
+        monkeypatch.setattr(sqlite_connections, "TRUNCATE_SECONDS", 0.0)
+        await commit(storage, "1")
+        with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as other:
+            other.execute("BEGIN")
+            other.execute("SELECT count(*) FROM items").fetchall()
+
+            assert await storage.erase(ANA) == 1
+
+            assert (await storage.scan(ANA)).items == ()
+            assert b"Quetzal" in bytes_below(tmp_path)
+            other.execute("COMMIT")
+        await until(lambda: is_gone(b"Quetzal", tmp_path))
+
+    async def test_closing_leaves_one_file(self, storage: SqliteStorage, tmp_path: Path) -> None:
+        """The log goes with the last connection, and what was deleted with it."""
+        await commit(storage, "1")
+        await storage.commit(Batch(ANA, [delete("1")]))
+
+        await storage.close()
+
+        assert names_in(tmp_path) == ["memory.db"]
+        assert b"Quetzal" not in bytes_below(tmp_path)
