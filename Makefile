@@ -53,7 +53,7 @@ check-rules: $(READY)
 	@echo "== rules"; $(BIN)/python -m tools.rules
 
 check-docs: $(READY)
-	@echo "== docs"; $(BIN)/python -m tools.reference --check && $(BIN)/python -m tools.docs_parity
+	@echo "== docs"; $(BIN)/python -m tools.reference --check; first=$$?; $(BIN)/python -m tools.docs_parity && exit $$first
 
 check-spelling: $(READY)
 	@echo "== spelling"; git ls-files -z | xargs -0 $(BIN)/codespell
