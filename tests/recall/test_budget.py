@@ -40,6 +40,7 @@ class TestEstimateTokens:
             ("I am allergic to peanuts.", 8),
             ("2026-11-20", 6),
             ("a\nb", 3),
+            ('"tea." (x)\n', 6),
             ("日本語", 6),
             ("привет", 6),
             ("🙂", 3),
@@ -51,8 +52,8 @@ class TestEstimateTokens:
 
     @given(st.text(), st.text())
     def test_lines_add_up(self, one: str, two: str):
-        """A block is as long as its lines and line breaks."""
-        assert estimate_tokens(f"{one}\n{two}") == estimate_tokens(one) + 1 + estimate_tokens(two)
+        """A block is as long as its lines, each with its line break."""
+        assert estimate_tokens(f"{one}\n{two}") == estimate_tokens(f"{one}\n") + estimate_tokens(two)
 
 
 class TestFit:

@@ -23,6 +23,13 @@ class TestFuse:
 
         assert fused.tolist() == [0.6 - 0.4, 0.4 - 0.6]
 
+    def test_what_is_asked_for_counts_beside_whom(self):
+        """The cosine of the question without its names decides among items about the same person."""
+        same = candidates([0.5, 0.5], [0.5, 0.5])
+        fused = fuse(Candidates(same.cosine, same.lexical, same.updated_at, np.array([0.1, 0.9])))
+
+        assert fused.tolist() == [-0.3, 0.3]
+
     def test_without_vectors_the_order_is_lexical(self):
         """Nothing but the words decides."""
         fused = fuse(candidates(None, [0.1, 0.9, 0.4]))

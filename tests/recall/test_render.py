@@ -140,7 +140,14 @@ class TestStripBlocks:
 
     @pytest.mark.parametrize(
         "text",
-        ["", "hello", HEADING, f"{HEADING}\nnot a line\n{END}", f"{BULLETS_HEADING}\nwhat is that?", f'- "a" (b)\n{END}'],
+        [
+            "",
+            "hello",
+            HEADING,
+            f"{HEADING}\nnot a line\n{END}",
+            f"{BULLETS_HEADING}\nwhat is that?",
+            f'- "a" (b)\n{END}',
+        ],
     )
     def test_what_is_no_block_stays(self, text: str):
         """A mention of the marks is no block."""

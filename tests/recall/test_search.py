@@ -69,7 +69,9 @@ class TestRanking:
         await keep(storage, search, "tea one", "tea two")
         assert len(await keys(search)) == 2
 
-        await storage.commit(Batch(ANA, [Delete(MEMORIES, "tea one"), put("three", "tea three"), put("tea two", "rum")]))
+        await storage.commit(
+            Batch(ANA, [Delete(MEMORIES, "tea one"), put("three", "tea three"), put("tea two", "rum")])
+        )
 
         found = (await search.ranking(ANA, "tea", ranking="lexical", limit=None)).hits
         assert {hit.key: hit.lexical > 0 for hit in found} == {"three": True, "tea two": False}
@@ -266,6 +268,22 @@ class TestEmbedding:
         await keys(search, ranking="lexical")
 
         assert order == ["embed", "read", "read", "read"]
+
+    async def test_what_is_asked_of_somebody_is_embedded_beside_the_question(
+        self, search: Search, storage: HeldStorage, model: HashingEmbedder
+    ):
+        """A question with a name costs one call with two texts, under the hybrid ranking only."""
+        await keep(storage, search, "Marta Silva sleeps late", "Marta Silva borrowed the drill")
+        model.calls.clear()
+
+        found = await search.ranking(ANA, "Who borrowed things, was it Marta Silva?", limit=1)
+        await search.ranking(ANA, "Who borrowed things, was it Marta Silva?", ranking="dense", limit=1)
+
+        assert [hit.key for hit in found.hits] == ["Marta Silva borrowed the drill"]
+        assert model.calls == [
+            ["Who borrowed things, was it Marta Silva?", "Who borrowed things, was it"],
+            ["Who borrowed things, was it Marta Silva?"],
+        ]
 
     async def test_without_the_embedder_search_is_lexical_and_says_so(
         self, storage: HeldStorage, model: HashingEmbedder, clock: StillClock

@@ -111,6 +111,7 @@ class PartitionIndex:
         terms: Sequence[str],
         vector: NDArray[np.float32] | None,
         *,
+        aspect: NDArray[np.float32] | None = None,
         prefixes: Sequence[Namespace] = ((),),
         now: datetime,
     ) -> Snapshot:
@@ -119,6 +120,7 @@ class PartitionIndex:
         Args:
             terms: Of the question.
             vector: Of the question, shape ``(dims,)``; ``None``: compare words only.
+            aspect: Of the question without its names; ``None``: it has none.
             prefixes: Only items whose namespace begins with one of these.
             now: Items that expired by then are not there.
         """
@@ -129,6 +131,7 @@ class PartitionIndex:
             question=self._postings.question(terms),
             vectors=self._vectors.filled if usable and self._vectors is not None else None,
             vector=unit(vector) if usable and vector is not None else None,
+            aspect=unit(aspect) if usable and aspect is not None else None,
             has_vector=self._has_vector.filled,
             starts=self._starts.filled,
             revisions=self._revisions.filled,

@@ -12,6 +12,7 @@ import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.recall.index import PartitionIndex
+from threadkeep.recall.question import without_names
 from threadkeep.recall.record import Method, Ranking
 from threadkeep.recall.text import tokenise
 from threadkeep.storage.port import Embedding
@@ -131,14 +132,20 @@ class Search:
         """
         query = query[:MAX_QUESTION_CHARACTERS]
         degraded: tuple[str, ...] = ()
+        aspect: NDArray[np.float32] | None = None
         if ranking == "lexical":
             vector = None
         elif vector is None and self._embedder is not None:
-            vectors = await self._embed([query])
-            vector, degraded = (None, (EMBEDDER,)) if vectors is None else (vectors[0], ())
+            rest = without_names(query) if ranking == "hybrid" else None
+            vectors = await self._embed([query] if rest is None else [query, rest])
+            if vectors is None:
+                degraded = (EMBEDDER,)
+            else:
+                vector, aspect = vectors[0], None if rest is None else vectors[1]
         held = await self._current(partition, len(vector) if vector is not None else None)
         async with held.changing:
-            snapshot = held.index.snapshot(tokenise(query), vector, prefixes=prefixes, now=self._clock.now())
+            terms, now = tokenise(query), self._clock.now()
+            snapshot = held.index.snapshot(terms, vector, aspect=aspect, prefixes=prefixes, now=now)
         if held.index.rows > _INLINE_ROWS:
             hits = await asyncio.to_thread(snapshot.search, ranking, limit)
         else:

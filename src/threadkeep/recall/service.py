@@ -13,6 +13,7 @@ from threadkeep.memories.record import Kind, Memory
 from threadkeep.memories.shapes import memory_namespaces, memory_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import Fitting, estimate_tokens
+from threadkeep.recall.question import asks_about_everything
 from threadkeep.recall.record import Hit, Recall, Recalled
 from threadkeep.recall.render import END, HEADING, block, line
 from threadkeep.storage.port import Ref, Storage
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET_TOKENS: Final = 300
 DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
 
-LEAST_COSINE: Final = 0.2
-LEAST_LEXICAL: Final = 0.08
+LEAST_COSINE: Final = 0.25
+"""A memory this close matters. Source: with MiniLM, every one of 1,800 asked facts is closer than .35, and nine
+requests that have nothing to do with 1,000 facts bring 41 of them past it, of 9,000."""
+
+LEAST_LEXICAL: Final = 0.1
+"""A memory that holds so much of what the question's words can score matters, however far its meaning."""
 
 _CONSIDERED: Final = 256
 _CHUNK: Final = 32
@@ -72,12 +77,13 @@ class Recalls:
         budget_tokens: int = DEFAULT_BUDGET_TOKENS,
         max_facts: int | None = None,
         max_episodes: int | None = None,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - it gives a poorer answer, it does not cancel
+        timeout: timedelta | None = None,
     ) -> Recall:
         """Find the memories that matter for *question* and fit them into *budget_tokens*.
 
         The question is embedded before anything is read. What does not matter is left out, so an
-        unrelated question may give nothing. Where nothing is asked, the newest memories are given.
+        unrelated question may give nothing; a question about the user as such may give anything. Where
+        nothing is asked, the newest memories are given.
         Whatever fails, the answer is an empty or poorer one that says so in ``degraded``; what was
         being loaded when the time was over goes on, and the next turn finds it.
 
@@ -155,7 +161,8 @@ class Recalls:
         partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
         ranking = await self._search.ranking(partition, asked.question, prefixes=prefixes, limit=_CONSIDERED)
         degraded.extend(ranking.degraded)
-        hits = [hit for hit in ranking.hits if matters(hit)]
+        everything = asks_about_everything(asked.question)
+        hits = [hit for hit in ranking.hits if everything or matters(hit)]
         now = self._clock.now()
         for start in range(0, len(hits), _CHUNK):
             if fitting.full:

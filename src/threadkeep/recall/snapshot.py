@@ -33,6 +33,7 @@ class Snapshot:
         question: The terms asked for.
         vectors: Of all texts, rows of unit length or zero; ``None``: nothing to compare with.
         vector: What to compare them with, unit length.
+        aspect: The same for the question without its names; ``None``: it has none.
         has_vector: Which rows have one.
         starts: First row of each item.
         revisions: Of each item.
@@ -44,6 +45,7 @@ class Snapshot:
     question: Question
     vectors: NDArray[np.float32] | None
     vector: NDArray[np.float32] | None
+    aspect: NDArray[np.float32] | None
     has_vector: NDArray[np.bool_]
     starts: NDArray[np.int64]
     revisions: NDArray[np.int64]
@@ -58,8 +60,9 @@ class Snapshot:
         namespace and key.
         """
         lexical = self._of_items(self.question.score())
-        cosine = self._cosines() if method != "lexical" else None
-        candidates = Candidates(cosine, lexical, self._picked(self.updated_at))
+        cosine = self._cosines(self.vector) if method != "lexical" else None
+        aspect = self._cosines(self.aspect) if method == "hybrid" else None
+        candidates = Candidates(cosine, lexical, self._picked(self.updated_at), aspect)
         if method == "hybrid":
             order_by = fuse(candidates)
         elif method == "lexical":
@@ -99,9 +102,9 @@ class Snapshot:
             of_rows = np.maximum.reduceat(of_rows, self.starts)
         return self._picked(of_rows)
 
-    def _cosines(self) -> NDArray[np.float64] | None:
+    def _cosines(self, vector: NDArray[np.float32] | None) -> NDArray[np.float64] | None:
         """Return the cosine of each item that is looked at, NaN without a vector; ``None``: none has one."""
-        if self.vectors is None or self.vector is None:
+        if self.vectors is None or vector is None:
             return None
         rows = len(self.has_vector)
         if self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows:
@@ -110,7 +113,7 @@ class Snapshot:
             vectors, has_vector, of_items = self.vectors, self.has_vector, False
         # Row by row rather than as one matrix product: a product in blocks sums the rows at its ragged
         # end in another order, so that equal vectors differ, and its threads wait for a busy core.
-        products: NDArray[np.float32] = np.vecdot(vectors, self.vector)
+        products: NDArray[np.float32] = np.vecdot(vectors, vector)
         cosines = np.round(products.astype(np.float64), _COSINE_DECIMALS)
         np.minimum(cosines, 1.0, out=cosines)
         if not has_vector.all():
