@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -202,12 +201,14 @@ async def _hits(rooms: StoreRooms, places: Sequence[Place], question: Question, 
     return hits
 
 
-async def _matching(storage: Storage, hits: Sequence[_Hit], filter_: Filter, wanted: int) -> list[Found]:
+async def _matching(storage: Storage, hits: Sequence[_Hit], conditions: Filter, wanted: int) -> list[Found]:
     """Fetch the items of *hits*, in chunks, until *wanted* of them meet the filter."""
     found: list[Found] = []
-    rest = iter(hits)
-    while len(found) < wanted and (chunk := list(islice(rest, _PAGE))):
-        found += [one for one in await _fetched(storage, chunk) if meets(one.item.value, filter_)]
+    start, size = 0, 2 * wanted
+    while len(found) < wanted and start < len(hits):
+        chunk = await _fetched(storage, hits[start : start + size])
+        found += [one for one in chunk if meets(one.item.value, conditions)]
+        start, size = start + size, min(2 * size, _PAGE)
     return found[:wanted]
 
 
