@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,5 +121,7 @@ class TestFit:
     @pytest.mark.parametrize("name", ["budget_tokens", "max_chars", "max_facts", "max_episodes"])
     def test_a_negative_bound_is_refused(self, name: str):
         """The error names the bound."""
+        bounds: dict[str, Any] = {name: -1}
+
         with pytest.raises(InvalidInputError, match=name):
-            fit([], said, **{name: -1})
+            fit([], said, **bounds)

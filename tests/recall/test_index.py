@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,10 +53,10 @@ def rebuilt(known: dict[tuple[Namespace, str], Item], *, dims: int | None = 3) -
     return index
 
 
-def search(index: PartitionIndex, question: str = "tea", *, method: Method = "hybrid", **kwargs: object) -> list[Hit]:
+def search(index: PartitionIndex, question: str = "tea", *, method: Method = "hybrid", **kwargs: Any) -> list[Hit]:
     """Ask with a fixed vector."""
-    given: dict[str, object] = {"vector": np.array([1, 2, 3], np.float32), "limit": None, "now": NOW, **kwargs}
-    return list(index.search(question, method=method, **given))  # type: ignore[arg-type]
+    given: dict[str, Any] = {"vector": np.array([1, 2, 3], np.float32), "limit": None, "now": NOW, **kwargs}
+    return list(index.search(question, method=method, **given))
 
 
 def rounded(hits: list[Hit]) -> list[tuple[object, ...]]:
@@ -206,11 +207,14 @@ class TestSearch:
         """A namespace that is a small part of the partition gives the cosines that it gives alone."""
         rng = np.random.default_rng(0)
         rare = {
-            (("rare",), f"{n}"): item(f"{n}", f"tea {n}", vectors=embedding(rng.normal(size=3)), namespace=("rare",))
+            (("rare",), f"{n}"): item(
+                f"{n}", f"tea {n}", vectors=embedding(rng.normal(size=3).tolist()), namespace=("rare",)
+            )
             for n in range(20)
         }
         many = {
-            (MEMORIES, f"{n}"): item(f"{n}", f"coffee {n}", vectors=embedding(rng.normal(size=3))) for n in range(500)
+            (MEMORIES, f"{n}"): item(f"{n}", f"coffee {n}", vectors=embedding(rng.normal(size=3).tolist()))
+            for n in range(500)
         }
 
         found = search(rebuilt(rare | many), "tea 3", method=method, prefixes=[("rare",)], limit=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,10 +42,10 @@ nasty = st.lists(
 ).map("".join)
 
 
-def memory(text: str, **changes: object) -> Memory:
+def memory(text: str, **changes: Any) -> Memory:
     said = Source("user", ThreadId("thread-1"), at=AT)
     made = Memory(MemoryId("m"), ("memories", "u"), text, "semantic", "active", "user", (said,), 1, AT, AT)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(made, **changes)
 
 
 class TestBlock:

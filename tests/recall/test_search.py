@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.recall import search as search_module
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.search import Search
-from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Touch
+from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Touch
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
 
@@ -47,10 +48,10 @@ async def search(storage: HeldStorage, model: HashingEmbedder, clock: StillClock
     await opened.close()
 
 
-async def keys(search: Search, query: str = "tea", **kwargs: object) -> list[str]:
+async def keys(search: Search, query: str = "tea", **kwargs: Any) -> list[str]:
     """Return the keys that a search gives."""
-    given: dict[str, object] = {"limit": None, **kwargs}
-    return [hit.key for hit in (await search.ranking(ANA, query, **given)).hits]  # type: ignore[arg-type]
+    given: dict[str, Any] = {"limit": None, **kwargs}
+    return [hit.key for hit in (await search.ranking(ANA, query, **given)).hits]
 
 
 class TestRanking:
@@ -60,7 +61,7 @@ class TestRanking:
 
         ranking = await search.ranking(ANA, "what is the cat called?", limit=2)
 
-        assert [hit.key for hit in ranking.hits][0] == "My cat is called Biscuit"
+        assert ranking.hits[0].key == "My cat is called Biscuit"
         assert len(ranking.hits) == 2
         assert ranking.degraded == ()
 
@@ -98,7 +99,7 @@ class TestRanking:
         assert storage.polls.count(None) == 1
         assert len(storage.polls) <= 2
 
-    async def test_a_search_never_joins_a_look_that_began_before_it(self, search: Search, storage: HeldStorage):
+    async def test_a_search_never_joins_a_look_that_began_before_it(self, clock: StillClock):
         """What was committed before the call is seen, though another search was already reading."""
 
         class Slow(HeldStorage):
@@ -110,8 +111,8 @@ class TestRanking:
                 await self.go.wait()
                 return read
 
-        slow = Slow(storage._clock)
-        follower = Search(slow, None, storage._clock)
+        slow = Slow(clock)
+        follower = Search(slow, None, clock)
         slow.go.clear()
         first = asyncio.create_task(follower.ranking(ANA, "tea", limit=None))
         while not slow.polls:
@@ -204,19 +205,20 @@ class TestRanking:
 
         assert await keys(search) == []
 
-    async def test_a_failed_look_is_raised_and_the_next_one_works(self, search: Search, storage: HeldStorage):
+    async def test_a_failed_look_is_raised_and_the_next_one_works(
+        self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch
+    ):
         """An outage reaches the caller as ours and leaves nothing broken."""
         await keep(storage, search, "tea")
-        working = storage.changes
 
         async def down(partition: Partition, since: Position | None) -> Changes:
             msg = "The storage is away."
             raise StorageUnavailableError(msg)
 
-        storage.changes = down  # type: ignore[method-assign]
-        with pytest.raises(StorageUnavailableError):
-            await keys(search)
-        storage.changes = working  # type: ignore[method-assign]
+        with monkeypatch.context() as patched:
+            patched.setattr(storage, "changes", down)
+            with pytest.raises(StorageUnavailableError):
+                await keys(search)
 
         assert await keys(search) == ["tea"]
 
@@ -232,9 +234,10 @@ class TestRanking:
             self._clear()
             raise MemoryError
 
-        with monkeypatch.context() as patched, pytest.raises(MemoryError):
+        with monkeypatch.context() as patched:
             patched.setattr(PartitionIndex, "apply", broken)
-            await keys(search)
+            with pytest.raises(MemoryError):
+                await keys(search)
 
         assert sorted(await keys(search)) == ["more tea", "tea"]
 
@@ -248,7 +251,7 @@ class TestRanking:
 
 class TestEmbedding:
     async def test_the_question_is_embedded_before_anything_is_read(
-        self, search: Search, storage: HeldStorage, model: HashingEmbedder
+        self, search: Search, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
     ):
         """While the model thinks, storage is not touched; with a vector given, the model is not asked."""
         order: list[str] = []
@@ -262,7 +265,8 @@ class TestEmbedding:
             order.append("read")
             return await look(partition, since)
 
-        model.embed, storage.changes = embedding_first, reading  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(model, "embed", embedding_first)
+        monkeypatch.setattr(storage, "changes", reading)
         await keys(search)
         await keys(search, vector=np.ones(64, np.float32))
         await keys(search, ranking="lexical")
@@ -387,7 +391,7 @@ class TestStats:
         await search.close()
 
 
-def put_with_ttl(key: str, text: str, *, hours: int) -> object:
+def put_with_ttl(key: str, text: str, *, hours: int) -> Put:
     """Make a put that expires."""
     kept = put(key, text)
     return type(kept)(kept.namespace, kept.key, kept.value, index=kept.index, ttl=timedelta(hours=hours))

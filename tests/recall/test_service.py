@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -45,9 +46,9 @@ class World:
         sources = (Source("user", ThreadId(thread), at=self.clock.now()),) if thread else ()
         await self.memories.remember_many([NewMemory(text, kind=kind, sources=sources) for text in texts], owner=owner)
 
-    async def recall(self, question: str, **kwargs: object) -> Recall:
-        given: dict[str, object] = {"owner": ANA, "timeout": LONG, **kwargs}
-        return await self.recalls.recall(question, **given)  # type: ignore[arg-type]
+    async def recall(self, question: str, **kwargs: Any) -> Recall:
+        given: dict[str, Any] = {"owner": ANA, "timeout": LONG, **kwargs}
+        return await self.recalls.recall(question, **given)
 
 
 @pytest.fixture
@@ -193,7 +194,7 @@ class TestDegraded:
         assert texts(found) == ["My cat is called Biscuit."]
         assert found.degraded == ("embedder",)
 
-    async def test_a_broken_storage_gives_an_empty_recall(self, world: World):
+    async def test_a_broken_storage_gives_an_empty_recall(self, world: World, monkeypatch: pytest.MonkeyPatch):
         """Nothing is raised; it is counted."""
 
         async def down(refs: list[Ref]) -> tuple[Item | None, ...]:
@@ -201,7 +202,7 @@ class TestDegraded:
             raise StorageUnavailableError(msg)
 
         await world.know("I drink tea.")
-        world.storage.get = down  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(world.storage, "get", down)
 
         assert await world.recall("tea") == Recall(degraded=("storage",))
         assert world.telemetry.counts()["recall.degraded"] == 1
@@ -239,7 +240,9 @@ class TestRefuse:
     @pytest.mark.parametrize(
         "given", [{"question": 7}, {"owner": "ana"}, {"budget_tokens": -1}, {"max_facts": -1}, {"max_episodes": -1}]
     )
-    async def test_what_makes_no_sense_is_refused(self, world: World, given: dict[str, object]):
+    async def test_what_makes_no_sense_is_refused(self, world: World, given: dict[str, Any]):
         """The caller's mistakes are told, not hidden."""
+        asked: dict[str, Any] = {"question": "tea", "owner": ANA, **given}
+
         with pytest.raises(InvalidInputError):
-            await world.recalls.recall(**{"question": "tea", "owner": ANA, **given})  # type: ignore[arg-type]
+            await world.recalls.recall(**asked)
