@@ -138,10 +138,11 @@ async def _memory(path: Path, facts: Sequence[Fact]) -> list[Line]:
         stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await process.communicate()
-    index_mb, resident_mb = (float(word) for word in output.split())
+    index_mb, grown_mb, kept_mb = (float(word) for word in output.split())
     return [
         Line("memory of one owner's index, its arrays and terms", len(facts), megabytes=index_mb),
-        Line("memory of one owner's index, growth of the process", len(facts), megabytes=resident_mb),
+        Line("memory of one owner's index, growth of the process while loading", len(facts), megabytes=grown_mb),
+        Line("memory of one owner's index, what the process keeps of it", len(facts), megabytes=kept_mb),
     ]
 
 

@@ -1,13 +1,16 @@
 """How much RAM an owner's index takes, seen from a process that holds nothing else.
 
-``python -m threadkeep.evals.resident FILE OWNER QUESTION`` prints two numbers, both in MB (10⁶ bytes):
-what the index says it holds, and by how much the process grew while it was loaded.
+``python -m threadkeep.evals.resident FILE OWNER QUESTION`` prints three numbers in MB (10⁶ bytes): what the
+index says it holds, by how much the process grew while it was loaded, and how much of that it keeps once
+the allocator has given back what loading needed only for a moment.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
+import platform
 import resource
 import sys
 from pathlib import Path
@@ -20,22 +23,31 @@ if TYPE_CHECKING:
     from threadkeep.recall.search import IndexStats
 
 
-async def measure(path: Path, owner: str, question: str) -> tuple[float, float]:
-    """Load the index of *owner* and return its size by its own account and by the process's, in MB."""
+async def measure(path: Path, owner: str, question: str) -> tuple[float, float, float]:
+    """Load the index of *owner* and return its size by its own account, the growth, and what is kept, in MB."""
     async with opened(path, Lookup([question], seed=0)) as tk:
         # Another, empty owner first: what numpy, SQLite and the stemmer take is not the index's.
         await tk.memories.search(question, owner="nobody")
-        gc.collect()
+        _give_back()
         before = _resident_bytes()
         await tk.memories.search(question, owner=owner)
         gc.collect()
         grown = _resident_bytes() - before
+        _give_back()
+        kept = _resident_bytes() - before
         stats = await tk.app.call(_stats)
-    return stats.nbytes / 1e6, grown / 1e6
+    return stats.nbytes / 1e6, grown / 1e6, kept / 1e6
 
 
 async def _stats(rooms: Rooms) -> IndexStats:
     return rooms.search.stats()
+
+
+def _give_back() -> None:
+    """Let the allocator return what is free, where it can be told to (glibc)."""
+    gc.collect()
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _resident_bytes() -> int:
@@ -47,5 +59,4 @@ def _resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    index_mb, resident_mb = asyncio.run(measure(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
-    sys.stdout.write(f"{index_mb} {resident_mb}\n")
+    print(*asyncio.run(measure(Path(sys.argv[1]), sys.argv[2], sys.argv[3])))  # noqa: T201 - a program's result
