@@ -147,22 +147,23 @@ def items_of(rows: Sequence[Row], partition: Partition) -> Iterator[Item]:
 
 
 def _item(row: Row, partition: Partition, value: dict[str, Any]) -> Item:
+    (namespace, key, _, revision, created, updated, paths, model, dims, vectors, ttl, expires, due_kind, due_at) = row
     embedding = due = None
-    if row.embedding is not None and row.model is not None and row.dims is not None:
-        embedding = Embedding(decode_text(row.model), row.dims, row.embedding)
-    if row.due_kind is not None and row.due_at is not None:
-        due = Due(decode_text(row.due_kind), moment_of(row.due_at))
-    updated_at = moment_of(row.updated_at)
+    if vectors is not None and model is not None and dims is not None:
+        embedding = Embedding(decode_text(model), dims, vectors)
+    if due_kind is not None and due_at is not None:
+        due = Due(decode_text(due_kind), moment_of(due_at))
+    updated_at = moment_of(updated)
     return Item(
-        Ref(partition, decode_namespace(row.namespace), decode_text(row.key)),
+        Ref(partition, decode_namespace(namespace), decode_text(key)),
         value,
-        row.revision,
-        updated_at if row.created_at == row.updated_at else moment_of(row.created_at),
+        revision,
+        updated_at if created == updated else moment_of(created),
         updated_at,
-        decode_namespace(row.paths),
+        decode_namespace(paths),
         embedding,
-        None if row.ttl is None else timedelta(microseconds=row.ttl),
-        None if row.expires_at is None else moment_of(row.expires_at),
+        None if ttl is None else timedelta(microseconds=ttl),
+        None if expires is None else moment_of(expires),
         due,
     )
 

@@ -35,9 +35,6 @@ APPLICATION_ID: Final = 0x54484B50
 SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 5.0
 
-_PAGE_BYTES: Final = 8192
-"""A memory with a 384-dim embedding takes 2.2 KB: three on such a page, one on SQLite's usual 4 KB page."""
-
 _making: Final = threading.Lock()
 _PERMISSION_ERRNOS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -66,8 +63,6 @@ def open_writer(path: Path, *, synchronous: Literal["FULL", "NORMAL"]) -> sqlite
     with storage_errors(path):
         connection = _connected(path, "rw", seconds=BUSY_SECONDS)
         try:
-            # The page size only takes effect while the file is empty.
-            connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             connection.execute(f"PRAGMA synchronous = {synchronous}")
             connection.execute("PRAGMA secure_delete = ON")
             _make_schema(connection, path)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from threadkeep.errors import PartitionErasedError
 from threadkeep.ids import new_id
@@ -106,8 +106,8 @@ class SqliteTables:
         found: list[Item | None] = []
         for ref in refs:
             place = place_of(ref.namespace, ref.key)
-            rows = connection.execute(SQL["get"], (digests[ref.partition], *place, now)).fetchall()
-            found.append(next(items_of(_rows(rows), ref.partition), None))
+            rows = _rows(connection.execute(SQL["get"], (digests[ref.partition], *place, now)))
+            found.append(next(items_of(rows, ref.partition), None))
         return tuple(found)
 
     def scan(self, connection: sqlite3.Connection, scan: Scan, now: int) -> list[tuple[Cursor, Item]]:
@@ -145,7 +145,7 @@ class SqliteTables:
         position = Position(head.epoch, head.sequence)
         reset = since is None or since.epoch != head.epoch or not head.floor <= since.sequence <= head.sequence
         after = -1 if since is None or reset else since.sequence
-        rows = _rows(connection.execute(SQL["searchable"], (digest, after)).fetchall())
+        rows = _rows(connection.execute(SQL["searchable"], (digest, after)))
         alive = [row for row in rows if _is_alive(row, now)]
         removed: dict[Place, None] = {}
         if not reset:
@@ -240,5 +240,5 @@ def _is_alive(row: Row, now: int) -> bool:
     return row.expires_at is None or row.expires_at > now
 
 
-def _rows(rows: Sequence[Any]) -> list[Row]:
-    return [Row(*row) for row in cast("Sequence[tuple[Any, ...]]", rows)]
+def _rows(rows: Iterable[Any]) -> list[Row]:
+    return list(map(Row._make, rows))
