@@ -6,7 +6,7 @@ The only module that knows which backend, embedder and extractor are in use.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures.thread  # noqa: F401 - registers its own hook, which has to run after ours
+import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - its hook has to run after ours
 import os
 import threading
 from collections.abc import Callable, Coroutine

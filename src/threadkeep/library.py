@@ -236,7 +236,7 @@ class Threadkeep:
         budget_tokens: int | None = None,
         max_facts: int | None = None,
         max_episodes: int | None = None,
-        timeout: timedelta | None = None,  # noqa: ASYNC109 - it gives a poorer answer, it does not cancel
+        timeout: timedelta | None = None,
     ) -> Recall:
         """Find the memories that matter for *question* and render them within the budget.
 
@@ -312,7 +312,7 @@ class Threadkeep:
 
         return await self._app.call(record)
 
-    async def drain(self, *, timeout: timedelta = SETTLE) -> None:  # noqa: ASYNC109 - what is left goes on later
+    async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""
         await self._app.call(lambda rooms: rooms.captures.drain(timeout))
 
@@ -321,7 +321,7 @@ class Threadkeep:
         turn_ids: Sequence[str],
         *,
         owner: str | Owner | None = None,
-        timeout: timedelta = SETTLE,  # noqa: ASYNC109 - what is left goes on later
+        timeout: timedelta = SETTLE,
     ) -> Receipt:
         """Wait until recorded turns are learnt from, *timeout* at most; the receipt names the memories."""
         whose = self._whose(owner)

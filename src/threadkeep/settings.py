@@ -30,38 +30,38 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, extra="ignore", case_sensitive=True)
 
     store_type: StoreType | None = Field(
-        None,
+        default=None,
         validation_alias="LANGGRAPH_STORE_TYPE",
         description="Where memories are kept: memory, sqlite, redis, postgres or mongodb.",
     )
     store_sqlite_path: Path | None = Field(
-        None,
+        default=None,
         validation_alias="LANGGRAPH_STORE_SQLITE_PATH",
         description="The SQLite file of the memories; unset: memory.sqlite3 in the data directory.",
     )
     store_redis_url: SecretStr | None = Field(
-        None,
+        default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_REDIS_URL", "REDIS_URL"),
         description="Where Redis is, for LANGGRAPH_STORE_TYPE=redis.",
     )
     store_postgres_dsn: SecretStr | None = Field(
-        None,
+        default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_POSTGRES_DSN", "POSTGRES_DSN"),
         description="Where PostgreSQL is, for LANGGRAPH_STORE_TYPE=postgres.",
     )
     store_mongodb_uri: SecretStr | None = Field(
-        None,
+        default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_MONGODB_URI", "MONGODB_URI"),
         description="Where MongoDB is, for LANGGRAPH_STORE_TYPE=mongodb.",
     )
     store_key_prefix: str = Field(
-        "",
+        default="",
         validation_alias="LANGGRAPH_STORE_KEY_PREFIX",
         max_length=200,
         description="Tells deployments that share one storage apart; at most 200 characters.",
     )
     store_ttl_minutes: float = Field(
-        0,
+        default=0,
         validation_alias="LANGGRAPH_STORE_TTL_MINUTES",
         ge=0,
         allow_inf_nan=False,
@@ -69,95 +69,95 @@ class Settings(BaseSettings):
         description="After how many minutes memories expire, a number; 0: never. Pinned ones stay.",
     )
     store_max_summaries: int = Field(
-        10,
+        default=10,
         validation_alias="LANGGRAPH_STORE_MAX_SUMMARIES",
         ge=0,
         description="How many summaries the cross-thread context holds, a whole number.",
     )
     store_max_memories: int = Field(
-        50,
+        default=50,
         validation_alias="LANGGRAPH_STORE_MAX_MEMORIES",
         ge=0,
         description="How many memories the cross-thread context holds, a whole number.",
     )
     embeddings_provider: str | None = Field(
-        None,
+        default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_PROVIDER", "EMBEDDINGS_PROVIDER"),
         description="local, none, or a LangChain provider such as openai; unset: local where it is installed.",
     )
     embeddings_model: str | None = Field(
-        None,
+        default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_MODEL", "EMBEDDINGS_MODEL"),
         description="The provider's embedding model, e.g. text-embedding-3-small.",
     )
     embeddings_dims: int | None = Field(
-        None,
+        default=None,
         validation_alias="LANGGRAPH_STORE_EMBEDDINGS_DIMS",
         ge=1,
         le=16_384,
         description="Length of the model's vectors, a whole number; unset: known or learnt.",
     )
     checkpoint_type: CheckpointType | None = Field(
-        None,
+        default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_TYPE",
         description="Where threads are kept: memory or sqlite; unset: as the memories.",
     )
     checkpoint_sqlite_path: Path | None = Field(
-        None,
+        default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
         description="The SQLite file of the threads; unset: memory-checkpoints.sqlite3 beside the memories.",
     )
     langgraph_dev: str = Field(
-        "",
+        default="",
         validation_alias="LANGGRAPH_DEV",
         description="true under a LangGraph server, which brings its own checkpointer.",
     )
     langgraph_api_variant: str = Field(
-        "",
+        default="",
         validation_alias="LANGSMITH_LANGGRAPH_API_VARIANT",
         description="Set by the LangGraph server itself; local_dev under langgraph dev.",
     )
     capture: Literal["local", "off"] = Field(
-        "local",
+        default="local",
         validation_alias="THREADKEEP_CAPTURE",
         description="How turns are learnt from: local (no model) or off.",
     )
     model: str | None = Field(
-        None,
+        default=None,
         validation_alias="THREADKEEP_MODEL",
         description="The chat model of the command line and of graph.py, as provider:name; unset: an offline stand-in.",
     )
     data_dir: Path | None = Field(
-        None,
+        default=None,
         validation_alias="THREADKEEP_DATA_DIR",
         description="Folder of the SQLite files; unset: the user's data folder.",
     )
     sqlite_synchronous: Literal["FULL", "NORMAL"] = Field(
-        "FULL",
+        default="FULL",
         validation_alias="THREADKEEP_SQLITE_SYNCHRONOUS",
         description="FULL or NORMAL; NORMAL may lose the last commits when the machine loses power.",
     )
     recall_timeout_ms: int = Field(
-        300,
+        default=300,
         validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",
         ge=1,
         description="How long a turn waits for recall, in milliseconds, a whole number.",
     )
     recall_budget_tokens: int = Field(
-        300,
+        default=300,
         validation_alias="THREADKEEP_RECALL_BUDGET_TOKENS",
         ge=1,
         description="Upper bound of the recalled block, in model tokens, a whole number.",
     )
     index_megabytes: int = Field(
-        512,
+        default=512,
         validation_alias="THREADKEEP_INDEX_MEGABYTES",
         ge=1,
         description="How much memory the search indexes may take, in megabytes, a whole number.",
     )
 
     tracing: str = Field(
-        "",
+        default="",
         validation_alias=AliasChoices("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"),
         description="LangSmith's own switch; where it is true, LangChain sends prompts and replies there.",
     )

@@ -13,7 +13,7 @@ from threadkeep.testing import Held, ScriptedModel
 class _Announced(ScriptedModel):
     """Says on the terminal that it was called."""
 
-    def _next(self, messages):  # noqa: ANN001, ANN202
+    def _next(self, messages):
         sys.stdout.write("thinking\n")
         sys.stdout.flush()
         return super()._next(messages)

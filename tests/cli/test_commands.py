@@ -157,7 +157,7 @@ class TestChat:
             cwd=Path(__file__).parents[2],
             env={**os.environ, "THREADKEEP_DATA_DIR": str(folder / "data"), "TERM": "dumb"},
             start_new_session=True,
-            preexec_fn=lambda: _take_terminal(side),
+            preexec_fn=lambda: _take_terminal(side),  # noqa: PLW1509 - one ioctl, and no other way to be given Ctrl-C
         )
         os.close(side)
         try:

@@ -154,12 +154,12 @@ class TestReady:
                 await tk.ready()
 
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere; the storage tests cover it as another user")
-    async def test_a_read_only_folder(self, tmp_path: Path) -> None:
+    def test_a_read_only_folder(self, tmp_path: Path) -> None:
         """Write access is asked for."""
         tmp_path.chmod(0o500)
-        async with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as tk:
-            with pytest.raises(StorageReadOnlyError):
-                await tk.ready()
+        tk = threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder())
+        with tk, pytest.raises(StorageReadOnlyError):
+            tk.sync.ready()
         tmp_path.chmod(0o700)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, dumped, out, plain, print_json, run
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
+    from threadkeep.memories.record import Kind as KindOf
     from threadkeep.memories.record import Memory, Source
 
 app = typer.Typer(help="See, correct and remove what is remembered about a user.", no_args_is_help=True)
@@ -137,10 +138,8 @@ def export(
 
 def write_lines(output: Path, rows: Sequence[object]) -> None:
     """Write *rows* as JSON Lines, readable by their owner only; an existing file is refused."""
-    import json
     import os
 
-    from threadkeep.cli.output import _plain
     from threadkeep.errors import InvalidInputError
 
     try:
@@ -149,10 +148,10 @@ def write_lines(output: Path, rows: Sequence[object]) -> None:
         msg = f"{output} cannot be written ({error.strerror}); give another file."
         raise InvalidInputError(msg) from error
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.writelines(json.dumps(row, ensure_ascii=True, default=_plain) + "\n" for row in rows)
+        file.writelines(dumped(row) + "\n" for row in rows)
 
 
-async def _walk(tk: Threadkeep, user: str):
+async def _walk(tk: Threadkeep, user: str) -> AsyncIterator[Memory]:
     offset, size = 0, 500
     while page := await tk.memories.list(owner=user, limit=size, offset=offset):
         for memory in page:
@@ -183,13 +182,12 @@ def _said(source: Source) -> str:
     return f"{source.speaker}{place}{message}{when}"
 
 
-def _kind(name: str | None):  # noqa: ANN202
-    from typing import get_args
-
+def _kind(name: str | None) -> KindOf | None:
     from threadkeep.errors import InvalidInputError
-    from threadkeep.memories.record import Kind as Kinds
+    from threadkeep.memories.record import Kind as KindOf
 
-    if name is None or name in get_args(Kinds):
-        return name
-    msg = f"A memory's kind is one of {', '.join(get_args(Kinds))}, not {name[:40]!r}."
-    raise InvalidInputError(msg)
+    found = next((kind for kind in get_args(KindOf) if kind == name), None)
+    if name is not None and found is None:
+        msg = f"A memory's kind is one of {', '.join(get_args(KindOf))}, not {name[:40]!r}."
+        raise InvalidInputError(msg)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,7 +32,7 @@ DEFAULT_USER: Final = "me"
 
 def print_json(value: object) -> None:
     """Print *value* as one line of JSON; any text survives, lone surrogates included."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=True, default=_plain) + "\n")
+    sys.stdout.write(dumped(value) + "\n")
     sys.stdout.flush()
 
 
@@ -59,7 +59,7 @@ def run(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | N
 
 
 @contextmanager
-def progress(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
     """Show a bar on the error stream while something takes its time; call it with done and total."""
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
@@ -73,15 +73,16 @@ def plain(text: str) -> str:
     return shown.encode("utf-8", "replace").decode("utf-8")
 
 
-def _plain(value: object) -> object:
+def dumped(value: object) -> str:
+    """Return *value* as one line of ASCII JSON: dataclasses as objects, times as ISO texts."""
+    return json.dumps(value, ensure_ascii=True, default=_spelled)
+
+
+def _spelled(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, set | frozenset | tuple):
-        return list(value)
     return str(value)

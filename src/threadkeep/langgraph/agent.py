@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain.agents import create_agent
+from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - a saver of any version
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 

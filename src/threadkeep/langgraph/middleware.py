@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -212,14 +212,15 @@ def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
     )
 
 
-def _inside_a_tool(config: Any) -> bool:
+def _inside_a_tool(config: Mapping[str, Any]) -> bool:
     """Whether this agent runs within another's tool call: its human message is a task that a model wrote.
 
     A run that was given a thread id of its own has a namespace of its own, too; then only the
     metadata, which are handed down, name the tool call.
     """
     own = str(config.get("configurable", {}).get("checkpoint_ns", "")).split("|")[:-1]
-    handed_down = str((config.get("metadata") or {}).get("checkpoint_ns", "")).split("|")
+    metadata: Mapping[str, Any] = config.get("metadata") or {}
+    handed_down = str(metadata.get("checkpoint_ns", "")).split("|")
     return any(part.split(":")[0] == "tools" for part in (*own, *handed_down))
 
 

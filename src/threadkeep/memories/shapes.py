@@ -81,14 +81,13 @@ def memory_of(item: Item) -> Memory | None:
     sources = tuple(s for s in map(_source_of, _rows(value.get("sources"))) if s is not None)
     if not sources:
         sources = (Source("import", _thread(thread), at=said_at),)
-    trust = value.get("trust")
     return Memory(
         memory_id=MemoryId(item.ref.key),
         namespace=item.ref.namespace,
         text=text,
         kind=_kind_of(item.ref.namespace, value),
-        status=cast("Status", value["status"]) if value.get("status") in _STATUSES else "active",
-        trust=cast("Speaker", trust) if trust in _SPEAKERS else "import",
+        status=cast("Status", _one_of(_STATUSES, value.get("status")) or "active"),
+        trust=cast("Speaker", _one_of(_SPEAKERS, value.get("trust")) or "import"),
         sources=sources,
         revision=item.revision,
         created_at=said_at or item.created_at,
@@ -165,8 +164,7 @@ def _prynai_type(memory: Memory) -> str | None:
 
 
 def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:
-    kind = value.get("kind")
-    if kind in _KINDS:
+    if kind := _one_of(_KINDS, value.get("kind")):
         return cast("Kind", kind)
     if value.get("type") == "episodic" or namespace[-1:] == ("episodic",):
         return "episodic"
@@ -174,11 +172,12 @@ def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:
 
 
 def _source_of(row: Mapping[str, Any]) -> Source | None:
-    if row.get("speaker") not in _SPEAKERS:
+    speaker = _one_of(_SPEAKERS, row.get("speaker"))
+    if speaker is None:
         return None
     message, turn = row.get("message_id"), row.get("turn_id")
     return Source(
-        cast("Speaker", row["speaker"]),
+        cast("Speaker", speaker),
         _thread(row.get("thread_id")),
         MessageId(message) if isinstance(message, str) else None,
         TurnId(turn) if isinstance(turn, str) else None,
@@ -203,6 +202,11 @@ def _version_of(row: Mapping[str, Any]) -> Version | None:
         return None
     sources = tuple(s for s in map(_source_of, _rows(row.get("sources"))) if s is not None)
     return Version(text, _moment(row.get("valid_from")), _moment(row.get("valid_to")), replaced_at, sources)
+
+
+def _one_of(words: frozenset[str], value: object) -> str | None:
+    """Return *value* where it is one of *words*; others may have put anything there, a list for example."""
+    return value if isinstance(value, str) and value in words else None
 
 
 def _thread(value: object) -> ThreadId | None:

@@ -140,7 +140,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     def identified(self, whose: Callable[[RunnableConfig], Owner | None]) -> ThreadkeepCheckpointer:
         """Return a view of the same checkpoints that asks *whose* run a configuration is of."""
         view = copy.copy(self)
-        view._whose = whose
+        view._whose = whose  # noqa: SLF001 - a copy of this very object
         return view
 
     async def connect(self) -> None:
