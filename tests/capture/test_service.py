@@ -13,6 +13,9 @@ from tests.capture.world import (
     LONG,
     CountingExtractor,
     FailingExtractor,
+    Interleaving,
+    Interrupted,
+    RepeatingExtractor,
     episodes,
     facts,
     memories,
@@ -22,12 +25,15 @@ from tests.capture.world import (
     turn,
     until,
 )
+from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.learning import Learning
 from threadkeep.capture.record import Message
 from threadkeep.capture.service import Captures
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.record import Memory, Source
 from threadkeep.memories.shapes import put_of
+from threadkeep.recall.search import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Due, Item, Position, Put, Ref
 from threadkeep.telemetry import Telemetry
@@ -279,6 +285,26 @@ class TestLearn:
         assert await facts(storage) == []
         assert await episodes(storage) == ["Asked: What do you know?"]
 
+    async def test_recalled_statement_is_refused_whoever_extracts_it(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """An extractor that takes what was put in for new does not get through."""
+        captures = room(storage, clock, extractor=RepeatingExtractor("I live in Lisbon."))
+
+        await captures.record(turn("What now?"), owner=ANA, thread_id=TH, recalled=["I live in Lisbon"])
+        await captures.drain(LONG)
+
+        assert await memories(storage) == []
+
+    async def test_secret_is_refused_whoever_extracts_it(self, storage: InMemoryStorage, clock: FrozenClock):
+        """An extractor that makes one up, or puts one together, does not get through."""
+        captures = room(storage, clock, extractor=RepeatingExtractor("The password is hunter2"))
+
+        await captures.record(turn("What now?"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        assert await memories(storage) == []
+
     async def test_extractor_that_asks_for_it_sees_what_is_known(self, storage: InMemoryStorage, clock: FrozenClock):
         """What is like the user's words is searched for."""
         extractor = CountingExtractor()
@@ -387,20 +413,39 @@ class TestWorker:
 
         assert extractor.failed == 1
 
-    async def test_two_workers_never_double(self, storage: InMemoryStorage, clock: FrozenClock):
-        """Both take everything at once; each turn counts once."""
+    async def test_two_workers_never_double(self, clock: FrozenClock):
+        """Both take everything at once, step by step beside each other; each turn counts once."""
+        storage = Interleaving(clock=clock)
         one, other = room(storage, clock), room(storage, clock)
         for number in range(20):
             await one.record(turn(f"I have a cat called Cat{number % 5}", key=f"k{number}"), owner=ANA, thread_id=TH)
 
-        await asyncio.gather(one.drain(LONG), other.drain(LONG))
-        await asyncio.gather(one.drain(LONG), other.drain(LONG))
+        for _ in range(3):
+            await asyncio.gather(one.drain(LONG), other.drain(LONG))
 
         found = [memory for memory in await memories(storage) if memory.kind == "semantic"]
         assert sorted(memory.text for memory in found) == [f"I have a cat called Cat{n}" for n in range(5)]
         assert [len(memory.sources) for memory in found] == [4] * 5
         one_stats, other_stats = await one.stats(), await other.stats()
         assert one_stats.processed + other_stats.processed == 20
+
+    async def test_two_turns_that_say_the_same_at_once_are_one_memory(self, clock: FrozenClock):
+        """Two workers on two turns of one owner cannot both write from what they read."""
+        storage = Interleaving(clock=clock)
+        recorder = room(storage, clock)
+        refs: list[Ref] = []
+        for key in ("a", "b"):
+            receipt = await recorder.record(turn("I have a cat called Mochi", key=key), owner=ANA, thread_id=TH)
+            refs.append(Ref(ANA.partition, (".turns", ANA.label), receipt.turn_ids[0]))
+        workers = [
+            Learning(storage, Search(storage, None, clock), LocalExtractor(), clock, Telemetry(), ttl=None)
+            for _ in refs
+        ]
+
+        await asyncio.gather(*(worker.learn(ref, ANA) for worker, ref in zip(workers, refs, strict=True)))
+
+        (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert len(fact.sources) == 2
 
     async def test_turns_of_one_owner_are_learnt_in_order(self, storage: InMemoryStorage, clock: FrozenClock):
         """What was said last is what is true."""
@@ -435,14 +480,49 @@ class TestWorker:
 
     async def test_work_of_an_erased_owner_is_dropped(self, clock: FrozenClock):
         """What was in flight when everything was erased is not written afterwards."""
-        storage = EraseBeforeCommit(clock)
+        storage = Interrupted(clock=clock)
         captures = room(storage, clock)
         await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
-        storage.armed = True
+        storage.first = lambda: storage.erase(ANA.partition)
 
         await captures.drain(LONG)
 
         assert await rows(storage, ANA) == []
+
+    async def test_work_on_a_turn_that_is_forgotten_meanwhile_is_dropped(self, clock: FrozenClock):
+        """What was in flight when a turn was emptied is not written afterwards."""
+        storage = Interrupted(clock=clock)
+        captures = room(storage, clock)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        async def forget() -> None:
+            await storage.commit(Batch(ANA.partition, await captures.forgetting(ANA, receipt.turn_ids)))
+
+        storage.first = forget
+        await captures.drain(LONG)
+
+        assert await facts(storage) == []
+        assert (await captures.settle(receipt, owner=ANA, timeout=LONG)).memory_ids == ()
+
+    async def test_memory_that_is_corrected_meanwhile_is_read_again(self, clock: FrozenClock):
+        """A commit rests on what was read; where that changed, it is decided anew."""
+        storage = Interrupted(clock=clock)
+        captures = room(storage, clock)
+        by_hand = replace(A_MEMORY, created_at=clock.now(), updated_at=clock.now())
+        await storage.commit(Batch(ANA.partition, [put_of(by_hand, embedding=None, expect="absent")]))
+        clock.advance(timedelta(minutes=1))
+        await captures.record(turn("I moved to Berlin"), owner=ANA, thread_id=TH)
+
+        async def correct() -> None:
+            changed = put_of(replace(by_hand, text="I live in Porto"), embedding=None, expect="any")
+            await storage.commit(Batch(ANA.partition, [changed]))
+
+        storage.first = correct
+        await captures.drain(LONG)
+
+        (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
+        assert fact.text == "I moved to Berlin"
+        assert [old.text for old in fact.history] == ["I live in Porto"]
 
     async def test_stopping_twice_and_starting_again_is_fine(self, captures: Captures, storage: InMemoryStorage):
         """A room can be stopped and started."""
@@ -521,17 +601,3 @@ class Down(InMemoryStorage):
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         self._check()
         return await super().get(refs)
-
-
-class EraseBeforeCommit(InMemoryStorage):
-    """A storage whose owner is erased just before a commit arrives."""
-
-    def __init__(self, clock: FrozenClock) -> None:
-        super().__init__(clock=clock)
-        self.armed = False
-
-    async def commit(self, batch: Batch) -> Position:
-        if self.armed:
-            self.armed = False
-            await self.erase(batch.partition)
-        return await super().commit(batch)

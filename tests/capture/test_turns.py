@@ -37,7 +37,8 @@ def talk(*said: tuple[Role, str], ids: str | None = None) -> list[Message]:
 
 def long_talk(turns: int, *, ids: str | None = None) -> list[Message]:
     roles: tuple[Role, ...] = ("user", "assistant")
-    return talk(*[(role, f"{role} {n}") for n in range(turns) for role in roles], ids=ids)
+    said: list[tuple[Role, str]] = [(role, f"{role} {n}") for n in range(turns) for role in roles]
+    return talk(*said, ids=ids)
 
 
 def on_record(*turns: Spoken, thread_id: ThreadId | None = TH) -> set[str]:

@@ -10,21 +10,24 @@ from typing import Final
 
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.extractors.port import Extraction, Extractor
-from threadkeep.capture.record import Message, Role, Turn
+from threadkeep.capture.record import Candidate, Message, Role, Turn
 from threadkeep.capture.service import Captures
 from threadkeep.clock import Clock
 from threadkeep.ids import MessageId
-from threadkeep.memories.record import Memory
+from threadkeep.memories.record import Memory, Source
 from threadkeep.memories.shapes import memory_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.search import Search
-from threadkeep.storage.port import Item, Storage
+from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.port import Batch, Changes, Item, Partition, Position, Ref, Storage
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing import HashingEmbedder
 
 ANA: Final = Owner("ana@example.org")
 BOB: Final = Owner("bob")
 LONG: Final = timedelta(seconds=30)
+NEVER: Final = timedelta(days=1)
+"""Nothing here waits for a worker to look by itself."""
 
 
 @dataclass(eq=False)
@@ -60,6 +63,51 @@ class CountingExtractor:
         return await LocalExtractor().extract(turn, known)
 
 
+@dataclass(eq=False)
+class RepeatingExtractor:
+    """Says the same of every turn."""
+
+    said: str
+    name: str = "repeating"
+    uses_known: bool = False
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        source = Source("user", turn.thread_id, None, turn.turn_id, turn.at)
+        return Extraction((Candidate(self.said, "semantic", source),))
+
+
+class Interleaving(InMemoryStorage):
+    """A storage that lets others run before every call, as one behind a wire does."""
+
+    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
+        await asyncio.sleep(0)
+        return await super().get(refs)
+
+    async def changes(self, partition: Partition, since: Position | None) -> Changes:
+        await asyncio.sleep(0)
+        return await super().changes(partition, since)
+
+    async def position(self, partition: Partition) -> Position:
+        await asyncio.sleep(0)
+        return await super().position(partition)
+
+    async def commit(self, batch: Batch) -> Position:
+        await asyncio.sleep(0)
+        return await super().commit(batch)
+
+
+class Interrupted(InMemoryStorage):
+    """A storage where somebody else is faster, once: *first* runs just before the next commit."""
+
+    first: Callable[[], Awaitable[object]] | None = None
+
+    async def commit(self, batch: Batch) -> Position:
+        first, self.first = self.first, None
+        if first is not None:
+            await first()
+        return await super().commit(batch)
+
+
 def room(
     storage: Storage,
     clock: Clock,
@@ -71,7 +119,9 @@ def room(
 ) -> Captures:
     """Return the capture room on *storage*, as the composition root makes it."""
     search = Search(storage, embedder or HashingEmbedder(), clock)
-    return Captures(storage, search, extractor or LocalExtractor(), clock, telemetry or Telemetry(), ttl=ttl)
+    return Captures(
+        storage, search, extractor or LocalExtractor(), clock, telemetry or Telemetry(), ttl=ttl, poll=NEVER
+    )
 
 
 def talk(*said: tuple[Role, str], ids: str = "m") -> list[Message]:

@@ -23,6 +23,8 @@ _HEX_LENGTHS: Final = frozenset({32, 40, 56, 64, 96, 128})
 _MIN_ENTROPY_BITS: Final = 3.6
 _MIN_CHANGES: Final = 0.27
 _LOWER, _UPPER = 0, 1
+_PASSES: Final = 4
+"""What stood beside a secret may be told from one once that is gone; nearly always the second pass finds nothing."""
 _SHORT_SECRET: Final = 4
 
 _BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
@@ -84,7 +86,7 @@ _NAMED: Final = re.compile(
     )
     (?: ["'`](?!s\b) ){0,2}
     (?P<for> \ (?:for|to|of|on|at|in)\ (?:[^\s.,:;=?!\[]{1,40}\ ){0,4}?[^\s.,:;=?!\[]{1,40} )?
-    (?P<joint> [ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4} | [ ](?:is|was|to|are|est|es|é|ist|lautet)(?:[ ](?:now|still))?[ :]{1,3} | ['’]s[ ] | [ ](?=["'`]) )
+    (?P<joint> [ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4} | [ ](?:is|was|to|are|est|es|é|ist|lautet)(?:[ ](?:now|still))?[ :]{1,3} | ['’]s[ ] | (?(for)(?!)|[ ](?=["'`])) )
     (?P<quote> ["'`]? )
     (?P<value> (?!\[redacted)[^\s"'`,;]{1,512} )
     """
@@ -135,6 +137,20 @@ def redact(text: str) -> str:
     tokens, connection strings with credentials, ``password is …`` and its like, payment cards (by
     Luhn's sum), and long tokens of high entropy. Applying it twice changes nothing more.
     """
+    for _ in range(_PASSES):
+        clean = _redacted(text)
+        if clean == text:
+            break
+        text = clean
+    return text
+
+
+def has_secret(text: str) -> bool:
+    """Return whether *text* holds a secret, or held one before it was redacted."""
+    return MARK in text or redact(text) != text
+
+
+def _redacted(text: str) -> str:
     text = _without_private_keys(text)
     for what, hint, pattern in _KEYS:
         if hint in text:
@@ -146,11 +162,6 @@ def redact(text: str) -> str:
         text = _NAMED.sub(_named, text)
     text = _CARD.sub(_card, text)
     return _LONG.sub(_long, text)
-
-
-def has_secret(text: str) -> bool:
-    """Return whether *text* holds a secret, or held one before it was redacted."""
-    return MARK in text or redact(text) != text
 
 
 def _marked(what: str) -> Callable[[re.Match[str]], str]:
@@ -199,8 +210,7 @@ def _tells(found: re.Match[str], value: str) -> bool:
 def _is_password(found: re.Match[str], value: str, *, mixed: bool) -> bool:
     joint = found["joint"].strip().casefold()
     if not joint.strip("'’s") or not joint[-1].isalpha() or found["quote"]:  # "=", ":", or in quotation marks
-        told = mixed or joint.strip("'’s") or not found["for"]
-        return bool(told) and len(value) >= (_SHORT_SECRET - 1 if mixed else _SHORT_SECRET)
+        return len(value) >= (_SHORT_SECRET - 1 if mixed else _SHORT_SECRET)
     if joint == "to":  # "the password to my laptop", "to a@b.org"
         return mixed and ("." not in value or any(c.isdigit() for c in value))
     return mixed or _ends_clause(found)
