@@ -59,7 +59,7 @@ class TestReading:
     async def test_the_documents_functions_go_on(self, tk: threadkeep.Threadkeep) -> None:
         """Cross-thread context and search read the same rows."""
         context = await store_get_cross_thread_context(tk.store, ANA)
-        found = search_relevant_memories(tk.store, ANA, "Where is my passport?")
+        found = search_relevant_memories(tk.store, ANA, "Where is my passport?", k_user=50)
 
         assert FACT in context
         assert FACT in [recalled.memory.text for recalled in found]
