@@ -104,6 +104,7 @@ class TestEncodeValue:
         assert stored.isascii()
         assert repr(decode_namespace(f"[{stored}]")[0]) == repr(deep(value))
 
+    @pytest.mark.slow
     def test_a_small_value_that_is_large_when_written_out_is_refused(self) -> None:
         """A list that stands in itself forty times over would be a terabyte of JSON; it is refused in time."""
         value: Any = []
