@@ -26,6 +26,7 @@ from threadkeep.errors import SettingsError
 from threadkeep.home import Home
 from threadkeep.memories.service import Memories
 from threadkeep.owners.service import Owners
+from threadkeep.patience import Patience
 from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
 from threadkeep.settings import Settings
@@ -79,7 +80,13 @@ class App:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        search = Search(self.storage, self.embedder, self.clock, max_bytes=settings.index_megabytes * 1024 * 1024)
+        search = Search(
+            self.storage,
+            self.embedder,
+            self.clock,
+            max_bytes=settings.index_megabytes * 1024 * 1024,
+            telemetry=self.telemetry,
+        )
         captures = Captures(
             self.storage,
             search,
@@ -121,13 +128,18 @@ class App:
         return saver
 
     @cached_property
+    def patience(self) -> Patience:
+        """How long a turn waits for the storage."""
+        return Patience(self.settings.recall_timeout)
+
+    @cached_property
     def binder(self) -> GuardedBinding:
         """Who knows whose thread it is, connecting when first asked."""
 
         async def connected() -> ThreadBinding:
             return (await self.rooms()).bindings
 
-        return GuardedBinding(connected, self.telemetry, timeout=self.settings.recall_timeout)
+        return GuardedBinding(connected, self.telemetry, patience=self.patience)
 
     async def rooms(self) -> Rooms:
         """Return the rooms, connected; the first call connects, however many arrive together.

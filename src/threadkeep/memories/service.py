@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 500
 _BATCH: Final = 500
+_NEWEST: Final = 1000
 _TRIES: Final = 5
 _LIKELY_DUPLICATES: Final = 8
 
@@ -187,9 +188,15 @@ class Memories:
     async def newest(self, *, owner: Owner, limit: int) -> list[Memory]:
         """Return the *limit* memories that were learnt last, newest first, by the time they carry.
 
-        An imported row counts by its own ``timestamp``: sorted first, cut afterwards.
+        An imported row counts by its own ``timestamp``: sorted first, cut afterwards, among the
+        1,000 that were changed last.
         """
-        active = [m async for m in self.walk(owner=owner) if m.status == "active" and m.valid_to is None]
+        active: list[Memory] = []
+        async for memory in self.walk(owner=owner):
+            if memory.status == "active" and memory.valid_to is None:
+                active.append(memory)
+            if len(active) == max(limit, _NEWEST):
+                break
         return sorted(active, key=lambda m: (m.created_at, m.revision), reverse=True)[:limit]
 
     async def correct(
