@@ -14,9 +14,9 @@ from threadkeep.evals.baselines import terms
 class WordsEmbedder:
     """Each word is a direction; a text is the sum of its words."""
 
-    name = "words"
-    dims = 64
-    remote = False
+    name: str = "words"
+    dims: int | None = 64
+    remote: bool = False
 
     async def ready(self) -> None:
         pass

@@ -164,6 +164,10 @@ class Bm25Method:
 
     name = "bm25"
 
+    def __init__(self) -> None:
+        self._ids: list[str] = []
+        self._index = Bm25(())
+
     async def learn(self, conversation: Conversation) -> None:
         """Index the turns."""
         self._ids = [turn.turn_id for turn in conversation.turns]
@@ -184,6 +188,8 @@ class DenseMethod:
     def __init__(self, tk: Threadkeep, embedder: RecordingEmbedder) -> None:
         self._home = tk.app.home
         self._embedder = embedder
+        self._ids: list[str] = []
+        self._index: Dense | None = None
 
     async def learn(self, conversation: Conversation) -> None:
         """Gather the turns' vectors."""
@@ -195,7 +201,7 @@ class DenseMethod:
         """Rank all turns by their cosine."""
         vector, embedding_ms = await self._home.run(self._embedder.question(question))
         started = perf_counter()
-        ranking = [self._ids[place] for place in self._index.rank(vector)]
+        ranking = [self._ids[place] for place in self._index.rank(vector)] if self._index else []
         return Answer(ranking, ranking, embedding_ms + (perf_counter() - started) * 1000, None)
 
 

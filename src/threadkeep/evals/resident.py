@@ -59,4 +59,5 @@ def _resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    print(*asyncio.run(measure(Path(sys.argv[1]), sys.argv[2], sys.argv[3])))  # noqa: T201 - a program's result
+    figures = asyncio.run(measure(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    sys.stdout.write(" ".join(map(str, figures)) + "\n")
