@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -182,7 +181,7 @@ class Threadkeep:
         budget_tokens: int | None = None,
         timeout: timedelta | None = None,
         placement: str = "user",
-    ) -> AgentMiddleware:
+    ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware for ``create_agent`` and ``create_deep_agent``.
 
         Args:
@@ -259,7 +258,7 @@ class Threadkeep:
 
         async def found() -> Recall:
             try:
-                rooms = await asyncio.wait_for(self._app.rooms(), limit.total_seconds())
+                rooms = await self._app.patience.wait(self._app.rooms(), timeout=limit)
             except (StorageError, TimeoutError) as error:
                 self._app.telemetry.degraded("recall", error)
                 return Recall(degraded=("storage",))

@@ -69,7 +69,8 @@ def asked(
     graph.add_edge(START, "node")
     config: RunnableConfig = {"configurable": dict(configurable or {}), "metadata": dict(metadata or {})}
     given: State = {"messages": list(messages)}
-    return asyncio.run(graph.compile().ainvoke(given, config, context=context))
+    compiled: Any = graph.compile()
+    return asyncio.run(compiled.ainvoke(given, config, context=context))
 
 
 class TestOwnerFrom:

@@ -335,11 +335,8 @@ class TestDegrade:
         with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as tk:
             agent = create_agent(ScriptedModel(replies=["Hi."]), [], middleware=[tk.middleware()])
 
-            shown = list(
-                agent.stream(
-                    said(QUESTION), tk.config(user_id=ANA, thread_id="1"), stream_mode=["values", "custom"]
-                )
-            )
+            config = tk.config(user_id=ANA, thread_id="1")
+            shown: list[Any] = list(agent.stream(said(QUESTION), config, stream_mode=["values", "custom"]))
 
             assert shown[-1][1]["degraded"] == ["storage"]
             assert [event["degraded"] for mode, event in shown if mode == "custom"] == [["storage"], ["storage"]]

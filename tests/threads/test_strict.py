@@ -131,11 +131,15 @@ class TestReading:
             value_of(checkpointer, HERE)
 
 
+def _answer(state: Any) -> dict[str, Any]:
+    return {"answers": [Answer(text=str(state["ticket"].number))]}
+
+
 class TestKeepingAState:
     def test_the_types_of_a_graphs_state_come_back(self, kind: Any, make: Make, caplog: pytest.LogCaptureFixture):
         """Compiling tells the checkpointer the state's classes; without it they would come back as dicts."""
         graph = StateGraph(Asked)
-        graph.add_node("answer", lambda state: {"answers": [Answer(text=str(state["ticket"].number))]})
+        graph.add_node("answer", _answer)
         graph.add_edge(START, "answer")
         compiled = graph.compile(checkpointer=make(kind))
         config = config_of("1")
