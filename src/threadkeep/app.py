@@ -187,6 +187,7 @@ class App:
         return self._rooms
 
     async def _stop(self) -> None:
+        await self.patience.settle(timedelta(seconds=DRAIN_SECONDS))
         started = self._starting is not None and self._starting.done() and self._starting.exception() is None
         if started and self.capturing:
             await self._rooms.captures.drain(timedelta(seconds=DRAIN_SECONDS))

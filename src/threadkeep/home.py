@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -41,14 +41,16 @@ class Home:
         Cancelling the caller cancels the coroutine, too. From the home loop itself it is awaited
         directly, so services may call each other through a door.
         """
-        try:
-            loop = self._started()
-        except ThreadkeepError:
-            coroutine.close()
-            raise
-        if asyncio.get_running_loop() is loop:
+        if asyncio.get_running_loop() is self._loop:
             return await coroutine
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(coroutine, loop))
+        future = self._submitted(coroutine)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if self._closed and not (caller and caller.cancelling()):  # it was not the caller who was cancelled
+                raise _closed() from None
+            raise
 
     def run_sync(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run *coroutine* on the home loop and block the calling thread until it is done.
@@ -59,18 +61,15 @@ class Home:
             ClosedError: This home was closed.
             RuntimeError: Called on the home loop itself, where waiting would never end.
         """
-        try:
-            loop = self._started()
-        except ThreadkeepError:
-            coroutine.close()
-            raise
         if threading.current_thread() is self._thread:
             coroutine.close()
             msg = "A blocking call was made on Threadkeep's own loop; use the async face there."
             raise RuntimeError(msg)
-        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        future = self._submitted(coroutine)
         try:
             return future.result()
+        except CancelledError:
+            raise (_closed() if self._closed else CancelledError()) from None
         except BaseException:  # Ctrl-C while waiting: the work must not go on unseen
             future.cancel()
             raise
@@ -98,19 +97,22 @@ class Home:
         if threading.current_thread() is not thread:
             thread.join()
 
-    def _started(self) -> asyncio.AbstractEventLoop:
-        loop = self._loop
-        if loop is not None and self._pid == os.getpid():
-            return loop
-        with self._guard:
-            if self._closed:
-                msg = "This Threadkeep was closed; open a new one."
-                raise ClosedError(msg)
-            if self._loop is not None:
-                if self._pid == os.getpid():
-                    return self._loop
+    def _submitted(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
+        try:
+            if self._pid not in (0, os.getpid()):
                 msg = "This Threadkeep was opened before the process forked; open one in the child."
                 raise ClosedError(msg)
+            with self._guard:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        except ThreadkeepError:
+            coroutine.close()
+            raise
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise _closed()
+        if self._loop is None:
             loop = asyncio.new_event_loop()
             ready = threading.Event()
             self._thread = threading.Thread(target=_serve, args=(loop, ready), name=self._name, daemon=True)
@@ -118,7 +120,11 @@ class Home:
             ready.wait()
             self._pid = os.getpid()
             self._loop = loop
-            return loop
+        return self._loop
+
+
+def _closed() -> ClosedError:
+    return ClosedError("This Threadkeep was closed; open a new one.")
 
 
 def _serve(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:

@@ -313,7 +313,12 @@ class Threadkeep:
 
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""
-        await self._app.call(lambda rooms: rooms.captures.drain(timeout))
+
+        async def drained(rooms: Rooms) -> None:
+            await self._app.patience.settle(timeout)  # turns that are still being recorded
+            await rooms.captures.drain(timeout)
+
+        await self._app.call(drained)
 
     async def settle(
         self,

@@ -14,6 +14,7 @@ from tests.threads.conftest import MakeCheckpointer
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, NotYoursError, OwnerConflictError, StorageUnavailableError
 from threadkeep.owners.owner import Owner
+from threadkeep.patience import Patience
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Storage
 from threadkeep.telemetry import Telemetry
@@ -229,7 +230,7 @@ class TestSurviving:
         async def away() -> Binder:
             raise StorageUnavailableError("The storage did not answer.")
 
-        bound = make("memory", binder=GuardedBinding(away, telemetry, timeout=timedelta(seconds=1)))
+        bound = make("memory", binder=GuardedBinding(away, telemetry, patience=Patience(timedelta(seconds=1))))
 
         await aput(bound, config_of("1", user_id="ana@x.org"), "kept")
 
@@ -242,7 +243,7 @@ class TestSurviving:
         async def there() -> Binder:
             return binding
 
-        bound = make("memory", binder=GuardedBinding(there, Telemetry(), timeout=timedelta(seconds=10)))
+        bound = make("memory", binder=GuardedBinding(there, Telemetry(), patience=Patience(timedelta(seconds=10))))
         await aput(bound, config_of("1", user_id="ana@x.org"), "ana's")
 
         with pytest.raises(NotYoursError):

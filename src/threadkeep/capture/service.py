@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from threadkeep.capture.statements import unwanted
 from threadkeep.capture.turns import (
     MAX_MISSING,
     TURN_SPACING,
+    TURNS,
     Spoken,
     TurnRecord,
     done,
@@ -29,9 +30,9 @@ from threadkeep.capture.turns import (
     traces_namespace,
     turns_namespace,
 )
-from threadkeep.errors import RevisionConflictError
+from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ThreadId, TurnId
-from threadkeep.storage.port import Batch, Put, Ref, Storage
+from threadkeep.storage.port import Batch, Partition, Position, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.port import Extractor
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from threadkeep.telemetry import Telemetry
 
 _TRIES: Final = 5
+_NEVER_WRITTEN: Final = Partition("root", (TURNS,))
 _SETTLE_POLL_SECONDS: Final = 0.25
 """How often a settling caller looks for what another process finished."""
 
@@ -97,6 +99,7 @@ class Captures:
         owner: Owner,
         thread_id: ThreadId | None,
         recalled: Sequence[str] = (),
+        epoch: str | None = None,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -108,10 +111,12 @@ class Captures:
             owner: Whose words the user's messages are.
             thread_id: The thread, if there is one.
             recalled: Texts that recall had put in before the newest turn.
+            epoch: The owner's epoch when the newest turn began; ``None``: now. Where the owner was erased
+                since, nothing of *messages* is learnt, now or later.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
-            ``nothing`` where no message is a user's.
+            ``nothing`` where no message is a user's, or all of it was said before the owner was erased.
 
         Raises:
             StorageError: Nothing was recorded; the next turn's recording brings it along.
@@ -120,16 +125,28 @@ class Captures:
         if not turns:
             return Receipt("nothing")
         for _ in range(_TRIES):
+            position = await self._storage.position(owner.partition)
+            epoch = epoch or position.epoch
             missing = missing_turns(turns, await self._known(turns, owner))
             if not missing:
                 return await self._duplicate(turns[-1], owner)
+            if epoch != position.epoch:
+                wanted: tuple[Spoken, ...] = ()
+            elif len(missing) == min(len(turns), MAX_MISSING) and await self._was_erased(position):
+                wanted = missing[-1:]  # nothing of this thread is known: what is older was said before
+            else:
+                wanted = missing
+            unheard = [turn for turn in missing if turn not in wanted]
+            batch = self._batch(wanted, unheard, owner=owner, thread_id=thread_id, recalled=recalled)
             try:
-                await self._commit(missing, owner=owner, thread_id=thread_id, recalled=recalled)
-            except RevisionConflictError:  # the same turn was recorded at the same time
-                continue
-            self._telemetry.count("capture.turns", len(missing))
+                await self._storage.commit(replace(batch, epoch=position.epoch))
+            except (RevisionConflictError, PartitionErasedError):
+                continue  # the same turn was recorded at the same time, or the owner erased
+            if not wanted:
+                return Receipt("nothing")
+            self._telemetry.count("capture.turns", len(wanted))
             self._queue.wake()
-            return Receipt("queued", tuple(turn.turn_id for turn in missing))
+            return Receipt("queued", tuple(turn.turn_id for turn in wanted))
         return await self._duplicate(turns[-1], owner)
 
     async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:
@@ -189,21 +206,33 @@ class Captures:
         refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in recent[:-1] for trace in turn.traces]
         return {item.ref.key for item in await self._storage.get(refs) if item is not None}
 
-    async def _commit(
-        self, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None, recalled: Sequence[str]
-    ) -> None:
+    async def _was_erased(self, position: Position) -> bool:
+        """Whether a partition was ever erased: until then it has the epoch that all begin with."""
+        return position.epoch != (await self._storage.position(_NEVER_WRITTEN)).epoch
+
+    def _batch(
+        self,
+        wanted: Sequence[Spoken],
+        unheard: Sequence[Spoken],
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None,
+        recalled: Sequence[str],
+    ) -> Batch:
+        """Record the *wanted* turns to be learnt from, and mark the *unheard* ones as seen."""
+        turns = (*unheard, *wanted)
         now = self._clock.now()
         puts: dict[tuple[str, str], Put] = {}
         for turn, at in zip(turns, self._moments(len(turns), now=now), strict=True):
             record = pending(turn, thread_id=thread_id, at=at, recalled=recalled if turn is turns[-1] else ())
-            if any(message.role == "user" and unwanted(message.text) for message in turn.messages):
+            if turn in unheard or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
                 record = done(record, ())
             put = put_of(record, owner, due_at=now, expect="absent")
             puts[put.namespace[0], put.key] = put
             for trace in every_trace(turn, thread_id=thread_id):
                 put = trace_put(trace, turn.turn_id, owner)
                 puts[put.namespace[0], put.key] = put
-        await self._storage.commit(Batch(owner.partition, tuple(puts.values())))
+        return Batch(owner.partition, tuple(puts.values()))
 
     def _moments(self, count: int, *, now: datetime) -> list[datetime]:
         """Return the times of *count* turns, oldest first, later than all before, however fast they come."""

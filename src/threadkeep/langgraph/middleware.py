@@ -7,9 +7,8 @@ would show in the user's streams.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -21,7 +20,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from threadkeep.capture.record import Receipt
-from threadkeep.errors import StorageError
+from threadkeep.errors import ClosedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.models.langchain import newest_human, plain_messages
@@ -48,6 +47,19 @@ class _Turn:
     owner: Owner
     thread_id: str | None
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a turn was given.
+
+    Attributes:
+        recall: The memories.
+        epoch: The owner's, when the turn began; ``None`` where the storage did not say.
+    """
+
+    recall: Recall
+    epoch: str | None
 
 
 class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
@@ -77,58 +89,85 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._budget_tokens = budget_tokens
         self._timeout = timeout
         self._placement = placement
-        self._seen: OrderedDict[_Turn, Recall] = OrderedDict()
+        self._seen: OrderedDict[_Turn, _Seen] = OrderedDict()
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
         turn, question = self._turn(request)
-        found = self._seen.get(turn)
-        if found is None:
-            found = self._tk.app.home.run_sync(self._recall(turn, question))
-            self._tell_recalled(turn, found, request.runtime)
-        return handler(self._with(found, request))
+        before = self._seen.get(turn)
+        seen = (
+            before
+            if before and not before.recall.memories
+            else self._tk.app.home.run_sync(self._recalled(turn, question))
+        )
+        if seen is not before:
+            self._tell_recalled(turn, seen, request.runtime)
+        return handler(self._with(seen.recall, request))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
         turn, question = self._turn(request)
-        found = self._seen.get(turn)
-        if found is None:
-            found = await self._tk.app.home.run(self._recall(turn, question))
-            self._tell_recalled(turn, found, request.runtime)
-        return await handler(self._with(found, request))
+        before = self._seen.get(turn)
+        seen = (
+            before
+            if before and not before.recall.memories
+            else await self._tk.app.home.run(self._recalled(turn, question))
+        )
+        if seen is not before:
+            self._tell_recalled(turn, seen, request.runtime)
+        return await handler(self._with(seen.recall, request))
 
     def after_agent(self, state: State, runtime: Runtime[Any]) -> None:
         """Record the turn for capture; it is durable when this returns."""
         if (work := self._capture(state, runtime)) is not None:
-            _tell_captured(self._tk.app.home.run_sync(work), runtime)
+            try:
+                receipt = self._tk.app.home.run_sync(work)
+            except ClosedError as error:
+                receipt = self._not_recorded(error)
+            _tell_captured(receipt, runtime)
 
     async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> None:
         """Record the turn for capture; it is durable when this returns."""
         if (work := self._capture(state, runtime)) is not None:
-            _tell_captured(await self._tk.app.home.run(work), runtime)
+            try:
+                receipt = await self._tk.app.home.run(work)
+            except ClosedError as error:
+                receipt = self._not_recorded(error)
+            _tell_captured(receipt, runtime)
 
     def _turn(self, request: ModelRequest[Any]) -> tuple[_Turn, str]:
         """Tell the turn and its question; the owner is required before the model is called."""
-        config = get_config()
-        owner = self._whose(request.runtime, config)
-        thread_id = thread_id_of(request.runtime, config)
-        position, message, question = newest_human(request.messages)
+        return self._turn_of(request.messages, request.runtime, get_config())
+
+    def _turn_of(self, messages: Sequence[Any], runtime: Runtime[Any], config: Any) -> tuple[_Turn, str]:
+        position, message, question = newest_human(messages)
         key = message or short_digest(str(position), question)
-        return _Turn(owner, thread_id, key), question
+        return _Turn(self._whose(runtime, config), thread_id_of(runtime, config), key), question
 
     def _whose(self, runtime: Runtime[Any], config: Any) -> Owner:
         owner = owner_from(self._owner, runtime=runtime, config=config)
         return self._tk.whose(owner)
 
-    async def _recall(self, turn: _Turn, question: str) -> Recall:
+    async def _recalled(self, turn: _Turn, question: str) -> _Seen:
+        """Return what the turn was given already, if all of it still holds; else recall."""
+        app = self._tk.app
+        seen = self._seen.get(turn)
+        if seen is not None:
+            try:
+                if await app.patience.wait(self._still_holds(seen, turn.owner)):
+                    return seen
+            except (StorageError, TimeoutError) as error:
+                app.telemetry.degraded("recall", error)
+                return seen
         await self._bind(turn)
         if not self._recalls:
-            return Recall()
-        return await self._tk.recall(
+            return _Seen(Recall(), await self._epoch(turn.owner))
+        epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
+        recall = await self._tk.recall(
             question,
             owner=turn.owner,
             thread_id=turn.thread_id,
@@ -137,6 +176,22 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             max_episodes=_DOCUMENTS_MOST if self._placement == "system" else None,
             timeout=self._timeout,
         )
+        return _Seen(recall, epoch)
+
+    async def _still_holds(self, seen: _Seen, owner: Owner) -> bool:
+        rooms = await self._tk.app.rooms()
+        return await rooms.recalls.still_holds(seen.recall.memories, owner=owner)
+
+    async def _epoch(self, owner: Owner) -> str | None:
+        """Tell the owner's epoch, so that a turn that outlives the owner's erasing is not recorded."""
+
+        async def position() -> str:
+            return (await (await self._tk.app.rooms()).storage.position(owner.partition)).epoch
+
+        try:
+            return await self._tk.app.patience.wait(position(), timeout=self._timeout)
+        except (StorageError, TimeoutError):  # recall says so
+            return None
 
     async def _bind(self, turn: _Turn) -> None:
         """Bind the thread to its first owner; another owner is refused, a dead storage is not waited for."""
@@ -155,39 +210,38 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
         config = get_config()
+        turn, _ = self._turn_of(state["messages"], runtime, config)
+        seen = self._seen.pop(turn, None)
         if not self._captures or not self._tk.app.capturing or _inside_a_tool(config):
             return None
-        owner = self._whose(runtime, config)
-        thread_id = thread_id_of(runtime, config)
-        position, message, question = newest_human(state["messages"])
-        turn = _Turn(owner, thread_id, message or short_digest(str(position), question))
-        found = self._seen.pop(turn, None)
-        texts = [recalled.memory.text for recalled in found.memories] if found else []
-        return self._record(owner, thread_id, list(state["messages"]), texts)
+        return self._record(turn, list(state["messages"]), seen)
 
-    async def _record(self, owner: Owner, thread_id: str | None, messages: list[Any], recalled: list[str]) -> Receipt:
+    async def _record(self, turn: _Turn, messages: list[Any], seen: _Seen | None) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
         app = self._tk.app
 
         async def record() -> Receipt:
             rooms = await app.rooms()
-            thread = ThreadId(thread_id) if thread_id is not None else None
             return await rooms.captures.record(
-                plain_messages(messages), owner=owner, thread_id=thread, recalled=recalled
+                plain_messages(messages),
+                owner=turn.owner,
+                thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
+                recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
+                epoch=seen.epoch if seen else None,
             )
 
-        work = asyncio.ensure_future(record())
         try:
-            return await asyncio.wait_for(asyncio.shield(work), self._timeout.total_seconds())
-        except TimeoutError as error:
-            work.add_done_callback(_retrieved)
-            app.telemetry.degraded("capture", error)
-        except StorageError as error:
-            app.telemetry.degraded("capture", error)
+            return await app.patience.wait(record(), timeout=self._timeout)
+        except (StorageError, TimeoutError) as error:
+            return self._not_recorded(error)
+
+    def _not_recorded(self, error: Exception) -> Receipt:
+        self._tk.app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
 
-    def _tell_recalled(self, turn: _Turn, found: Recall, runtime: Runtime[Any]) -> None:
-        self._seen[turn] = found
+    def _tell_recalled(self, turn: _Turn, seen: _Seen, runtime: Runtime[Any]) -> None:
+        self._seen[turn] = seen
+        found = seen.recall
         while len(self._seen) > TURNS_REMEMBERED:
             self._seen.popitem(last=False)
         if self._recalls:
@@ -222,8 +276,3 @@ def _inside_a_tool(config: Mapping[str, Any]) -> bool:
     metadata: Mapping[str, Any] = config.get("metadata") or {}
     handed_down = str(metadata.get("checkpoint_ns", "")).split("|")
     return any(part.split(":")[0] == "tools" for part in (*own, *handed_down))
-
-
-def _retrieved(work: asyncio.Future[Any]) -> None:
-    if not work.cancelled():
-        work.exception()

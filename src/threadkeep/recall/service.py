@@ -123,6 +123,20 @@ class Recalls:
         self._telemetry.count("recall.turns")
         return Recall(chosen, text, tuple(degraded), estimate_tokens(text))
 
+    async def still_holds(self, recalled: Sequence[Recalled], *, owner: Owner) -> bool:
+        """Return whether all of *recalled* still say what they said: nothing was corrected, forgotten or expired.
+
+        Raises:
+            StorageError: The storage cannot be used.
+        """
+        refs = [Ref(owner.partition, one.memory.namespace, one.memory.memory_id) for one in recalled]
+        now = self._clock.now()
+        for item, one in zip(await self._storage.get(refs), recalled, strict=True):
+            memory = memory_of(item) if item is not None else None
+            if memory is None or memory.text != one.memory.text or not holds(memory, at=now):
+                return False
+        return True
+
     async def search(self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10) -> list[Recalled]:
         """Return the owner's *limit* memories that are most like *query*, best first, however little that is.
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.errors import NotYoursError, RevisionConflictError, StorageError
@@ -13,6 +11,7 @@ from threadkeep.owners.owner import Owner, owner_of_label
 from threadkeep.storage.port import Batch, Delete, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
+    from threadkeep.patience import Patience
     from threadkeep.telemetry import Telemetry
 
 THREADS: Final = ".threads"
@@ -152,10 +151,10 @@ class GuardedBinding:
     application's. A scoped view needs no answer, for it cannot name another's thread.
     """
 
-    def __init__(self, connected: Callable[[], Awaitable[Binder]], telemetry: Telemetry, *, timeout: timedelta) -> None:
+    def __init__(self, connected: Callable[[], Awaitable[Binder]], telemetry: Telemetry, *, patience: Patience) -> None:
         self._connected = connected
         self._telemetry = telemetry
-        self._timeout_seconds = timeout.total_seconds()
+        self._patience = patience
 
     async def bind(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.bind`."""
@@ -186,7 +185,7 @@ class GuardedBinding:
             await work(await self._connected())
 
         try:
-            await asyncio.wait_for(whole(), self._timeout_seconds)
+            await self._patience.wait(whole())
         except (StorageError, TimeoutError) as error:
             self._telemetry.degraded("binding", error)
 

@@ -1,0 +1,66 @@
+"""How long a turn waits for a storage that does not answer: the time-out once, and hardly at all from then on.
+
+A turn writes several times: whose thread it is, each checkpoint's binding, its turn record. Were each
+to wait its own time-out, a locked storage would cost a turn seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_SHORT_SECONDS: Final = 0.02
+"""Enough for a read: whether a thread is another's is told even while every write waits."""
+
+_AGAIN_SECONDS: Final = 5.0
+"""After so long the full time-out is waited again, though the old call never answered."""
+
+
+class Patience:
+    """Waits for work on the home loop; what is not waited for goes on to its end.
+
+    Args:
+        timeout: How long to wait while nothing is known to hang.
+    """
+
+    def __init__(self, timeout: timedelta) -> None:
+        self._timeout = timeout
+        self._hanging: dict[asyncio.Task[Any], float] = {}
+
+    async def wait(self, work: Coroutine[Any, Any, T], *, timeout: timedelta | None = None) -> T:
+        """Return what *work* returns, if that is soon.
+
+        Args:
+            work: Is run to its end, also where the caller stops waiting or is cancelled.
+            timeout: Instead of the usual one.
+
+        Raises:
+            TimeoutError: It was not.
+        """
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._ended)
+        seconds = (timeout or self._timeout).total_seconds()
+        if any(time.monotonic() < until for until in self._hanging.values()):
+            seconds = min(seconds, _SHORT_SECONDS)
+        self._hanging[task] = 0.0  # the loop itself would forget it
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), seconds)
+        except TimeoutError:
+            if task in self._hanging:
+                self._hanging[task] = time.monotonic() + _AGAIN_SECONDS
+            raise
+
+    async def settle(self, timeout: timedelta) -> None:
+        """Wait for what was not waited for, *timeout* at most."""
+        if self._hanging:
+            await asyncio.wait(set(self._hanging), timeout=timeout.total_seconds())
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._hanging.pop(task, None)
+        if not task.cancelled():
+            task.exception()  # whoever waited has raised it; nobody may be left who did

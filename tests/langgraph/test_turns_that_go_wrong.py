@@ -1,0 +1,185 @@
+"""Turns that are cancelled, outlive their memory, or meet what changed under them."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+import threadkeep
+from threadkeep.testing import HashingEmbedder, Held, ScriptedModel
+
+ANA = "ana@x.org"
+FACT = "My passport is in the blue drawer."
+CORRECTED = "My passport is in the red safe."
+QUESTION = "Where is my passport?"
+
+
+@pytest.fixture
+def tk(tmp_path: Path) -> Iterator[threadkeep.Threadkeep]:
+    """Return a memory in a file."""
+    with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+def said(text: str, message_id: str | None = None) -> dict[str, Any]:
+    return {"messages": [HumanMessage(text, id=message_id)]}
+
+
+def facts(tk: threadkeep.Threadkeep) -> list[str]:
+    tk.sync.drain()
+    return sorted(memory.text for memory in tk.sync.memories.list(owner=ANA, kind="semantic"))
+
+
+def asked(model: ScriptedModel) -> str:
+    return next(message for message in reversed(model.prompts[-1]) if message.type == "human").text
+
+
+class TestCancel:
+    """A user who stops waiting."""
+
+    async def test_a_cancelled_turn_is_learnt_with_the_next_one(self, tk: threadkeep.Threadkeep) -> None:
+        """What was said before the reply was cancelled is in the thread, and is learnt."""
+        held = asyncio.Event()
+        model = ScriptedModel(replies=[Held(held), "Noted."])
+        agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+        turn = asyncio.create_task(agent.ainvoke(said("I live in Lisbon."), config))
+        while not model.prompts:
+            await asyncio.sleep(0)
+
+        turn.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+        await agent.ainvoke(said("I work at Acme."), config)
+        await tk.drain()
+
+        kept = [memory.text for memory in await tk.memories.list(owner=ANA, kind="semantic")]
+        assert sorted(kept) == ["I live in Lisbon.", "I work at Acme."]
+
+
+class TestRetry:
+    """A turn whose model failed runs again, later."""
+
+    @pytest.mark.parametrize("change", ["correct", "forget"])
+    def test_it_is_given_what_holds_now(self, tk: threadkeep.Threadkeep, change: str) -> None:
+        """What was corrected or forgotten in between is not said again, though the turn is the same."""
+        kept = tk.sync.memories.remember(FACT, owner=ANA)
+        model = ScriptedModel(replies=[RuntimeError("down"), "It is there."])
+        agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+        with pytest.raises(RuntimeError, match="down"):
+            agent.invoke(said(QUESTION), config)
+        assert FACT in asked(model)
+
+        if change == "correct":
+            tk.sync.memories.correct(kept.memory_id, CORRECTED, owner=ANA)
+        else:
+            tk.sync.memories.forget(kept.memory_id, owner=ANA)
+        agent.invoke(None, config)
+
+        assert FACT not in asked(model)
+        assert (CORRECTED in asked(model)) == (change == "correct")
+
+    def test_an_agent_that_learns_nothing_recalls_every_turn(self, tk: threadkeep.Threadkeep) -> None:
+        """The same message id in a second run is a second turn."""
+        model = ScriptedModel()
+        agent = create_agent(model, [], middleware=[tk.middleware(capture=False)])
+        config = {"configurable": {"user_id": ANA}}
+        agent.invoke(said(QUESTION, "m1"), config)
+
+        tk.sync.memories.remember(FACT, owner=ANA)
+        agent.invoke(said(QUESTION, "m1"), config)
+
+        assert FACT in asked(model)
+
+
+class TestErase:
+    """Erasing somebody who is in the middle of a turn."""
+
+    @pytest.mark.parametrize("saver", ["ours", "own"])
+    def test_nothing_comes_back(self, tk: threadkeep.Threadkeep, saver: str) -> None:
+        """Neither the turn in flight nor the next one on that thread teaches what was said before."""
+        held = threading.Event()
+        model = ScriptedModel(replies=["Noted.", Held(held), "Noted."])
+        checkpointer = tk.checkpointer if saver == "ours" else InMemorySaver()
+        agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("I live in Lisbon."), config)
+        assert facts(tk) == ["I live in Lisbon."]
+
+        with ThreadPoolExecutor(1) as pool:
+            turn = pool.submit(agent.invoke, said("I work at Acme."), config)
+            while len(model.prompts) < 2:
+                time.sleep(0.001)
+            tk.sync.owners.erase(ANA)
+            held.set()
+            turn.result()
+        assert facts(tk) == []
+        agent.invoke(said("I have a dog called Rex."), config)
+
+        assert facts(tk) == ["I have a dog called Rex."]
+
+    def test_a_thread_of_the_applications_own_is_not_learnt_again(self, tk: threadkeep.Threadkeep) -> None:
+        """Its checkpointer still has the old turns; they were said before, and stay unlearnt."""
+        agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=InMemorySaver())
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("I live in Lisbon."), config)
+        assert facts(tk) == ["I live in Lisbon."]
+
+        tk.sync.owners.erase(ANA)
+        agent.invoke(said("I work at Acme."), config)
+
+        assert facts(tk) == ["I work at Acme."]
+
+
+class TestClose:
+    """Closing while a turn waits for its model."""
+
+    def test_the_reply_arrives(self, tmp_path: Path) -> None:
+        """The turn ends without its record; the application's own thread has it."""
+        held = threading.Event()
+        model = ScriptedModel(replies=[Held(held, "There you are.")])
+        tk = threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder())
+        agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=InMemorySaver())
+
+        with ThreadPoolExecutor(1) as pool:
+            turn = pool.submit(agent.invoke, said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
+            while not model.prompts:
+                time.sleep(0.001)
+            tk.close()
+            held.set()
+            reply = turn.result()["messages"][-1]
+
+        assert reply.text == "There you are."
+
+
+@pytest.mark.slow
+class TestLock:
+    """Another process holds the file."""
+
+    def test_a_turn_goes_on_and_loses_nothing(self, tmp_path: Path) -> None:
+        """The reply arrives while nothing can be written; afterwards everything is learnt."""
+        path = tmp_path / "memory.db"
+        with threadkeep.open(f"sqlite:///{path}", embedder=HashingEmbedder()) as tk:
+            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+            agent.invoke(said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
+            with closing(sqlite3.connect(path, isolation_level=None)) as other:
+                other.execute("BEGIN EXCLUSIVE")
+
+                reply = agent.invoke(said("I work at Acme."), tk.config(user_id=ANA, thread_id="2"))
+                other.execute("ROLLBACK")
+
+            assert reply["messages"][-1].text == "Noted."
+            assert facts(tk) == ["I live in Lisbon.", "I work at Acme."]
