@@ -273,10 +273,10 @@ class TestProgram:
         assert "Traceback" not in done.stderr
 
     def test_help_imports_nothing_heavy(self) -> None:
-        """Help answers before numpy, LangGraph, pydantic-settings or onnxruntime could be imported."""
+        """Help answers before numpy, LangGraph, pydantic-settings, onnxruntime or Rich could be imported."""
         script = (
             "import sys, threadkeep.cli.main\n"
-            "heavy = {'numpy', 'langgraph', 'langchain_core', 'pydantic_settings', 'onnxruntime'}\n"
+            "heavy = {'numpy', 'langgraph', 'langchain_core', 'pydantic_settings', 'onnxruntime', 'rich.console'}\n"
             "print(sorted(heavy & set(sys.modules)))\n"
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)

@@ -17,7 +17,7 @@ app = typer.Typer(
     help="Memory for LangGraph agents: recalled before each turn, learnt after it, yours to see, correct and erase.",
     no_args_is_help=True,
     add_completion=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # Rich would take longer to import than the whole rest
     pretty_exceptions_enable=False,
 )
 app.command(rich_help_panel="Use")(chat.chat)

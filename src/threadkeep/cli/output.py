@@ -8,20 +8,38 @@ import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from threadkeep.library import Threadkeep
 
 T = TypeVar("T")
 
-out: Final = Console(highlight=False, soft_wrap=True)
-err: Final = Console(stderr=True, highlight=False, soft_wrap=True)
+
+class _Late:
+    """A console that is made when something is first said, because Rich takes longer to import than help to answer."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        self._stderr = stderr
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.console, name)
+
+    @cached_property
+    def console(self) -> Console:
+        from rich.console import Console
+
+        return Console(stderr=self._stderr, highlight=False, soft_wrap=True)
+
+
+out: Final = _Late(stderr=False)
+err: Final = _Late(stderr=True)
 
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory; any id.")]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the SQLite files.", show_default=False)]
@@ -61,8 +79,10 @@ def run(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | N
 @contextmanager
 def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
     """Show a bar on the error stream while something takes its time; call it with done and total."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as bar:
+    with Progress(*columns, console=err.console, transient=True, disable=quiet or not err.is_terminal) as bar:
         task = bar.add_task(title, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
