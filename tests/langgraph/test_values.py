@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.langgraph.values import json_copy
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -91,3 +91,13 @@ class TestJsonCopy:
 
         with pytest.raises(InvalidInputError, match="nested deeper"):
             json_copy(value)
+
+    @pytest.mark.slow
+    def test_a_value_that_holds_one_list_very_often_is_refused(self):
+        """What is small in memory and endless as JSON ends in a sentence, too."""
+        part: list[Any] = []
+        for _ in range(60):
+            part = [part, part]
+
+        with pytest.raises(TooLargeError):
+            json_copy({"a": part})

@@ -134,7 +134,7 @@ class ThreadkeepStore(BaseStore):
         for listing in plan.listings:
             results[listing.place] = await list_namespaces(rooms.storage, listing, self._owner)
         batches = await _batches(rooms, plan.writes) if plan.writes else []
-        for batch in [*batches, *_touches(read, plan.writes)]:
+        for batch in [*batches, *_touches(read)]:
             await rooms.storage.commit(batch)
         return results
 
@@ -320,11 +320,11 @@ def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:
     return Embedding(vectors.model, vectors.dims, data)
 
 
-def _touches(read: Sequence[StoredItem], writes: Mapping[Ref, Write]) -> list[Batch]:
-    """Return the commits that let what was *read* live its time to live once more."""
+def _touches(read: Sequence[StoredItem]) -> list[Batch]:
+    """Return the commits that let what was *read* live its time to live once more; what is gone by then stays gone."""
     touches: dict[Partition, dict[Ref, Operation]] = defaultdict(dict)
     for item in read:
-        if item.ttl is not None and item.ref not in writes:
+        if item.ttl is not None:
             touches[item.ref.partition][item.ref] = Touch(item.ref.namespace, item.ref.key)
     batches: list[Batch] = []
     for partition, of_partition in touches.items():
