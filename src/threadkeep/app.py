@@ -10,6 +10,7 @@ import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedIm
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -22,7 +23,7 @@ from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.redact import redact
 from threadkeep.capture.service import Captures
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.errors import SettingsError
+from threadkeep.errors import SettingsError, StorageError
 from threadkeep.home import Home
 from threadkeep.memories.service import Memories
 from threadkeep.owners.service import Owners
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 T = TypeVar("T")
+
+SWEEP_SECONDS: Final = 3600.0
+"""How often expired rows are removed from the storage."""
+
+SWEEP_EVERY: Final = timedelta(minutes=10)
 
 DRAIN_SECONDS: Final = 10.0
 """How long closing waits for turns that are being learnt from; what is left is resumed at the next start."""
@@ -67,6 +73,9 @@ class App:
         embedder: Who makes vectors; ``None``: search is lexical only.
         clock: Where the time comes from.
         home: The loop that everything runs on.
+        telemetry: Counts what happened.
+        closers: What is closed before the storage, in reverse order.
+        sweep_every: How often expired rows are removed physically.
     """
 
     settings: Settings
@@ -76,7 +85,10 @@ class App:
     home: Home = field(default_factory=Home)
     telemetry: Telemetry = field(default_factory=Telemetry)
     closers: list[Callable[[], Any]] = field(default_factory=list)
+    sweep_every: timedelta = SWEEP_EVERY
     _starting: asyncio.Task[Rooms] | None = None
+    _sweeping: asyncio.Task[None] | None = None
+    _sweeping: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -182,16 +194,42 @@ class App:
 
     async def _start(self) -> Rooms:
         await self.storage.connect()
+        self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
         if self.capturing:
             await self._rooms.captures.start()
+        self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
         return self._rooms
 
+    async def _sweep(self) -> None:
+        """Remove what expired, now and every hour; readers leave it out anyway."""
+        while True:
+            try:
+                await self.storage.sweep(now=self.clock.now())
+            except StorageError as error:
+                self.telemetry.degraded("sweep", error)
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _sweep(self) -> None:
+        """Remove expired rows physically, now and then; no read shows them in the meantime."""
+        while True:
+            try:
+                self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
+            except StorageError as error:
+                self.telemetry.degraded("storage.sweep", error)
+            await asyncio.sleep(self.sweep_every.total_seconds())
+
     async def _stop(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._sweeping
         await self.patience.settle(timedelta(seconds=DRAIN_SECONDS))
         started = self._starting is not None and self._starting.done() and self._starting.exception() is None
         if started and self.capturing:
             await self._rooms.captures.drain(timedelta(seconds=DRAIN_SECONDS))
             await self._rooms.captures.stop()
+        if self._sweeping is not None:
+            self._sweeping.cancel()
         for closer in reversed(self.closers):
             await closer()
         await self._rooms.search.close()

@@ -13,7 +13,7 @@ ALPHABETS: Final = (
     "ab._@-",
     "~tk%0123456789abcdef.",
     "aA\u00e4\u00c4\u212b\u00c5e\u0301\u00e9",
-    "\x00.\ud800\udfff/\\*",
+    "\x00.\ud800\udfff\U000103ff/\\*",
     "日本語한국어العربية😀",
 )
 
