@@ -215,6 +215,15 @@ class TestUpdate:
 
         assert len(memories) == 2
 
+    @pytest.mark.parametrize("change", [{"status": "proposed"}, {"valid_to": NOW}])
+    def test_what_is_not_true_now_is_not_changed(self, change: dict[str, object]):
+        """A proposal waits for its decision, and what has ended is over."""
+        known = [replace(memory, **change) for memory in after([said("I live in Lisbon", 1)])]  # pyright: ignore[reportArgumentType]
+
+        decisions = decide([said("I moved to Berlin", 2)], known)
+
+        assert [type(decision) for decision in decisions] == [Add]
+
 
 class TestReject:
     @pytest.mark.parametrize(

@@ -259,6 +259,18 @@ class TestLearn:
         assert await episodes(storage) == ["Said: I live in Lisbon"]
         assert len(kept) == 2
 
+    async def test_what_another_program_keeps_is_not_replaced(self, captures: Captures, storage: InMemoryStorage):
+        """A newer answer is kept beside a foreign row; that row is its program's to change."""
+        foreign = {"content": "I live in Lisbon"}
+        put = Put(("memories", ANA.label), "theirs", foreign, index=("content",))
+        await storage.commit(Batch(ANA.partition, [put]))
+
+        await learn(captures, turn("I moved to Berlin"))
+
+        kept = {row.ref.key: row.value for row in await rows(storage, ANA, "memories")}
+        assert kept["theirs"] == foreign
+        assert "I moved to Berlin" in await facts(storage)
+
     async def test_statement_that_a_person_kept_by_hand_is_found(
         self, captures: Captures, storage: InMemoryStorage, clock: FrozenClock
     ):
@@ -298,12 +310,14 @@ class TestLearn:
 
     async def test_secret_is_refused_whoever_extracts_it(self, storage: InMemoryStorage, clock: FrozenClock):
         """An extractor that makes one up, or puts one together, does not get through."""
-        captures = room(storage, clock, extractor=RepeatingExtractor("The password is hunter2"))
+        telemetry = Telemetry()
+        captures = room(storage, clock, extractor=RepeatingExtractor("The password is hunter2"), telemetry=telemetry)
 
         await captures.record(turn("What now?"), owner=ANA, thread_id=TH)
         await captures.drain(LONG)
 
         assert await memories(storage) == []
+        assert telemetry.counts()["capture.reject"] == 1
 
     async def test_extractor_that_asks_for_it_sees_what_is_known(self, storage: InMemoryStorage, clock: FrozenClock):
         """What is like the user's words is searched for."""

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from threadkeep.owners.owner import Owner
     from threadkeep.telemetry import Telemetry
 
-HEAD: Final = ".capture"
-"""One row an owner, rewritten with every commit of capture: two workers cannot both write from what they read."""
-_HEAD_KEY: Final = "head"
 _TRIES: Final = 6
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _ALIKE: Final = 20
@@ -159,8 +156,8 @@ class Learning:
         puts += [
             put_of(finished, owner, due_at=None, expect=read.record.revision),
             Put(
-                (HEAD, owner.label),
-                _HEAD_KEY,
+                (shapes.HEAD, owner.label),
+                shapes.HEAD_KEY,
                 {"turn_id": record.turn.turn_id},
                 expect=read.head.revision if read.head else "absent",
             ),
@@ -174,7 +171,7 @@ class Learning:
         partition = owner.partition
         namespace = (shapes.MEMORIES, owner.label)
         position = await self._storage.position(partition)
-        record, head = await self._storage.get([ref, Ref(partition, (HEAD, owner.label), _HEAD_KEY)])
+        record, head = await self._storage.get([ref, Ref(partition, (shapes.HEAD, owner.label), shapes.HEAD_KEY)])
         if record is None:
             return None
         places = await self._known.places(partition, [candidate.text for candidate in candidates])
