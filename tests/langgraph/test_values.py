@@ -92,9 +92,9 @@ class TestJsonCopy:
         with pytest.raises(InvalidInputError, match="nested deeper"):
             json_copy(value)
 
-    @pytest.mark.slow
-    def test_a_value_that_holds_one_list_very_often_is_refused(self):
+    def test_a_value_that_holds_one_list_very_often_is_refused(self, monkeypatch: pytest.MonkeyPatch):
         """What is small in memory and endless as JSON ends in a sentence, too."""
+        monkeypatch.setattr("threadkeep.langgraph.values.MAX_VALUE_BYTES", 10_000)
         part: list[Any] = []
         for _ in range(60):
             part = [part, part]
