@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
+from weakref import WeakValueDictionary
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
@@ -19,7 +21,7 @@ from threadkeep.memories.record import (
     NewMemory,
     Source,
 )
-from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
+from threadkeep.memories.shapes import HEAD, HEAD_KEY, MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
 from threadkeep.storage.port import Batch, Delete, Embedding, Item, Namespace, Operation, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _PAGE: Final = 500
 _BATCH: Final = 500
 _NEWEST: Final = 1000
 _TRIES: Final = 5
+_FIRST_PAUSE_SECONDS: Final = 0.01
 _LIKELY_DUPLICATES: Final = 8
 
 
@@ -97,6 +100,7 @@ class Memories:
         self._turns = turns
         self._redact = redact
         self._ttl = ttl
+        self._remembering: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def remember(self, new: NewMemory, *, owner: Owner) -> Kept:
         """Keep one statement, unless an active memory says the very same already.
@@ -107,16 +111,13 @@ class Memories:
         memory = self._memory(new, owner)
         embedding = await self._searcher.embed_put([memory.text])
         degraded = () if embedding else ("embedder",)
-        for _ in range(_TRIES):
-            if twin := await self._twin(memory, owner):
-                return Kept("duplicate", twin, degraded)
+        lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
+        for attempt in range(_TRIES):
             try:
-                await self._write(owner, [put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)])
-            except RevisionConflictError:
-                if existing := await self.get(memory.memory_id, owner=owner):
-                    return Kept("duplicate", existing, degraded)
-                continue
-            return Kept("accepted", await self.require(memory.memory_id, owner=owner), degraded)
+                async with lock:
+                    return await self._remember(memory, embedding, owner, degraded)
+            except RevisionConflictError:  # another process; the same statement perhaps
+                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
         raise RevisionConflictError(msg, memory_id=memory.memory_id)
 
@@ -300,6 +301,22 @@ class Memories:
                 when = as_memory.created_at if as_memory else item.created_at
                 texts.append((when.isoformat(), item.revision, said.strip()))
         return [text for _, _, text in sorted(texts, reverse=True)[:limit]]
+
+    async def _remember(
+        self, memory: Memory, embedding: Embedding | None, owner: Owner, degraded: tuple[str, ...]
+    ) -> Kept:
+        """Look for the statement and write it, unless somebody else wrote a statement in between."""
+        (head,) = await self._storage.get([Ref(owner.partition, (HEAD, owner.label), HEAD_KEY)])
+        if twin := await self._twin(memory, owner):
+            return Kept("duplicate", twin, degraded)
+        changed = Put(
+            (HEAD, owner.label),
+            HEAD_KEY,
+            {"memory_id": memory.memory_id},
+            expect=head.revision if head else "absent",
+        )
+        await self._write(owner, [put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl), changed])
+        return Kept("accepted", await self.require(memory.memory_id, owner=owner), degraded)
 
     async def _item(self, memory_id: str, owner: Owner) -> Item | None:
         label = owner.label

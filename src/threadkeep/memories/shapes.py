@@ -22,6 +22,9 @@ from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Put
 
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"
+HEAD: Final = ".capture"
+"""One row an owner, rewritten with every new statement: two writers cannot both write from what they read."""
+HEAD_KEY: Final = "head"
 
 _KINDS: Final = frozenset(get_args(Kind))
 _STATUSES: Final = frozenset(get_args(Status))

@@ -133,4 +133,6 @@ def _place(item: Item) -> str:
         return "summary"
     if namespace[:1] == (".turns",):
         return "turn" if item.value.get("state") != "done" else "turn_seen"
-    return "thread" if namespace[:1] == (".threads",) else "item"
+    if namespace[:1] == (".threads",):
+        return "thread"
+    return "internal" if namespace and namespace[0].startswith(".") else "item"
