@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.store.base import BaseStore
+    from langgraph.store.base import BaseStore, TTLConfig
 
     from threadkeep.models.port import Embedder
     from threadkeep.settings import Settings
@@ -143,7 +143,9 @@ class Threadkeep:
         """LangGraph's store over this memory; locked to one owner where this object is."""
         from threadkeep.langgraph.store import ThreadkeepStore
 
-        return ThreadkeepStore(self._app.home, self._app.rooms, owner=self.locked_to)
+        minutes = self._app.settings.store_ttl_minutes
+        ttl: TTLConfig | None = {"default_ttl": minutes, "refresh_on_read": False} if minutes else None
+        return ThreadkeepStore(self._app.home, self._app.rooms, ttl_config=ttl, owner=self.locked_to)
 
     @cached_property
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None:
