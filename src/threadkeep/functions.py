@@ -194,12 +194,14 @@ def _ranked(store: BaseStore, namespace: tuple[str, ...], query: str, user_id: s
 
 
 def _memory(item: StoreItem, user_id: str) -> Memory | None:
+    """Read *item*; ``None`` where it says nothing, or what may not be recalled."""
     owner = Owner(user_id)
     value = dict(item.value)
     if isinstance(value.get("summary"), str):
         value.setdefault("data", value["summary"])
     ref = Ref(Partition("owner", (owner.tenant, owner.user_id)), tuple(item.namespace), item.key)
-    return memory_of(Item(ref, value, 0, item.created_at, item.updated_at))
+    memory = memory_of(Item(ref, value, 0, item.created_at, item.updated_at))
+    return memory if memory is not None and memory.status == "active" and memory.valid_to is None else None
 
 
 def _newest(memories: list[Memory], limit: int) -> list[str]:
