@@ -12,6 +12,7 @@ from threadkeep.storage.port import MAX_VALUE_BYTES
 
 _Path: TypeAlias = tuple[str | int, ...]
 
+
 def json_copy(value: Any) -> dict[str, Any]:
     """Return a deep copy of the mapping *value* that holds nothing but JSON.
 
