@@ -106,6 +106,7 @@ class TestEpisode:
             ("I live in Lisbon.", "Said: I live in Lisbon."),
             ("The build is broken again. What now?", "Asked: What now?"),
             ("The build is broken again.", "Said: The build is broken again."),
+            ("I live in Lisbon. The trams are on strike.", "Said: The trams are on strike."),
             ("Fix this:\n```\nprint('x')\n```\nIt prints nothing.", "Said: It prints nothing."),
         ],
     )

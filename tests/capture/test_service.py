@@ -124,6 +124,7 @@ class TestRecord:
 
         assert again.status == "duplicate"
         assert len(again.memory_ids) == 2
+        assert await captures.settle(again, owner=ANA, timeout=LONG) == again
         assert await facts(storage) == ["I live in Lisbon"]
 
     async def test_five_deliveries_at_once_are_one(self, captures: Captures, storage: InMemoryStorage):
@@ -330,6 +331,27 @@ class TestLearn:
         await captures.drain(LONG)
 
         assert "I live in Lisbon" in [memory.text for memory in extractor.known[1]]
+
+    async def test_statement_is_found_among_very_many(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Whether something is known does not depend on how much else is."""
+        captures = room(storage, clock)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+        puts = [
+            put_of(
+                replace(A_MEMORY, memory_id=MemoryId(f"{n}"), text=f"I lived in Lisbon in 19{n}"),
+                embedding=None,
+                expect="absent",
+            )
+            for n in range(500)
+        ]
+        await storage.commit(Batch(ANA.partition, puts))
+
+        later = room(storage, clock)
+        await later.record(turn("I moved to Berlin"), owner=ANA, thread_id=TH)
+        await later.drain(LONG)
+
+        assert "I live in Lisbon" not in await facts(storage)
 
     async def test_without_embedder_it_is_learnt_all_the_same(self, storage: InMemoryStorage, clock: FrozenClock):
         """Such a memory is found by its words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ from threadkeep.ids import digest
 from threadkeep.memories.shapes import MEMORIES, is_memory_namespace, memory_of, text_paths_of
 
 if TYPE_CHECKING:
-    from threadkeep.storage.port import Item, Namespace, Partition, Position, Storage
+    from threadkeep.storage.port import Changes, Item, Namespace, Partition, Position, Storage
 
+_INLINE_CHANGES: Final = 64
+"""More puts than these are read off the loop (about 50 µs each)."""
 MAX_PARTITIONS: Final = 256
 """Tables of so many owners are kept; about 300 bytes a memory."""
 
@@ -51,6 +54,7 @@ class KnownStatements:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self._changing = asyncio.Lock()
         self._tables: OrderedDict[bytes, _Table] = OrderedDict()
 
     async def places(self, partition: Partition, texts: Iterable[str]) -> frozenset[Place]:
@@ -59,7 +63,8 @@ class KnownStatements:
         Raises:
             StorageError: The storage could not be read.
         """
-        table = await self._current(partition)
+        async with self._changing:
+            table = await self._current(partition)
         return frozenset(place for text in texts for key in _keys(text) for place in table.places.get(key, ()))
 
     async def _current(self, partition: Partition) -> _Table:
@@ -67,16 +72,24 @@ class KnownStatements:
         changes = await self._storage.changes(partition, table.position)
         if changes.reset:
             table = _Table()
-        for place in changes.removed:
-            table.remove(place)
-        for item in changes.puts:
-            _read(table, item)
-        table.position = changes.position
+        if len(changes.puts) > _INLINE_CHANGES:
+            self._tables.pop(partition.digest, None)  # while it is being read, and where that is given up: nobody's
+            await asyncio.to_thread(_apply, table, changes)
+        else:
+            _apply(table, changes)
         self._tables[partition.digest] = table
         self._tables.move_to_end(partition.digest)
         while len(self._tables) > MAX_PARTITIONS:
             self._tables.popitem(last=False)
         return table
+
+
+def _apply(table: _Table, changes: Changes) -> None:
+    for place in changes.removed:
+        table.remove(place)
+    for item in changes.puts:
+        _read(table, item)
+    table.position = changes.position
 
 
 def _read(table: _Table, item: Item) -> None:

@@ -153,8 +153,8 @@ class Captures:
         """Wait until the turns of *receipt* are processed, by this process or another.
 
         Returns:
-            ``done`` with what they taught; ``failed`` where one was parked; or *receipt* with
-            ``timeout`` in ``degraded``.
+            ``done`` (or ``duplicate``, as before) with what they taught; ``failed`` where one was
+            parked; or *receipt* with ``timeout`` in ``degraded``.
         """
         if receipt.status not in ("queued", "duplicate") or not receipt.turn_ids:
             return receipt
@@ -253,4 +253,5 @@ class Captures:
 def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
     learnt: dict[MemoryId, None] = {key: None for record in records if record for key in record.memory_ids}
     failed = any(record is not None and record.state == "failed" for record in records)
-    return Receipt("failed" if failed else "done", receipt.turn_ids, tuple(learnt), receipt.degraded)
+    status = "failed" if failed else "duplicate" if receipt.status == "duplicate" else "done"
+    return Receipt(status, receipt.turn_ids, tuple(learnt), receipt.degraded)

@@ -28,6 +28,7 @@ _COMPOUND: Final = re.compile(
     r"(?i)[,;]? \b(?:and|but|while|because|since|so|though|although|who|which|where)\b|,\s+(?:I|my|we|our)\b"
 )
 
+_FIRST_PERSON: Final = re.compile(r"(?i)(?:i|my|our|we|call|please|you|everyone|people)\b")
 _LEAD: Final = re.compile(
     r"(?i)^(?:(?:hi|hey|hello|oh|ah|well|so|ok|okay|yes|yeah|no|actually|btw|by the way|fyi|also|and|but|now|currently|update"
     r"|correction|these days|nowadays|right now|as of (?:today|now)|just so you know|for the record)[,:!]?\s+(?:there,?\s+)?)+"
@@ -85,11 +86,12 @@ def slot_of(text: str) -> str | None:
     said = _LEAD.sub("", said)
     while (shorter := _TAIL.sub("", said)) != said:
         said = shorter
+    if not _FIRST_PERSON.match(said) and "my" not in said:
+        return None
     if found := _attitude(said):
         return found
-    if _NOT_NOW.search(said):
-        return None
-    return next((slot for rule in _RULES if (slot := rule(said))), None)
+    slot = next((slot for rule in _RULES if (slot := rule(said))), None)
+    return None if slot is None or _NOT_NOW.search(said) else slot
 
 
 def _favourite(said: str) -> str | None:
@@ -229,6 +231,8 @@ _PREFERENCES: Final = (
 
 
 def _preference(said: str) -> str | None:
+    if "prefer" not in said.casefold():
+        return None
     for what, values, noun in _PREFERENCES:
         if re.fullmatch(
             rf"(?i)I(?:'d)? (?:now |really |strongly |always |usually |generally )*prefer (?:the )?(?:more )?{values} ?{noun}(?: (?:over|to|rather than) .{{1,40}})?",

@@ -59,8 +59,9 @@ def content_words(text: str) -> tuple[str, ...]:
     and ``Bob manages Ana``.
     """
     said = straight(text).casefold()
-    for pattern, replacement in _CONTRACTIONS:
-        said = pattern.sub(replacement, said)
+    if "'" in said or "cannot" in said:
+        for pattern, replacement in _CONTRACTIONS:
+            said = pattern.sub(replacement, said)
     tokens: list[str] = _TOKEN.findall(said)
     words = tuple(token for token in tokens if token not in _FILLERS)
     return words or tuple(tokens)

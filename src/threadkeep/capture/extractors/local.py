@@ -47,7 +47,7 @@ def candidates(turn: Turn) -> tuple[Candidate, ...]:
     ]
     facts = _best([(message, found) for message, sentence in own for found in statements(sentence)], recalled)
     kept = [_candidate(turn, message, fact.text, "semantic", place) for place, (message, fact) in enumerate(facts)]
-    if episode := _episode(own):
+    if episode := _episode(own, [fact.text for _, fact in facts]):
         message, text = episode
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
     return tuple(kept)
@@ -68,11 +68,12 @@ def _is_recalled(sentence: str, recalled: tuple[str, ...]) -> bool:
     return any(said == text or f" {said}. " in f" {text}. " for text in recalled)
 
 
-def _episode(own: list[tuple[Message, str]]) -> tuple[Message, str] | None:
-    """Say in one sentence what the turn was about: what was asked, else what was told first."""
+def _episode(own: list[tuple[Message, str]], facts: Sequence[str]) -> tuple[Message, str] | None:
+    """Say in one sentence what the turn was about: what was asked, else what was told beside the facts."""
     meant = [(message, sentence) for message, sentence in own if not is_small_talk(sentence)]
     asked = next(((m, s) for m, s in meant if is_request(s)), None)
-    if found := asked or next(iter(meant), None):
+    told = next(((m, s) for m, s in meant if not any(fact in s for fact in facts)), None)
+    if found := asked or told or next(iter(meant), None):
         message, sentence = found
         return message, f"{'Asked' if asked else 'Said'}: {_cut(sentence)}"
     return None
