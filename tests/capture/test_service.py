@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.capture.world import (
     ANA,
@@ -33,6 +34,7 @@ from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.record import Memory, Source
 from threadkeep.memories.shapes import put_of
+from threadkeep.models.langchain import plain_messages
 from threadkeep.recall.search import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Due, Item, Position, Put, Ref
@@ -287,6 +289,15 @@ class TestLearn:
         (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
         assert (fact.memory_id, fact.text) == ("by-hand", "I moved to Berlin")
         assert [old.text for old in fact.history] == ["I live in Lisbon"]
+
+    async def test_reply_of_blocks_leaves_an_episode_too(self, captures: Captures, storage: InMemoryStorage):
+        """A model may reply with a list of blocks; the turn is one all the same."""
+        blocks = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "By train."}]
+        messages = [HumanMessage("How do I get to Porto?", id="q"), AIMessage(blocks, id="a")]
+
+        await learn(captures, plain_messages(messages))
+
+        assert await episodes(storage) == ["Asked: How do I get to Porto?"]
 
     async def test_recalled_statement_is_not_learnt(self, captures: Captures, storage: InMemoryStorage):
         """A reply, or the user, repeating what recall put in teaches nothing new."""
