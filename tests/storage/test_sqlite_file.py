@@ -366,7 +366,7 @@ class TestCommit:
         await commit(storage, "1")
         storage._open.glancing.set_progress_handler(lambda: 1, 1)
 
-        assert storage._open.glance(ANA) is None
+        assert storage._open.glance(lambda connection: connection.execute("SELECT 1 FROM items").fetchall()) is None
         position = await storage.position(ANA)
         assert position.sequence == 1
         assert (await storage.changes(ANA, position)).puts == ()

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from threadkeep.errors import StorageUnavailableError
-from threadkeep.storage.port import Partition, Position
 from threadkeep.storage.sqlite_file import (
     BUSY_SECONDS,
     identity,
@@ -82,18 +81,18 @@ class SqliteConnections:
         finally:
             self.idle.append(connection)
 
-    def glance(self, partition: Partition) -> Position | None:
-        """Return how far *partition* has come, without leaving the event loop; ``None``: ask a reader.
+    def glance(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Do a small read without leaving the event loop; ``None``: let a reader do it.
 
-        It runs before every search, and going to a thread and back takes longer than the read. It
-        cannot hold the loop up: with a write-ahead log a reader never waits for a writer, the row
-        is found in two to four pages, and the connection does not wait for locks at all. It is
-        refused where the log is being recovered or emptied, and by detectors of blocking calls, such
-        as that of ``langgraph dev``, which cannot know this; then a reader does it, which waits, and
-        whose errors are real.
+        Such reads come before and after every search, and going to a thread and back takes longer
+        than they do. They cannot hold the loop up: with a write-ahead log a reader never waits for
+        a writer, the rows are found in a few pages each, and the connection does not wait for locks
+        at all. They are refused where the log is being recovered or emptied, and by detectors of
+        blocking calls, such as that of ``langgraph dev``, which cannot know this; then a reader
+        does it, which waits, and whose errors are real.
         """
         try:
-            return self.tables.position(self.glancing, partition)
+            return work(self.glancing)
         except Exception:  # noqa: BLE001 - see above: nothing is swallowed, the reader asks again
             return None
 

@@ -103,11 +103,16 @@ class SqliteTables:
     def get(self, connection: sqlite3.Connection, refs: Sequence[Ref], now: int) -> tuple[Item | None, ...]:
         """Return the items at *refs*, ``None`` where there is none."""
         digests = {ref.partition: self._digest(ref.partition) for ref in refs}
-        found: list[Item | None] = []
-        for ref in refs:
+        found: list[Item | None] = [None] * len(refs)
+        rows: dict[Partition, list[tuple[int, Row]]] = {}
+        for i, ref in enumerate(refs):
             place = place_of(ref.namespace, ref.key)
-            rows = _rows(connection.execute(SQL["get"], (digests[ref.partition], *place, now)))
-            found.append(next(items_of(rows, ref.partition), None))
+            for row in connection.execute(SQL["get"], (digests[ref.partition], *place, now)):
+                rows.setdefault(ref.partition, []).append((i, Row._make(row)))
+        for partition, placed in rows.items():
+            items = items_of([row for _, row in placed], partition)
+            for (i, _), item in zip(placed, items, strict=True):
+                found[i] = item
         return tuple(found)
 
     def scan(self, connection: sqlite3.Connection, scan: Scan, now: int) -> list[tuple[Cursor, Item]]:
