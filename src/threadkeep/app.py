@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SWEEP_SECONDS: Final = 3600.0
-"""How often expired rows are removed from the storage."""
-
 SWEEP_EVERY: Final = timedelta(minutes=10)
+
+LOADING_SECONDS: Final = 30.0
+"""How long a turn waits for the embedder to be loaded, once; a model that never loads must not stop every turn."""
 
 DRAIN_SECONDS: Final = 10.0
 """How long closing waits for turns that are being learnt from; what is left is resumed at the next start."""
@@ -87,7 +87,6 @@ class App:
     closers: list[Callable[[], Any]] = field(default_factory=list)
     sweep_every: timedelta = SWEEP_EVERY
     _starting: asyncio.Task[Rooms] | None = None
-    _sweeping: asyncio.Task[None] | None = None
     _sweeping: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
@@ -145,6 +144,11 @@ class App:
         return Patience(self.settings.recall_timeout)
 
     @cached_property
+    def loading(self) -> Patience:
+        """How long a turn waits for the embedder to be loaded; it is loaded to its end all the same."""
+        return Patience(timedelta(seconds=LOADING_SECONDS))
+
+    @cached_property
     def binder(self) -> GuardedBinding:
         """Who knows whose thread it is, connecting when first asked."""
 
@@ -194,20 +198,10 @@ class App:
 
     async def _start(self) -> Rooms:
         await self.storage.connect()
-        self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
         if self.capturing:
             await self._rooms.captures.start()
         self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
         return self._rooms
-
-    async def _sweep(self) -> None:
-        """Remove what expired, now and every hour; readers leave it out anyway."""
-        while True:
-            try:
-                await self.storage.sweep(now=self.clock.now())
-            except StorageError as error:
-                self.telemetry.degraded("sweep", error)
-            await asyncio.sleep(SWEEP_SECONDS)
 
     async def _sweep(self) -> None:
         """Remove expired rows physically, now and then; no read shows them in the meantime."""
@@ -228,8 +222,6 @@ class App:
         if started and self.capturing:
             await self._rooms.captures.drain(timedelta(seconds=DRAIN_SECONDS))
             await self._rooms.captures.stop()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
         for closer in reversed(self.closers):
             await closer()
         await self._rooms.search.close()

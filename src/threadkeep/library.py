@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, TTLConfig
 
     from threadkeep.models.port import Embedder
+    from threadkeep.patience import Patience
     from threadkeep.settings import Settings
 
 T = TypeVar("T")
@@ -264,7 +265,7 @@ class Threadkeep:
             except (StorageError, TimeoutError) as error:
                 self._app.telemetry.degraded("recall", error)
                 return Recall(degraded=("storage",))
-            await self._warm()
+            await self._warm(self._app.loading)
             return await rooms.recalls.recall(
                 text,
                 owner=whose,
@@ -373,12 +374,13 @@ class Threadkeep:
         """Who says whose turn it is where the middleware was not told."""
         return self._owner_source or self._whose.default
 
-    async def _warm(self) -> tuple[str, ...]:
+    async def _warm(self, patience: Patience | None = None) -> tuple[str, ...]:
         if self._app.embedder is None:
             return ("embedder",)
+        loaded = self._app.embedder.ready()
         try:
-            await self._app.embedder.ready()
-        except EmbedderUnavailableError as error:
+            await (patience.wait(loaded) if patience else loaded)
+        except (EmbedderUnavailableError, TimeoutError) as error:
             self._app.telemetry.degraded("embedder", error)
             return ("embedder",)
         return ()

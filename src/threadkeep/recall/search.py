@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -29,6 +30,11 @@ EMBEDDER: Final = "embedder"
 """What stands in ``degraded`` when only words were compared."""
 
 DEFAULT_MAX_BYTES: Final = 512 * 1024 * 1024
+EMBED_TIMEOUT: Final = timedelta(seconds=60)
+"""An embedder that never answers must not stop learning for everybody; remote ones give up earlier themselves."""
+
+_EMBED_SECONDS_A_TEXT: Final = 0.1
+
 MAX_QUESTION_CHARACTERS: Final = 32_768
 """What comes after so many characters of a question is not looked at."""
 
@@ -78,6 +84,7 @@ class Search:
         clock: Tests what has expired.
         max_bytes: How much RAM the indexes may hold together; the one in use is always kept.
         telemetry: Counts and logs when the embedder is down.
+        embed_timeout: From when on an embedder that does not answer counts as down.
     """
 
     def __init__(
@@ -88,11 +95,13 @@ class Search:
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
         telemetry: Telemetry | None = None,
+        embed_timeout: timedelta = EMBED_TIMEOUT,
     ) -> None:
         self._storage = storage
         self._embedder = embedder
         self._clock = clock
         self._max_bytes = max_bytes
+        self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
         self._held: OrderedDict[bytes, _Held] = OrderedDict()
         self._nbytes = 0
@@ -191,8 +200,9 @@ class Search:
         if self._embedder is None:
             return None
         try:
-            return np.asarray(await self._embedder.embed(texts), np.float32)
-        except EmbedderUnavailableError as error:
+            async with asyncio.timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
+                return np.asarray(await self._embedder.embed(texts), np.float32)
+        except (EmbedderUnavailableError, TimeoutError) as error:
             if self._telemetry is not None:
                 self._telemetry.degraded(EMBEDDER, error)
             return None

@@ -1,0 +1,61 @@
+"""An embedder that never answers takes the meaning away, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from threadkeep.owners.owner import Owner
+from threadkeep.recall.search import Search
+from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.port import Batch, Put
+from threadkeep.telemetry import Telemetry
+from threadkeep.testing import FrozenClock
+
+ANA = Owner("ana").partition
+MOMENT = timedelta(milliseconds=1)
+
+
+class StuckEmbedder:
+    """Somebody's model that hangs."""
+
+    name = "stuck@1"
+    dims = 4
+    remote = False
+
+    async def ready(self) -> None:
+        """Be loaded already."""
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Wait for ever."""
+        await asyncio.Event().wait()
+        raise AssertionError(texts)
+
+
+class TestEmbed:
+    """It counts as down after its time, so that no caller and no worker waits for ever."""
+
+    async def test_writers_go_on_without_vectors(self) -> None:
+        """What is being kept is kept, to be found by its words."""
+        telemetry, clock = Telemetry(), FrozenClock()
+        search = Search(InMemoryStorage(clock=clock), StuckEmbedder(), clock, telemetry=telemetry, embed_timeout=MOMENT)
+
+        assert await search.embed_put(["green tea"]) is None
+        assert telemetry.counts() == {"embedder.degraded": 1}
+
+    async def test_questions_are_compared_by_words(self) -> None:
+        """And the answer says so."""
+        clock = FrozenClock()
+        storage = InMemoryStorage(clock=clock)
+        search = Search(storage, StuckEmbedder(), clock, embed_timeout=MOMENT)
+        await storage.commit(Batch(ANA, [Put(("memories", "ana"), "tea", {"data": "green tea"}, index=("data",))]))
+
+        found = await search.ranking(ANA, "tea", limit=1)
+
+        assert [hit.key for hit in found.hits] == ["tea"]
+        assert found.degraded == ("embedder",)
+        await search.close()
