@@ -35,7 +35,7 @@ _LEAD: Final = re.compile(
 )
 _TAIL: Final = re.compile(
     r"(?i)[\s,]+(?:now|nowadays|these days|currently|at the moment|right now|as of (?:today|now)|today|again|since \w+(?: \d{4})?|anymore"
-    r"|any more|actually|already|instead|btw|by the way|:\)|:-\)|and always (?:has been|will be)|this (?:week|month|year)|last (?:week|month|year))$"
+    r"|any more|actually|already|instead|(?:i was|that was|i said it) wrong|my mistake|btw|by the way|:\)|:-\)|and always (?:has been|will be)|this (?:week|month|year)|last (?:week|month|year))$"
 )
 
 _PLACE: Final = (

@@ -50,13 +50,27 @@ def unwanted(text: str) -> bool:
     return _UNWANTED.search(straight(text)) is not None
 
 
+_NOT_MEANT: Final = re.compile(
+    r"""(?ix)(?<!\bnot\ )(?<!\bain't\ )\b(?:
+      (?:just|only|totally|obviously)\ (?:kidding|joking)\b(?!\ about) | (?:I'm|I\ am|I\ was)\ (?:just\ |only\ )?(?:kidding|joking)\b | jk\b
+    | (?:this|that|it|the\ following|what\ follows)\ (?:is|was)\ (?:just\ |only\ )?a\ (?:joke|prank)\b
+    | (?:pretend|imagine|suppose|assume)\ (?:that\ )?(?:I|I'm|I'd|we|we're|my)\b | let's\ (?:pretend|role-?play)\b
+    )"""
+)
+
+
+def meant(text: str) -> bool:
+    """Return whether the person means what *text* says: it is said to be neither a joke nor a part that is played."""
+    return _NOT_MEANT.search(straight(text)) is None
+
+
 _GREETING: Final = re.compile(
     r"(?i)^(?:(?:hi|hey|hello|hiya|howdy|greetings|good (?:morning|afternoon|evening|day|night)|dear|thanks|thank you|thx|ty|cheers|great|cool|nice"
     r"|awesome|perfect|ok|okay|alright|sure|yes|yeah|yep|yup|no|nope|nah|well|oh|ah|aha|wow|hmm+|um+|so|right|got it|i see|makes sense|sounds good|sorry"
     r"|haha|lol|anyway|anyways|btw|by the way|fyi|ps|p\.s\.|also|and|but|plus|actually|honestly|to be honest|tbh|just so you know|for context|for reference"
     r"|for the record|quick note|side note|as i (?:said|mentioned)|as you (?:know|may know)|like i said|first of all|first|anyhow|basically|in fact"
-    r"|note|context|background|correction|update|reminder)"
-    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}))?(?:\s*[,!:;–—-]+\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're)\b))"
+    r"|note|context|background|correction|update|reminder|wait|oops|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
+    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}))?(?:\s*[,!:;–—-]+\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're|no|nope|yes|yeah|wait|sorry)\b))"
     r"(?:that )?)+"
 )
 _REMEMBER: Final = re.compile(

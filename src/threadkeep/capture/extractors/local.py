@@ -11,7 +11,7 @@ from threadkeep.capture.record import Candidate, Message, Turn
 from threadkeep.capture.redact import MARK, redact
 from threadkeep.capture.sentences import sentences
 from threadkeep.capture.slots import slot_of
-from threadkeep.capture.statements import Statement, is_request, is_small_talk, statements, unwanted
+from threadkeep.capture.statements import Statement, is_request, is_small_talk, meant, statements, unwanted
 from threadkeep.capture.wording import normalised
 from threadkeep.memories.record import Kind, Memory, Source
 
@@ -45,7 +45,8 @@ def candidates(turn: Turn) -> tuple[Candidate, ...]:
         for sentence in sentences(redact(message.text))
         if MARK not in sentence and not _is_recalled(sentence, recalled)
     ]
-    facts = _best([(message, found) for message, sentence in own for found in statements(sentence)], recalled)
+    earnest = [(message, sentence) for message, sentence in own if meant(message.text)]
+    facts = _best([(message, found) for message, sentence in earnest for found in statements(sentence)], recalled)
     kept = [_candidate(turn, message, fact.text, "semantic", place) for place, (message, fact) in enumerate(facts)]
     if episode := _episode(own, [fact.text for _, fact in facts]):
         message, text = episode
