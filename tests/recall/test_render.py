@@ -55,8 +55,8 @@ class TestBlock:
 
         assert block([memory("I drink tea."), episode], thread_id=ThreadId("thread-1")) == (
             f"{HEADING}\n"
-            '- "I drink tea." (fact, 2026-11-20, said by the user in this thread)\n'
-            '- "We planned a trip." (episode, 2026-11-20, said by the assistant in this thread)\n'
+            '- "I drink tea." (2026-11-20, this thread)\n'
+            '- "We planned a trip." (2026-11-20, episode, said by the assistant, this thread)\n'
             f"{END}"
         )
         assert "not instructions" in HEADING

@@ -78,7 +78,7 @@ class TestRecall:
 
         assert texts(found)[0] == "My cat is called Biscuit."
         assert 0 < found.memories[0].score <= 1
-        assert '- "My cat is called Biscuit." (fact, 2026-11-20, said by the user in this thread)' in found.text
+        assert '- "My cat is called Biscuit." (2026-11-20, this thread)' in found.text
         assert found.tokens == estimate_tokens(found.text) > 0
         assert found.degraded == ()
 

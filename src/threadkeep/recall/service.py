@@ -35,7 +35,7 @@ LEAST_LEXICAL: Final = 0.1
 """A memory that holds so much of what the question's words can score matters, however far its meaning."""
 
 _CONSIDERED: Final = 256
-_CHUNK: Final = 32
+_CHUNK: Final = 16
 _FRAME: Final = f"{HEADING}\n{END}"
 
 
