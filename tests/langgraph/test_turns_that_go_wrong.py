@@ -183,3 +183,25 @@ class TestLock:
 
             assert reply["messages"][-1].text == "Noted."
             assert facts(tk) == ["I live in Lisbon.", "I work at Acme."]
+
+
+class TestForget:
+    """A statement that was forgotten, in a thread that still holds it."""
+
+    @pytest.mark.parametrize("how", ["again", "further"])
+    def test_a_new_reply_does_not_bring_it_back(self, tk: threadkeep.Threadkeep, how: str) -> None:
+        """The reply to it is given again from an older checkpoint, or the turn goes on."""
+        agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+        agent.invoke(said("I live in Lisbon."), config)
+        assert facts(tk) == ["I live in Lisbon."]
+
+        for memory in tk.sync.memories.list(owner=ANA, kind="semantic"):
+            tk.sync.memories.forget(memory.memory_id, owner=ANA)
+        if how == "again":
+            before = next(state for state in agent.get_state_history(config) if len(state.values["messages"]) == 1)
+            agent.invoke(None, {"configurable": {**config["configurable"], **before.config["configurable"]}})
+        else:
+            agent.invoke({"messages": [("ai", "By the way:")]}, config)
+
+        assert facts(tk) == []

@@ -25,6 +25,7 @@ from threadkeep.capture.turns import (
     pending,
     put_of,
     record_of,
+    said_trace,
     split,
     trace_put,
     traces_namespace,
@@ -127,7 +128,8 @@ class Captures:
         for _ in range(_TRIES):
             position = await self._storage.position(owner.partition)
             epoch = epoch or position.epoch
-            missing = missing_turns(turns, await self._known(turns, owner))
+            known = await self._known(turns, owner)
+            missing = missing_turns(turns, known)
             if not missing:
                 return await self._duplicate(turns[-1], owner)
             if epoch != position.epoch:
@@ -136,6 +138,8 @@ class Captures:
                 wanted = missing[-1:]  # nothing of this thread is known: what is older was said before
             else:
                 wanted = missing
+            # Only the reply is new: what the user said was learnt from, and perhaps forgotten since.
+            wanted = tuple(turn for turn in wanted if said_trace(turn) not in known)
             unheard = [turn for turn in missing if turn not in wanted]
             batch = self._batch(wanted, unheard, owner=owner, thread_id=thread_id, recalled=recalled)
             try:
@@ -143,7 +147,7 @@ class Captures:
             except (RevisionConflictError, PartitionErasedError):
                 continue  # the same turn was recorded at the same time, or the owner erased
             if not wanted:
-                return Receipt("nothing")
+                return Receipt("nothing") if epoch != position.epoch else await self._duplicate(turns[-1], owner)
             self._telemetry.count("capture.turns", len(wanted))
             self._queue.wake()
             return Receipt("queued", tuple(turn.turn_id for turn in wanted))
@@ -204,6 +208,7 @@ class Captures:
         recent = turns[-MAX_MISSING:]
         refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in recent]
         refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in recent[:-1] for trace in turn.traces]
+        refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in recent if (said := said_trace(turn))]
         return {item.ref.key for item in await self._storage.get(refs) if item is not None}
 
     async def _was_erased(self, position: Position) -> bool:

@@ -107,10 +107,22 @@ def split(messages: Sequence[Message], *, thread_id: ThreadId | None) -> tuple[S
     return tuple(spoken)
 
 
+def said_trace(turn: Spoken) -> str | None:
+    """Return the digest of the user's messages alone, by ids and texts; ``None`` where one has no id.
+
+    A turn whose reply was given again, or went on, has another id; what the user said in it is the same.
+    """
+    said = [message for message in turn.messages if message.role == "user"]
+    if not all(message.message_id for message in said):
+        return None
+    return short_digest("said", *(part for message in said for part in (message.message_id or "", message.text)))
+
+
 def every_trace(turn: Spoken, *, thread_id: ThreadId | None) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
     alone = short_digest("turn alone", thread_id or "", *_words(turn.messages))
-    return tuple(dict.fromkeys((*turn.traces, alone)))
+    said = said_trace(turn)
+    return tuple(dict.fromkeys((*turn.traces, alone, *([said] if said else []))))
 
 
 def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spoken, ...]:
