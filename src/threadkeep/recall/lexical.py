@@ -23,6 +23,8 @@ B: Final = 0.75
 """How much a long text is held back. Source: LoCoMo and BEAM; .4 loses 10 points where answers are long."""
 
 _SMALLEST_TAIL: Final = 8_192
+_ASKED_BEFORE_SORTING: Final = 16
+"""A tail that so many questions have looked through whole is worth sorting in, however short it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +86,7 @@ class Postings:
         self._sorted_counts: NDArray[np.uint16] = np.zeros(0, np.uint16)
         self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
         self._term_bytes = 0
+        self._asked = 0  # how many questions have looked through this tail
 
     @property
     def nbytes(self) -> int:
@@ -146,6 +149,10 @@ class Postings:
 
     def question(self, terms: Sequence[str]) -> Question:
         """Gather what scoring *terms* needs; a term counts once, however often it is asked."""
+        if self._sorted_to < len(self._log_terms):
+            self._asked += 1
+            if self._asked > _ASKED_BEFORE_SORTING:
+                self._sort()
         known = len(self._offsets) - 1  # terms that the sorted postings know
         frequencies, offsets = self._frequencies.filled, self._offsets
         weight_of: dict[int, float] = {}
@@ -210,6 +217,7 @@ class Postings:
         per_term = np.bincount(terms, minlength=len(self._frequencies))
         self._offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(per_term)))
         self._sorted_to = len(terms)
+        self._asked = 0
 
 
 class _Numbers(dict[str, int]):

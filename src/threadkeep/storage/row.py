@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from threadkeep.errors import InvalidInputError, TooLargeError
@@ -45,6 +46,8 @@ NO_PATHS: Final = "[]"
 
 _FLOAT_BYTES: Final = 4
 _CHUNK: Final = 256
+_FEW_LABELS: Final = 8
+_FEW_CHARACTERS: Final = 1_000
 
 
 class Row(NamedTuple):
@@ -123,9 +126,8 @@ def encoded(batch: Batch) -> list[Change]:
 
 def place_of(namespace: Namespace, key: str) -> Place:
     """Return the place of an item, checked and encoded."""
-    check_namespace(namespace)
     check_key(key)
-    return encode_namespace(namespace), encode_text(key)
+    return _spelling(namespace), encode_text(key)
 
 
 def spelled(place: Place) -> tuple[Namespace, str]:
@@ -222,3 +224,20 @@ def _size(change: Change) -> int:
     if change.content is not None:
         size += len(change.content.value) + len(change.content.paths) + len(change.content.embedding or b"")
     return size
+
+
+@lru_cache(maxsize=4096)
+def _short_spelling(namespace: Namespace) -> str:
+    check_namespace(namespace)
+    return encode_namespace(namespace)
+
+
+def _spelling(namespace: Namespace) -> str:
+    """Return *namespace* checked and encoded; the same few come again and again, and most are short."""
+    try:
+        if len(namespace) <= _FEW_LABELS and sum(map(len, namespace)) <= _FEW_CHARACTERS:
+            return _short_spelling(namespace)
+    except TypeError:  # it is no tuple of texts, which the check says better
+        pass
+    check_namespace(namespace)
+    return encode_namespace(namespace)

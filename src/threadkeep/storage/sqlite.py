@@ -143,6 +143,7 @@ class SqliteStorage:
     async def position(self, partition: Partition) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.position`."""
         opened = self._require_open()
+
         def work(connection: sqlite3.Connection) -> Position:
             return opened.tables.position(connection, partition)
 
@@ -175,7 +176,9 @@ class SqliteStorage:
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""
         opened = self._require_open()
-        if since is not None and since == opened.glance(lambda connection: opened.tables.position(connection, partition)):
+        if since is not None and since == opened.glance(
+            lambda connection: opened.tables.position(connection, partition)
+        ):
             return Changes(since, reset=False, puts=(), removed=())
         now = micros(self._clock.now())
         return await self._read(lambda connection: opened.tables.changes(connection, partition, since, now))

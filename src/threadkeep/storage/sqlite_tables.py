@@ -11,6 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from threadkeep.errors import PartitionErasedError
@@ -204,7 +205,7 @@ class SqliteTables:
         return partitions, items
 
     def _digest(self, partition: Partition) -> bytes:
-        return hashlib.sha256(self._prefix.encode("ascii") + partition.digest).digest()
+        return _prefixed(self._prefix, partition.digest)
 
     def _head(self, connection: sqlite3.Connection, digest: bytes) -> _Head:
         rows = connection.execute(SQL["partition"], (digest,)).fetchall()
@@ -247,3 +248,8 @@ def _is_alive(row: Row, now: int) -> bool:
 
 def _rows(rows: Iterable[Any]) -> list[Row]:
     return list(map(Row._make, rows))
+
+
+@lru_cache(maxsize=4096)
+def _prefixed(prefix: str, digest: bytes) -> bytes:
+    return hashlib.sha256(prefix.encode("ascii") + digest).digest()
