@@ -18,6 +18,7 @@ from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, Stora
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.record import Recall
+from threadkeep.threads.names import thread_id_from
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
@@ -206,8 +207,8 @@ class Threadkeep:
             owner=owner,
             recall=recall,
             capture=capture,
-            budget_tokens=budget_tokens or self._app.settings.recall_budget_tokens,
-            timeout=timeout or self._app.settings.recall_timeout,
+            budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
+            timeout=self._app.settings.recall_timeout if timeout is None else timeout,
             placement=placement,
         )
 
@@ -257,7 +258,7 @@ class Threadkeep:
         """
         whose = self._whose(owner)
         text = question if isinstance(question, str) else _newest_question(question)
-        limit = timeout or self._app.settings.recall_timeout
+        limit = self._app.settings.recall_timeout if timeout is None else timeout
 
         async def found() -> Recall:
             try:
@@ -270,7 +271,7 @@ class Threadkeep:
                 text,
                 owner=whose,
                 thread_id=ThreadId(thread_id) if thread_id is not None else None,
-                budget_tokens=budget_tokens or self._app.settings.recall_budget_tokens,
+                budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
                 max_facts=max_facts,
                 max_episodes=max_episodes,
                 timeout=limit,
@@ -304,7 +305,7 @@ class Threadkeep:
         whose, plain = self._whose(owner), plain_messages(messages)
         if not self._app.capturing:
             return Receipt("nothing")
-        thread = ThreadId(thread_id) if thread_id is not None else None
+        thread = None if thread_id in (None, "") else thread_id_from(thread_id)
 
         async def record(rooms: Rooms) -> Receipt:
             receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from threadkeep.memories.shapes import SUMMARIES, is_memory_namespace, memory_of
+from threadkeep.memories.shapes import HEAD, SUMMARIES, is_memory_namespace, memory_of
 from threadkeep.owners.record import Erased, Holdings
 from threadkeep.storage.port import Item, Partition, Storage
 
@@ -90,6 +90,8 @@ class Owners:
             "threads": list(await self._threads.of_owner(owner)),
         }
         async for item in self._items(owner):
+            if item.ref.namespace[:1] == (HEAD,):  # it says nothing of anybody
+                continue
             yield {
                 "type": _place(item),
                 "namespace": list(item.ref.namespace),

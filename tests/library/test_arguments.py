@@ -1,0 +1,39 @@
+"""Arguments at their edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import threadkeep
+from threadkeep.errors import TooLargeError
+from threadkeep.testing import HashingEmbedder
+
+SAID = [{"role": "user", "content": "I like tea."}]
+
+
+class TestThreadId:
+    """What names a thread."""
+
+    @pytest.mark.parametrize("thread_id", [None, "", 5, "\ud800", "x" * 1000])
+    def test_a_turn_of_any_thread_is_recorded(self, thread_id: Any) -> None:
+        """None and nothing: outside of any; a number counts by its text."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            assert tk.sync.capture(SAID, owner="ana", thread_id=thread_id, wait=True).status == "done"
+
+    def test_too_long_a_one_is_refused(self) -> None:
+        """As the checkpointer refuses it."""
+        with threadkeep.open("memory://", embedder="none") as tk, pytest.raises(TooLargeError):
+            tk.sync.capture(SAID, owner="ana", thread_id="x" * 1001)
+
+
+class TestBudget:
+    """How much is recalled."""
+
+    def test_nothing_fits_into_nothing(self) -> None:
+        """Zero is zero, and not the default."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            tk.sync.memories.remember("I like tea.", owner="ana")
+
+            assert tk.sync.recall("tea?", owner="ana", budget_tokens=0).text == ""
