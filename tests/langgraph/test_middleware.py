@@ -422,3 +422,23 @@ class TestOwnerGivenAtOpen:
 
                 assert FACT in human(model.prompts[-1])
             assert tk.sync.owners.show().threads == ("1",)
+
+
+class TestChangedFacts:
+    """A fact that changed is recalled as it is now."""
+
+    def test_what_was_replaced_is_not_recalled(self, tk: threadkeep.Threadkeep) -> None:
+        """Neither the old statement nor the episode of the turn that made it stands in the block."""
+        model = ScriptedModel()
+        agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        for text in ("My favourite colour is red.", "My favourite colour is blue now."):
+            agent.invoke(said(text), tk.config(user_id=ANA, thread_id="1"))
+            tk.sync.drain()
+
+        agent.invoke(said("What is my favourite colour?"), tk.config(user_id=ANA, thread_id="2"))
+
+        seen = human(model.prompts[-1])
+        assert "My favourite colour is blue now." in seen
+        assert "red" not in seen
+        (fact,) = [m for m in tk.sync.memories.list(owner=ANA, kind="semantic") if "colour" in m.text]
+        assert [old.text for old in fact.history] == ["My favourite colour is red."]

@@ -18,7 +18,7 @@ _WIDE: Final = 0x2E80  # East Asian scripts begin here
 _ASTRAL: Final = 0x10000  # emoji and rare scripts
 _FIRST_WITHOUT_LATIN: Final = 0x250
 
-_PASSED_OVER_AT_MOST: Final = 16
+_PASSED_OVER_AT_MOST: Final = 4
 """So many statements that do not fit are enough to stop looking for a shorter one."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
@@ -20,7 +20,7 @@ from threadkeep.storage.port import Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.ids import ThreadId
+    from threadkeep.ids import ThreadId, TurnId
     from threadkeep.recall.search import Search
     from threadkeep.telemetry import Telemetry
 
@@ -178,20 +178,40 @@ class Recalls:
         everything = asks_about_everything(asked.question)
         hits = [hit for hit in ranking.hits if everything or matters(hit)]
         now = self._clock.now()
+        taught: set[TurnId] = set()
         for start in range(0, len(hits), _CHUNK):
             if fitting.full:
                 break
             chunk = hits[start : start + _CHUNK]
             items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in chunk])
-            for hit, item in zip(chunk, items, strict=True):
-                memory = memory_of(item) if item is not None else None
-                if memory is not None and holds(memory, at=now):
-                    fitting.offer(Recalled(memory, hit.score))
+            memories = [memory_of(item) if item is not None else None for item in items]
+            offered = [
+                Recalled(memory, hit.score)
+                for hit, memory in zip(chunk, memories, strict=True)
+                if memory is not None and holds(memory, at=now)
+            ]
+            taught.update(turn for recalled in offered for turn in turns_of_fact(recalled.memory))
+            for recalled in offered:
+                if not repeats(recalled.memory, taught):
+                    fitting.offer(recalled)
 
 
 def matters(hit: Hit) -> bool:
     """Whether a hit has anything to do with the question."""
     return hit.lexical >= LEAST_LEXICAL or (hit.cosine is not None and hit.cosine >= LEAST_COSINE)
+
+
+def turns_of_fact(memory: Memory) -> set[TurnId]:
+    """Return the turns that taught a fact, what it said before included; none for an episode."""
+    if memory.kind == "episodic":
+        return set()
+    sources = (*memory.sources, *(source for old in memory.history for source in old.sources))
+    return {source.turn_id for source in sources if source.turn_id is not None}
+
+
+def repeats(memory: Memory, taught: Collection[TurnId]) -> bool:
+    """Whether *memory* is the episode of a turn whose facts are recalled: it says them again, or what they replaced."""
+    return memory.kind == "episodic" and any(source.turn_id in taught for source in memory.sources)
 
 
 def holds(memory: Memory, *, at: datetime) -> bool:
