@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from threadkeep.app import App, Rooms, embedder_of, settings_of, storage_of
 from threadkeep.capture.record import Receipt
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
-    from langgraph.store.base import BaseStore, TTLConfig
+    from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
     from threadkeep.models.port import Embedder
     from threadkeep.patience import Patience
@@ -143,11 +143,30 @@ class Threadkeep:
     @cached_property
     def store(self) -> BaseStore:
         """LangGraph's store over this memory; locked to one owner where this object is."""
+        return self.store_with()
+
+    def store_with(
+        self,
+        *,
+        ranking: Literal["hybrid", "dense"] = "hybrid",
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> BaseStore:
+        """Return another view of :attr:`store`, for programs that rely on a stock store's ways.
+
+        Args:
+            ranking: ``dense``: raw cosines as scores, as a stock ``index=`` gives; ``hybrid``: ours, in [0, 1].
+            index: LangGraph's index configuration; its ``fields`` say what is searchable by default.
+            ttl: LangGraph's expiry configuration, in minutes; ``None``: LANGGRAPH_STORE_TTL_MINUTES.
+        """
         from threadkeep.langgraph.store import ThreadkeepStore
 
         minutes = self._app.settings.store_ttl_minutes
-        ttl: TTLConfig | None = {"default_ttl": minutes, "refresh_on_read": False} if minutes else None
-        return ThreadkeepStore(self._app.home, self._app.rooms, ttl_config=ttl, owner=self.locked_to)
+        if ttl is None and minutes:
+            ttl = {"default_ttl": minutes, "refresh_on_read": False}
+        return ThreadkeepStore(
+            self._app.home, self._app.rooms, index=index, ttl_config=ttl, ranking=ranking, owner=self.locked_to
+        )
 
     @cached_property
     def checkpointer(self) -> BaseCheckpointSaver[Any] | None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
@@ -292,7 +293,10 @@ class TestLearn:
 
     async def test_reply_of_blocks_leaves_an_episode_too(self, captures: Captures, storage: InMemoryStorage):
         """A model may reply with a list of blocks; the turn is one all the same."""
-        blocks = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "By train."}]
+        blocks: list[str | dict[Any, Any]] = [
+            {"type": "reasoning", "reasoning": "hm"},
+            {"type": "text", "text": "By train."},
+        ]
         messages = [HumanMessage("How do I get to Porto?", id="q"), AIMessage(blocks, id="a")]
 
         await learn(captures, plain_messages(messages))

@@ -89,9 +89,7 @@ class TestCorrect:
         await tk.memories.correct(kept.memory_id, "I live in Berlin.", owner=ANA)
 
         with pytest.raises(RevisionConflictError):
-            await tk.memories.correct(
-                kept.memory_id, "I live in Porto.", owner=ANA, revision=kept.memory.revision
-            )
+            await tk.memories.correct(kept.memory_id, "I live in Porto.", owner=ANA, revision=kept.memory.revision)
 
     async def test_anothers_memory_is_not_there(self, tk: threadkeep.Threadkeep) -> None:
         """A memory's id is of no use to another owner."""

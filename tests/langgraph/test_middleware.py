@@ -283,9 +283,7 @@ class TestIdentify:
             user_id: str
 
         model = ScriptedModel()
-        agent = create_agent(
-            model, [], middleware=[tk.middleware()], context_schema=Ctx, checkpointer=tk.checkpointer
-        )
+        agent = create_agent(model, [], middleware=[tk.middleware()], context_schema=Ctx, checkpointer=tk.checkpointer)
         agent.invoke(said(QUESTION), {"configurable": {"thread_id": "1"}}, context=Ctx(ANA))
 
         assert FACT in human(model.prompts[0])

@@ -120,7 +120,7 @@ class TestErase:
         assert facts(tk) == ["I live in Lisbon."]
 
         with ThreadPoolExecutor(1) as pool:
-            turn = pool.submit(agent.invoke, said("I work at Acme."), config)
+            turn = pool.submit(lambda: agent.invoke(said("I work at Acme."), config))
             while len(model.prompts) < 2:
                 time.sleep(0.001)
             tk.sync.owners.erase(ANA)
@@ -155,7 +155,8 @@ class TestClose:
         agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=InMemorySaver())
 
         with ThreadPoolExecutor(1) as pool:
-            turn = pool.submit(agent.invoke, said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
+            config = tk.config(user_id=ANA, thread_id="1")
+            turn = pool.submit(lambda: agent.invoke(said("I live in Lisbon."), config))
             while not model.prompts:
                 time.sleep(0.001)
             tk.close()

@@ -32,6 +32,10 @@ async def tk(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[threadkeep.Thr
         yield opened
 
 
+def everything_in(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.glob("memory.db*"))
+
+
 class TestExpire:
     """Half a minute later it is gone, unless it is pinned."""
 
@@ -70,4 +74,16 @@ class TestExpire:
                 await asyncio.sleep(0.01)
         await tk.aclose()
 
-        assert b"Whiskerwick" not in b"".join(path.read_bytes() for path in tmp_path.glob("memory.db*"))
+        assert b"Whiskerwick" not in everything_in(tmp_path)
+
+    async def test_items_of_the_store_expire_by_the_setting(
+        self, tk: threadkeep.Threadkeep, clock: FrozenClock
+    ) -> None:
+        """What is put through LangGraph's store lives as long, and reading it does not prolong it."""
+        await tk.store.aput(("notes",), "1", {"text": "cats"})
+        clock.advance(timedelta(seconds=20))
+        assert await tk.store.aget(("notes",), "1") is not None
+
+        clock.advance(timedelta(seconds=11))
+
+        assert await tk.store.aget(("notes",), "1") is None

@@ -53,9 +53,7 @@ class TestStore:
 
         assert second is not first
 
-    async def test_five_first_writes_open_one_connection(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-    ) -> None:
+    async def test_five_first_writes_open_one_connection(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         """They arrive together and all are kept."""
         monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "sqlite")
         monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(tmp_path / "m.db"))
@@ -156,3 +154,19 @@ class TestSearch:
     def test_no_hits_no_message(self) -> None:
         """Nothing remembered is no message at all."""
         assert functions.memory_context_system_message([]) is None
+
+
+class TestStoreWith:
+    """A view for programs that rely on a stock store's ways."""
+
+    async def test_dense_scores_are_raw_cosines(self) -> None:
+        """The same text as the question has a cosine of 1, and an unlike one may be below 0."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            store = tk.store_with(ranking="dense", index={"dims": 64, "embed": "", "fields": ["text"]})
+            await store.aput(("notes",), "1", {"text": "two cats"})
+            await store.aput(("notes",), "2", {"text": "a green locker"})
+
+            found = await store.asearch(("notes",), query="two cats")
+
+            assert [item.key for item in found] == ["1", "2"]
+            assert found[0].score == pytest.approx(1.0)
