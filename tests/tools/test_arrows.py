@@ -33,14 +33,14 @@ class TestLayers:
 
 class TestBackends:
     def test_every_backend_is_known_to_the_app_only(self, contracts: dict[str, Any]):
-        """A backend is a module of storage/ with a class that is called so."""
+        """A backend is a module of storage/ with a class that is called so; what it is made of is protected, too."""
         backends = {
             f"threadkeep.storage.{path.stem}"
             for path in (PACKAGE / "storage").glob("*.py")
             if path.stem != "port" and "\nclass " in (text := path.read_text(encoding="utf-8")) and "Storage:" in text
         }
 
-        assert backends == set(contracts["backends"]["protected_modules"])
+        assert backends <= set(contracts["backends"]["protected_modules"])
 
 
 class TestPure:
