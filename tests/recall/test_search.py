@@ -395,3 +395,36 @@ def put_with_ttl(key: str, text: str, *, hours: int) -> Put:
     """Make a put that expires."""
     kept = put(key, text)
     return type(kept)(kept.namespace, kept.key, kept.value, index=kept.index, ttl=timedelta(hours=hours))
+
+
+class TestItems:
+    async def test_what_another_writer_changed_is_read_again(self, search: Search, storage: HeldStorage):
+        """Items that were found are kept for the next turn, and never longer than they are true."""
+        await keep(storage, search, "tea one", "tea two")
+        first = await search.ranking(ANA, "tea", limit=2)
+        assert {item.value["data"] for item in await search.items(ANA, first.hits) if item} == {"tea one", "tea two"}
+
+        changed = Put(MEMORIES, "tea one", {"data": "tea three"}, index=("data",))
+        await storage.commit(Batch(ANA, [changed, Delete(MEMORIES, "tea two")]))
+        second = await search.ranking(ANA, "tea", limit=2)
+
+        assert [item.value["data"] for item in await search.items(ANA, second.hits) if item] == ["tea three"]
+
+    async def test_what_was_erased_is_not_kept(self, search: Search, storage: HeldStorage):
+        """An erased partition leaves nothing in RAM that could be given once more."""
+        await keep(storage, search, "tea one")
+        found = await search.ranking(ANA, "tea", limit=1)
+        await search.items(ANA, found.hits)
+
+        await storage.erase(ANA)
+        search.forget(ANA)
+
+        assert await search.items(ANA, found.hits) == [None]
+
+    async def test_a_partition_reads_its_own(self, search: Search, storage: HeldStorage):
+        """The same place in another partition is another item."""
+        await keep(storage, search, "tea one")
+        found = await search.ranking(ANA, "tea", limit=1)
+        await search.items(ANA, found.hits)
+
+        assert await search.items(BOB, found.hits) == [None]

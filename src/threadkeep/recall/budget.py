@@ -18,6 +18,9 @@ _WIDE: Final = 0x2E80  # East Asian scripts begin here
 _ASTRAL: Final = 0x10000  # emoji and rare scripts
 _FIRST_WITHOUT_LATIN: Final = 0x250
 
+_SHORTEST_LINE: Final = 6
+"""No line of a block or a list is shorter, in tokens or in characters."""
+
 _PASSED_OVER_AT_MOST: Final = 4
 """So many statements that do not fit are enough to stop looking for a shorter one."""
 
@@ -108,13 +111,13 @@ class Fitting:
         self._facts, self._episodes = max_facts, max_episodes
         self._seen: set[str] = set()
         self._passed_over = 0
-        self._spend(frame)
+        self._spend(len(frame), estimate_tokens(frame))
 
     @property
     def full(self) -> bool:
         """Whether there is no point in offering more: no room, no quota, or too many did not fit."""
         no_kind = self._facts == 0 and self._episodes == 0
-        spent = any(left is not None and left <= 0 for left in (self._tokens, self._characters))
+        spent = any(left is not None and left < _SHORTEST_LINE for left in (self._tokens, self._characters))
         return no_kind or spent or self._passed_over >= _PASSED_OVER_AT_MOST
 
     def offer(self, candidate: Recalled) -> bool:
@@ -124,10 +127,11 @@ class Fitting:
         if said in self._seen or (self._episodes if episode else self._facts) == 0:
             return False
         line = self._line_of(candidate) + "\n"
-        if not self._fits(line):
+        tokens = estimate_tokens(line) if self._tokens is not None else 0
+        if not self._fits(len(line), tokens):
             self._passed_over += 1
             return False
-        self._spend(line)
+        self._spend(len(line), tokens)
         if episode and self._episodes is not None:
             self._episodes -= 1
         elif not episode and self._facts is not None:
@@ -136,16 +140,16 @@ class Fitting:
         self.chosen.append(candidate)
         return True
 
-    def _fits(self, line: str) -> bool:
-        if self._characters is not None and len(line) > self._characters:
-            return False
-        return self._tokens is None or estimate_tokens(line) <= self._tokens
+    def _fits(self, characters: int, tokens: int) -> bool:
+        return all(
+            left is None or needed <= left for needed, left in ((characters, self._characters), (tokens, self._tokens))
+        )
 
-    def _spend(self, text: str) -> None:
+    def _spend(self, characters: int, tokens: int) -> None:
         if self._tokens is not None:
-            self._tokens -= estimate_tokens(text)
+            self._tokens -= tokens
         if self._characters is not None:
-            self._characters -= len(text)
+            self._characters -= characters
 
 
 def fit(

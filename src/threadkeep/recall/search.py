@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.question import without_names
-from threadkeep.recall.record import Method, Ranking
+from threadkeep.recall.record import Hit, Method, Ranking
 from threadkeep.recall.text import tokenise
-from threadkeep.storage.port import Embedding
+from threadkeep.storage.port import Embedding, Ref
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.clock import Clock
     from threadkeep.models.port import Embedder
-    from threadkeep.storage.port import Changes, Namespace, Partition, Position, Storage
+    from threadkeep.storage.port import Changes, Item, Namespace, Partition, Position, Storage
     from threadkeep.telemetry import Telemetry
 
 EMBEDDER: Final = "embedder"
@@ -41,8 +41,14 @@ MAX_QUESTION_CHARACTERS: Final = 32_768
 _INLINE_CHANGES: Final = 64
 """More puts than these are read into an index off the loop (about 1 ms for 64)."""
 
+_ITEMS_KEPT: Final = 8_192
+"""So many items that were found are kept for the next turn: about 10 MB."""
+
 _INLINE_ROWS: Final = 20_000
 """More rows than these are scored off the loop (about 2 ms for 20,000)."""
+
+
+_Place: TypeAlias = "tuple[bytes, Namespace, str]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,7 @@ class Search:
         self._held: OrderedDict[bytes, _Held] = OrderedDict()
         self._nbytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._read: OrderedDict[_Place, Item] = OrderedDict()
 
     @property
     def semantic(self) -> bool:
@@ -160,6 +167,32 @@ class Search:
         else:
             hits = snapshot.search(ranking, limit)
         return Ranking(hits, degraded)
+
+    async def items(self, partition: Partition, hits: Sequence[Hit]) -> list[Item | None]:
+        """Return the items of *hits*, which :meth:`ranking` has just found in *partition*, without their vectors.
+
+        The same few items matter turn after turn, so the last ones are kept; what changes them drops
+        them. Nothing may be changed in what is returned. ``None`` where an item is gone by now.
+        """
+        places = [(partition.digest, hit.namespace, hit.key) for hit in hits]
+        missing = [place for place in places if place not in self._read]
+        found: dict[_Place, Item | None] = {}
+        if missing:
+            held = self._held.get(partition.digest)
+            position = held.position if held else None
+            refs = [Ref(partition, namespace, key) for _, namespace, key in missing]
+            for place, item in zip(missing, await self._storage.get(refs), strict=True):
+                found[place] = replace(item, embedding=None) if item else None
+            # Where the index has moved on meanwhile, what was read may be older than it is now.
+            if held is not None and held.position == position and self._held.get(partition.digest) is held:
+                self._read.update((place, item) for place, item in found.items() if item)
+        items = [found[place] if place in found else self._read[place] for place in places]
+        for place in places:
+            if place in self._read:
+                self._read.move_to_end(place)
+        while len(self._read) > _ITEMS_KEPT:
+            self._read.popitem(last=False)
+        return items
 
     async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
         """Return the vectors of *texts*, for writing; ``None`` without texts or embedder, or when it failed.
@@ -248,6 +281,12 @@ class Search:
             # Half applied: nobody may see it.
             self._drop(held)
             raise
+        if changes.reset:
+            self._unread(held.partition)
+        for item in changes.puts:
+            self._read.pop((held.partition.digest, item.ref.namespace, item.ref.key), None)
+        for namespace, key in changes.removed:
+            self._read.pop((held.partition.digest, namespace, key), None)
         held.position = changes.position
         if self._held.get(held.partition.digest) is held:
             self._nbytes -= held.nbytes
@@ -269,6 +308,12 @@ class Search:
         if self._held.get(held.partition.digest) is held:
             del self._held[held.partition.digest]
             self._nbytes -= held.nbytes
+            self._unread(held.partition)
+
+    def _unread(self, partition: Partition) -> None:
+        """Forget the items of *partition*: nobody follows any more what happens to them."""
+        for place in [place for place in self._read if place[0] == partition.digest]:
+            del self._read[place]
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

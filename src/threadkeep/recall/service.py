@@ -35,7 +35,7 @@ LEAST_LEXICAL: Final = 0.1
 """A memory that holds so much of what the question's words can score matters, however far its meaning."""
 
 _CONSIDERED: Final = 256
-_CHUNK: Final = 16
+_CHUNK: Final = 20
 _FRAME: Final = f"{HEADING}\n{END}"
 
 
@@ -155,7 +155,7 @@ class Recalls:
         size = max(limit, _CHUNK)
         for start in range(0, len(ranking.hits), size):
             chunk = ranking.hits[start : start + size]
-            items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in chunk])
+            items = await self._search.items(partition, chunk)
             for hit, item in zip(chunk, items, strict=True):
                 memory = memory_of(item) if item is not None else None
                 if memory is not None and kind in (None, memory.kind):
@@ -183,7 +183,7 @@ class Recalls:
             if fitting.full:
                 break
             chunk = hits[start : start + _CHUNK]
-            items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in chunk])
+            items = await self._search.items(partition, chunk)
             memories = [memory_of(item) if item is not None else None for item in items]
             offered = [
                 Recalled(memory, hit.score)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -18,6 +19,8 @@ THREADS: Final = ".threads"
 
 _TRIES: Final = 5
 _PAGE: Final = 500
+_ANSWER_SECONDS: Final = 1.0
+_ANSWERS_KEPT: Final = 4_096
 
 
 class Binder(Protocol):
@@ -149,24 +152,27 @@ class GuardedBinding:
 
     While the storage does not answer, an unscoped thread is not checked: its id is the embedding
     application's. A scoped view needs no answer, for it cannot name another's thread.
+
+    What was answered holds for a second, because a turn asks the same for each of its checkpoints.
     """
 
     def __init__(self, connected: Callable[[], Awaitable[Binder]], telemetry: Telemetry, *, patience: Patience) -> None:
         self._connected = connected
         self._telemetry = telemetry
         self._patience = patience
+        self._answered: dict[tuple[str, str, Owner], float] = {}
 
     async def bind(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.bind`."""
-        await self._survived(lambda binder: binder.bind(thread_id, owner))
+        await self._survived(("bind", thread_id, owner), lambda binder: binder.bind(thread_id, owner))
 
     async def check(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.check`."""
-        await self._survived(lambda binder: binder.check(thread_id, owner))
+        await self._survived(("check", thread_id, owner), lambda binder: binder.check(thread_id, owner))
 
     async def enter(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.enter`."""
-        await self._survived(lambda binder: binder.enter(thread_id, owner))
+        await self._survived(("enter", thread_id, owner), lambda binder: binder.enter(thread_id, owner))
 
     async def owner_of(self, thread_id: str) -> Owner | None:
         """See :meth:`Binder.owner_of`."""
@@ -174,15 +180,25 @@ class GuardedBinding:
 
     async def unbind(self, thread_id: str) -> None:
         """See :meth:`Binder.unbind`."""
+        self._answered.clear()
         await (await self._connected()).unbind(thread_id)
+        self._answered.clear()
 
     async def leave(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.leave`."""
+        self._answered.clear()
         await (await self._connected()).leave(thread_id, owner)
+        self._answered.clear()
 
-    async def _survived(self, work: Callable[[Binder], Awaitable[None]]) -> None:
+    async def _survived(self, question: tuple[str, str, Owner], work: Callable[[Binder], Awaitable[None]]) -> None:
+        if time.monotonic() < self._answered.get(question, 0.0):
+            return
+
         async def whole() -> None:
             await work(await self._connected())
+            if len(self._answered) >= _ANSWERS_KEPT:
+                self._answered.clear()
+            self._answered[question] = time.monotonic() + _ANSWER_SECONDS
 
         try:
             await self._patience.wait(whole())
