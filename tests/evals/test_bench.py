@@ -87,8 +87,9 @@ class TestRun:
             ("memory of one owner's index, what the process keeps of it", 200, None),
             ("SQLite commit of one item, FULL", 10, "LangGraph AsyncSqliteStore.aput, FULL"),
             ("SQLite item in a commit of 500, FULL", 1000, "LangGraph AsyncSqliteStore.abatch, FULL"),
-            ("turn with memory, embedding included", 50, "the same graph without memory"),
-            ("what memory adds to a turn", 50, None),
+            ("turn with memory, embedding included", 50, "the same graph on LangGraph's AsyncSqliteSaver, FULL"),
+            ("turn with memory, embedding included", 50, "the same graph, keeping nothing"),
+            ("what memory adds to a turn whose thread is kept", 50, None),
         ]
         for line in report["lines"]:
             assert list(line)[:7] == KEYS

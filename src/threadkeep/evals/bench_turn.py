@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _OWNER: Final = "ana@example.org"
 _THREAD_TURNS: Final = 10
-_PEER: Final = "the same graph without memory"
+_PEER: Final = "the same graph on LangGraph's AsyncSqliteSaver, FULL"
+_BARE: Final = "the same graph, keeping nothing"
 
 _TYPING_SECONDS: Final = 0.05
 """Between two turns a person reads and types; learning from the last one goes on meanwhile."""
@@ -26,11 +27,13 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     """Measure turns of an owner with *sizes.small* memories, embedding included.
 
     Returns:
-        The whole turn beside a bare one, what memory adds to it, and the name of the embedder: the
-        one that the settings say, or the table of vectors where there is none.
+        The whole turn beside one whose thread LangGraph's own saver keeps as durably and beside one
+        that keeps nothing, what memory adds to the first, and the name of the embedder: the one
+        that the settings say, or the table of vectors where there is none.
     """
     import langchain.agents
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
     from threadkeep.app import embedder_of
     from threadkeep.settings import Settings
@@ -40,7 +43,12 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     model = FakeListChatModel(responses=["I see.", "Thank you, noted.", "Let me think about that."])
     bare = create_agent(model, tools=[])
     texts = [text for fact in facts[: sizes.turns] for text in (fact.question, fact.text)]
-    async with opened(folder / "turns.db", embedder) as tk:
+    async with (
+        opened(folder / "turns.db", embedder) as tk,
+        AsyncSqliteSaver.from_conn_string(str(folder / "turns-peer.db")) as saver,
+    ):
+        await saver.conn.execute("PRAGMA synchronous=FULL")
+        keeping = create_agent(model, tools=[], checkpointer=saver)
         await learn(tk, _OWNER, facts[sizes.turns :][: sizes.small])
         remembering = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
 
@@ -51,16 +59,19 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
             await asyncio.sleep(_TYPING_SECONDS)
             return milliseconds
 
-        await turn(bare, 0)
-        await turn(remembering, 0)
-        without: list[float] = []
-        with_memory: list[float] = []
+        graphs = (bare, keeping, remembering)
+        for graph in graphs:
+            await turn(graph, 0)
+        times: tuple[list[float], ...] = ([], [], [])
         for number in range(1, sizes.turns + 1):
-            without.append(await turn(bare, number))
-            with_memory.append(await turn(remembering, number))
-    usual = percentile(without, 0.5)
+            for graph, each in zip(graphs, times, strict=True):
+                each.append(await turn(graph, number))
+    nothing, thread, with_memory = times
+    usual = percentile(thread, 0.5)
+    name = "turn with memory, embedding included"
     lines = [
-        Line("turn with memory, embedding included", sizes.small, with_memory, _PEER, without),
-        Line("what memory adds to a turn", sizes.small, [one - usual for one in with_memory]),
+        Line(name, sizes.small, with_memory, _PEER, thread),
+        Line(name, sizes.small, with_memory, _BARE, nothing),
+        Line("what memory adds to a turn whose thread is kept", sizes.small, [one - usual for one in with_memory]),
     ]
     return lines, embedder.name

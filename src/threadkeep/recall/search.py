@@ -252,6 +252,13 @@ class Search:
             held = _Held(partition, PartitionIndex(model=name, dims=known_dims))
             self._held[partition.digest] = held
         self._held.move_to_end(partition.digest)
+        idle = held.waiting is None and (held.running is None or held.running.done())
+        if idle and held.position is not None:
+            # Mostly nothing has happened, and then nothing has to go on should the caller give up.
+            position = held.position
+            changes = await self._storage.changes(partition, position)
+            if changes.position == position == held.position and not changes.reset:
+                return held
         if held.waiting is None or held.waiting.done():
             held.waiting = asyncio.create_task(self._follow(held, held.running))
             self._tasks.add(held.waiting)
