@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.known import KnownStatements, is_ours
@@ -19,8 +19,9 @@ from threadkeep.capture.wording import content_words, normalised
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId
 from threadkeep.memories import shapes
+from threadkeep.memories.port import Searcher
 from threadkeep.memories.record import Memory
-from threadkeep.storage.port import Batch, Embedding, Expectation, Item, Namespace, Partition, Put, Ref, Storage
+from threadkeep.storage.port import Batch, Embedding, Expectation, Item, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.port import Extractor
@@ -31,43 +32,6 @@ if TYPE_CHECKING:
 _TRIES: Final = 6
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _ALIKE: Final = 20
-
-
-class Found(Protocol):
-    """Where a search found something."""
-
-    @property
-    def namespace(self) -> Namespace:
-        """Of the item."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """Of the item."""
-        ...
-
-
-class FoundInOrder(Protocol):
-    """What a search found, best first."""
-
-    @property
-    def hits(self) -> Sequence[Found]:
-        """Best first."""
-        ...
-
-
-class Searcher(Protocol):
-    """What this room needs of search; the composition root gives ``recall.search.Search``."""
-
-    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
-        """Return the vectors of *texts*; ``None`` where there is no embedder or it failed."""
-        ...
-
-    async def ranking(
-        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
-    ) -> FoundInOrder:
-        """Return what is most like *query* below *prefixes*."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
 from threadkeep.memories.lifecycle import corrected, goes_with, same_words
+from threadkeep.memories.port import Searcher
 from threadkeep.memories.record import (
     MAX_TEXT_CHARACTERS,
     Forgotten,
@@ -34,43 +35,6 @@ _NEWEST: Final = 1000
 _TRIES: Final = 5
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _LIKELY_DUPLICATES: Final = 8
-
-
-class Found(Protocol):
-    """Where a search found something."""
-
-    @property
-    def namespace(self) -> Namespace:
-        """Of the item."""
-        ...
-
-    @property
-    def key(self) -> str:
-        """Of the item."""
-        ...
-
-
-class FoundInOrder(Protocol):
-    """What a search found, best first."""
-
-    @property
-    def hits(self) -> Sequence[Found]:
-        """What was found."""
-        ...
-
-
-class Searcher(Protocol):
-    """What this room needs of search; the composition root gives ``recall.search.Search``."""
-
-    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
-        """Return the vectors of *texts*; ``None`` where there is no embedder or it failed."""
-        ...
-
-    async def ranking(
-        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
-    ) -> FoundInOrder:
-        """Return what is most like *query* below *prefixes*."""
-        ...
 
 
 class TurnRecords(Protocol):
