@@ -289,6 +289,7 @@ def _take_terminal(side: int) -> None:
     import termios
 
     fcntl.ioctl(side, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a job in the background is started with Ctrl-C ignored
 
 
 def _expect(terminal: int, wanted: bytes, *, seconds: float = 60.0) -> None:
