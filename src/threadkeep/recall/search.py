@@ -13,6 +13,7 @@ import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.recall.index import PartitionIndex
+from threadkeep.recall.loading import without_collector
 from threadkeep.recall.question import without_names
 from threadkeep.recall.record import Hit, Method, Ranking
 from threadkeep.recall.text import tokenise
@@ -272,6 +273,13 @@ class Search:
         if before is not None and not before.done():
             await asyncio.wait([before])
         held.running, held.waiting = held.waiting, None
+        if held.position is None:
+            with without_collector():
+                await self._catch_up(held)
+        else:
+            await self._catch_up(held)
+
+    async def _catch_up(self, held: _Held) -> None:
         changes = await self._storage.changes(held.partition, held.position)
         if changes.position == held.position and not changes.reset:
             return
