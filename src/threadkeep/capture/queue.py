@@ -28,6 +28,9 @@ _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _FAR: Final = timedelta(days=36_500)
 
+_AFTER_THE_TURN_SECONDS: Final = 0.05
+"""A turn wakes the worker before it is over; learning at once would slow down its end."""
+
 Learn = Callable[[Ref, Owner], Awaitable[bool]]
 
 
@@ -110,6 +113,7 @@ class Queue:
                 continue
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._woken.wait(), wait)
+                await asyncio.sleep(_AFTER_THE_TURN_SECONDS)
 
     async def _round(self) -> int:
         """Process what is due; return how many records are through, so that 0 means: wait."""
