@@ -40,14 +40,23 @@ class TestExtract:
         assert found[0].source.at == AT
 
     def test_three_best_facts_in_the_order_said(self):
-        """More than three are too many for one turn; the most telling ones stay."""
+        """More than three are too many for one input; the most telling ones stay."""
         turn = turn_of(
-            ("user", "I visited a museum with friends. My name is Priya Raman. I'm allergic to nuts."),
-            ("user", "We drove to the coast last week. I live in Lisbon."),
+            (
+                "user",
+                "I visited a museum with friends. My name is Priya Raman. I'm allergic to nuts. "
+                "We drove to the coast last week. I live in Lisbon.",
+            ),
         )
 
         assert facts(turn) == ["My name is Priya Raman.", "I'm allergic to nuts.", "I live in Lisbon."]
         assert len(facts(turn)) == MAX_FACTS
+
+    def test_inputs_that_were_never_answered_teach_as_they_would_alone(self):
+        """After failures several inputs stand in one turn; none crowds out another."""
+        told = [f"I keep the spare key of locker {number} behind shelf {number + 3}." for number in range(6)]
+
+        assert facts(turn_of(*(("user", text) for text in told), ("assistant", "Noted."))) == told
 
     def test_only_the_users_messages_teach(self):
         """What the assistant, a tool or the system says is context, however it is worded."""

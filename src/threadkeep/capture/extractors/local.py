@@ -55,12 +55,21 @@ def candidates(turn: Turn) -> tuple[Candidate, ...]:
 
 
 def _best(found: list[tuple[Message, Statement]], recalled: tuple[str, ...]) -> list[tuple[Message, Statement]]:
-    """Return the best three in the order said; of two that score the same, the earlier one."""
+    """Return the best three of each message in the order said; of two that score the same, the earlier one.
+
+    A turn has several messages of the user where earlier inputs were never answered, because the
+    model failed or the process was killed: each input teaches what it would have taught alone.
+    """
     distinct: dict[str, tuple[int, Message, Statement]] = {}
     for place, (message, fact) in enumerate(found):
         if not _is_recalled(fact.text, recalled):
             distinct.setdefault(normalised(fact.text), (place, message, fact))
-    best = sorted(distinct.values(), key=lambda one: (-one[2].score, one[0]))[:MAX_FACTS]
+    of_message: dict[int, list[tuple[int, Message, Statement]]] = {}
+    for one in distinct.values():
+        of_message.setdefault(id(one[1]), []).append(one)
+    best = [
+        one for said in of_message.values() for one in sorted(said, key=lambda one: (-one[2].score, one[0]))[:MAX_FACTS]
+    ]
     return [(message, fact) for _, message, fact in sorted(best, key=lambda one: one[0])]
 
 
