@@ -41,13 +41,11 @@ class TestExtract:
 
     def test_three_best_facts_in_the_order_said(self):
         """More than three are too many for one input; the most telling ones stay."""
-        turn = turn_of(
-            (
-                "user",
-                "I visited a museum with friends. My name is Priya Raman. I'm allergic to nuts. "
-                "We drove to the coast last week. I live in Lisbon.",
-            ),
+        told = (
+            "I visited a museum with friends. My name is Priya Raman. I'm allergic to nuts. "
+            "We drove to the coast last week. I live in Lisbon."
         )
+        turn = turn_of(("user", told))
 
         assert facts(turn) == ["My name is Priya Raman.", "I'm allergic to nuts.", "I live in Lisbon."]
         assert len(facts(turn)) == MAX_FACTS
