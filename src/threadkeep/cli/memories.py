@@ -127,13 +127,17 @@ def export(
     async def all_of(tk: Threadkeep) -> list[Memory]:
         return [row async for row in _walk(tk, user)]
 
-    memories = run(all_of, data_dir)
+    give_lines(output, run(all_of, data_dir), noun="memories")
+
+
+def give_lines(output: Path | None, rows: Sequence[object], *, noun: str) -> None:
+    """Print *rows* as JSON Lines, or write them to *output* and say how many of what they are."""
     if output is None:
-        for memory in memories:
-            print_json(memory)
+        for row in rows:
+            print_json(row)
         return
-    write_lines(output, memories)
-    out.print(f"{len(memories)} memories written to {output}", markup=False)
+    write_lines(output, rows)
+    out.print(f"{len(rows)} {noun} written to {output}", markup=False)
 
 
 def write_lines(output: Path, rows: Sequence[object]) -> None:

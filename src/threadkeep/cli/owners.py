@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadkeep.cli.memories import write_lines
+from threadkeep.cli.memories import give_lines
 from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
 
 if TYPE_CHECKING:
@@ -47,13 +47,7 @@ def export(
     async def all_of(tk: Threadkeep) -> list[dict[str, Any]]:
         return [row async for row in tk.owners.export(user)]
 
-    rows = run(all_of, data_dir)
-    if output is None:
-        for row in rows:
-            print_json(row)
-        return
-    write_lines(output, rows)
-    out.print(f"{len(rows)} lines written to {output}", markup=False)
+    give_lines(output, run(all_of, data_dir), noun="lines")
 
 
 @app.command()
