@@ -32,6 +32,8 @@ KEPT: Final = "THREADKEEP_TEST_"
 SECONDS_TO_END: Final = 5.0
 """How long a thread that was told to end may take before it counts as left behind."""
 
+pytest_plugins = ["tests.servers"]
+
 hypothesis.settings.register_profile("threadkeep", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("threadkeep")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from threadkeep.testing.clock import FrozenClock
     from threadkeep.testing.models import HashingEmbedder, HashingEmbeddings, Held, ScriptedModel
+    from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer
     from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
     from threadkeep.testing.texts import NASTY_TEXTS
 
@@ -20,7 +21,11 @@ __all__ = [
     "HashingEmbedder",
     "HashingEmbeddings",
     "Held",
+    "MongoServer",
     "OpenStorage",
+    "PostgresServer",
+    "RedisServer",
+    "RedisStackServer",
     "ScriptedModel",
     "SharedStorageContract",
     "StorageContract",
@@ -32,7 +37,11 @@ _HOMES = {
     "HashingEmbedder": "models",
     "HashingEmbeddings": "models",
     "Held": "models",
+    "MongoServer": "servers",
     "OpenStorage": "storage_contract",
+    "PostgresServer": "servers",
+    "RedisServer": "servers",
+    "RedisStackServer": "servers",
     "ScriptedModel": "models",
     "SharedStorageContract": "storage_contract",
     "StorageContract": "storage_contract",

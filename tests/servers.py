@@ -1,0 +1,91 @@
+"""The servers of a test run: each is started once by each worker, when the first test asks for it.
+
+``THREADKEEP_TEST_POSTGRES_URL``, ``…_REDIS_URL``, ``…_REDIS_STACK_URL`` and ``…_MONGODB_URL`` point the
+tests at servers of your own, on this machine. A test that breaks its server starts one of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import missing
+from threadkeep.ids import new_id
+from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
+
+
+def server_url(variable: str, kind: type[Server]) -> Iterator[str]:
+    """Yield where a server of *kind* is: where *variable* says, or one that lives as long as this generator."""
+    given = os.environ.get(variable)
+    if given:
+        yield given
+        return
+    if lacking := kind.missing():
+        missing(f"{', '.join(lacking)}, without which no {kind.__name__} can be started; run `make setup`")
+    with kind() as server:
+        yield server.url
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The superuser's URL of a PostgreSQL server."""
+    yield from server_url("THREADKEEP_TEST_POSTGRES_URL", PostgresServer)
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """The URL of an empty database, of this test alone."""
+    import psycopg
+    from psycopg.sql import SQL, Identifier
+
+    name = f"test_{new_id()}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(SQL("CREATE DATABASE {} STRATEGY FILE_COPY").format(Identifier(name)))
+    return f"{postgres_server.rpartition('/')[0]}/{name}"
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[str]:
+    """The URL of a Redis without modules."""
+    yield from server_url("THREADKEEP_TEST_REDIS_URL", RedisServer)
+
+
+@pytest.fixture(scope="session")
+def redis_stack_server() -> Iterator[str]:
+    """The URL of a Redis with the JSON and Search modules."""
+    yield from server_url("THREADKEEP_TEST_REDIS_STACK_URL", RedisStackServer)
+
+
+def emptied(url: str) -> str:
+    """Return *url*, its server emptied: Redis has no database for each test."""
+    import redis
+
+    with redis.Redis.from_url(url) as client:
+        client.flushall()
+    return url
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """The URL of an empty Redis without modules."""
+    return emptied(redis_server)
+
+
+@pytest.fixture
+def redis_stack_url(redis_stack_server: str) -> str:
+    """The URL of an empty Redis with modules."""
+    return emptied(redis_stack_server)
+
+
+@pytest.fixture(scope="session")
+def mongodb_server() -> Iterator[str]:
+    """The URL of a server that speaks MongoDB's protocol, without a database."""
+    yield from server_url("THREADKEEP_TEST_MONGODB_URL", MongoServer)
+
+
+@pytest.fixture
+def mongodb_url(mongodb_server: str) -> str:
+    """The URL of an empty database, of this test alone."""
+    return f"{mongodb_server}/test_{new_id()}"
