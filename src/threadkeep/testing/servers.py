@@ -100,14 +100,14 @@ class Server(ABC):
             ServerError: It did not.
         """
         with self._log.open("ab") as log:
-            self.process = process = subprocess.Popen[bytes](  # noqa: S603 - a program of the wheel
+            self.process = process = subprocess.Popen[bytes](
                 self.command(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
                 env=self.environment(),
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - it calls one function of libc, bound before the fork
+                preexec_fn=_die_with_parent,
                 **self._as_user,
             )
         until = time.monotonic() + START_SECONDS
