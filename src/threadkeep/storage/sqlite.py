@@ -1,6 +1,7 @@
 """Items in one SQLite file, which several processes may share.
 
-One thread holds the connection that writes: a commit is one call into it. Up to four threads read,
+One thread holds the connection that writes: a commit is one call into it, and commits that wait for
+it at the same moment share one wait for the disk. Up to four threads read,
 each on a connection of its own: they see the last commit and never wait for the next one, because
 the file has a write-ahead log.
 """
@@ -42,9 +43,9 @@ from threadkeep.storage.port import (
     Ref,
     Stats,
 )
-from threadkeep.storage.row import encoded
 from threadkeep.storage.sqlite_connections import SqliteConnections, opened_at
 from threadkeep.storage.sqlite_file import size_bytes, transaction
+from threadkeep.storage.sqlite_group_commit import GroupCommit
 from threadkeep.storage.sqlite_tables import Scan
 
 T = TypeVar("T")
@@ -80,6 +81,7 @@ class SqliteStorage:
         self._clock = clock
         self._synchronous: Literal["FULL", "NORMAL"] = synchronous
         self._open: SqliteConnections | None = None
+        self._commits = GroupCommit(clock)
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -128,14 +130,7 @@ class SqliteStorage:
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.commit`."""
         opened = self._require_open()
-
-        def work() -> Position:
-            changes = encoded(batch)
-            return opened.write(
-                lambda connection: opened.tables.commit(connection, batch, changes, micros(self._clock.now()))
-            )
-
-        position = await asyncio.get_running_loop().run_in_executor(opened.writer, work)
+        position = await self._commits.add(opened, batch)
         if any(isinstance(operation, Delete) for operation in batch.operations):
             opened.scrub_later()
         return position
