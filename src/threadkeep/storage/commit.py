@@ -91,18 +91,21 @@ def _row(place: Place, content: Content, alive: Known | None, revision: int, now
     created_at = content.created_at
     if created_at is None:
         created_at = alive.created_at if alive else now
+    expires_at = content.expires_at
+    if expires_at is None and content.ttl is not None:
+        expires_at = now + content.ttl
     return Row(
         *place,
         value=content.value,
         revision=revision,
         created_at=created_at,
-        updated_at=now,
+        updated_at=now if content.updated_at is None else content.updated_at,
         paths=content.paths,
         model=content.model,
         dims=content.dims,
         embedding=content.embedding,
         ttl=content.ttl,
-        expires_at=None if content.ttl is None else now + content.ttl,
+        expires_at=expires_at,
         due_kind=content.due_kind,
         due_at=content.due_at,
     )

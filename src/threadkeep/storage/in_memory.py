@@ -164,6 +164,14 @@ class InMemoryStorage:
         texts = {row.namespace for part in self._parts.values() for row in part.rows.values() if _is_alive(row, now)}
         return distinct_namespaces(texts, match=match, max_depth=max_depth)[offset : offset + limit]
 
+    async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
+        """See :meth:`threadkeep.storage.port.Storage.partitions`."""
+        self._require_open()
+        check_limit(limit, name="limit")
+        behind = b"" if after is None else after.digest
+        named = sorted(digest for digest, part in self._parts.items() if part.partition and digest > behind)
+        return tuple(found for digest in named[:limit] if (found := self._parts[digest].partition))
+
     async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
         """See :meth:`threadkeep.storage.port.Storage.due`."""
         self._require_open()

@@ -121,6 +121,8 @@ class Put:
         due: See :class:`Item`.
         expect: What must be there: ``any``, ``absent`` (an expired item counts as absent), or a revision.
         created_at: Overrides the time of creation (imports); ``None``: kept, or now.
+        updated_at: Overrides the time of the put (copies); ``None``: now.
+        expires_at: Overrides what *ttl*, which must be given, makes of the time (copies).
     """
 
     namespace: Namespace
@@ -132,6 +134,8 @@ class Put:
     due: Due | None = None
     expect: Expectation = "any"
     created_at: datetime | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +320,14 @@ class Storage(Protocol):
 
         With *max_depth* they are cut to so many labels first and then made distinct. Internal
         namespaces are left out. Service role: it sees every partition.
+        """
+        ...
+
+    async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
+        """Return partitions that were written to and not erased since, as :meth:`stats` counts them.
+
+        The order is the storage's own and never changes, so asking again with the last one as *after*
+        continues it; that one need not be there any more. Service role.
         """
         ...
 

@@ -75,7 +75,7 @@ class Row(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a put writes, encoded; the fields are those of :class:`Row`."""
+    """What a put writes, encoded; the fields are those of :class:`Row`, ``None`` where the storage decides."""
 
     value: str
     paths: str
@@ -86,6 +86,8 @@ class Content(NamedTuple):
     due_kind: str | None
     due_at: int | None
     created_at: int | None
+    updated_at: int | None
+    expires_at: int | None
 
 
 class Change(NamedTuple):
@@ -185,6 +187,9 @@ def _change(operation: Operation) -> Change:
 
 def _content(put: Put) -> Content:
     check_namespace(put.index)
+    if put.expires_at is not None and put.ttl is None:
+        msg = "A put has expires_at and no ttl; give the ttl that a touch renews it by."
+        raise InvalidInputError(msg)
     model = dims = data = None
     if put.embedding is not None:
         _check_embedding(put.embedding)
@@ -199,6 +204,8 @@ def _content(put: Put) -> Content:
         due_kind=None if put.due is None else encode_text(put.due.kind),
         due_at=None if put.due is None else micros(put.due.at),
         created_at=None if put.created_at is None else micros(put.created_at),
+        updated_at=None if put.updated_at is None else micros(put.updated_at),
+        expires_at=None if put.expires_at is None else micros(put.expires_at),
     )
 
 

@@ -198,6 +198,12 @@ class SqliteStorage:
 
         return await self._read(work)
 
+    async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
+        """See :meth:`threadkeep.storage.port.Storage.partitions`."""
+        opened = self._require_open()
+        check_limit(limit, name="limit")
+        return await self._read(lambda connection: opened.tables.partitions(connection, after, limit))
+
     async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
         """See :meth:`threadkeep.storage.port.Storage.due`."""
         opened = self._require_open()

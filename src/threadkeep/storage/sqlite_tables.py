@@ -164,6 +164,16 @@ class SqliteTables:
         """Return the encoded namespaces that hold an unexpired item."""
         return {text for (text,) in connection.execute(SQL["namespaces"], {"prefix": self._prefix, "now": now})}
 
+    def partitions(self, connection: sqlite3.Connection, after: Partition | None, limit: int) -> tuple[Partition, ...]:
+        """Return the partitions behind *after*, in the order of their digests."""
+        asked = {
+            "prefix": self._prefix,
+            "after": b"" if after is None else self._digest(after),
+            "limit": min(limit, _HIGHEST),
+        }
+        rows = connection.execute(SQL["partitions"], asked).fetchall()
+        return tuple(Partition(kind, tuple(json.loads(parts))) for kind, parts in rows)
+
     def due(self, connection: sqlite3.Connection, kind: str, now: int, limit: int) -> tuple[Item, ...]:
         """Return the unexpired items whose work waits since *now*, longest first."""
         rows = connection.execute(

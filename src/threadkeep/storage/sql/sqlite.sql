@@ -124,6 +124,12 @@ WHERE namespace IS NOT NULL AND EXISTS (
         AND (i.expires_at IS NULL OR i.expires_at > :now)
 )
 
+-- name: partitions
+SELECT kind, parts FROM partitions
+WHERE key_prefix = :prefix AND kind IS NOT NULL AND digest > :after
+ORDER BY digest
+LIMIT :limit
+
 -- name: due
 SELECT
     kind, parts, namespace, items.key, value, revision, created_at, updated_at, paths,

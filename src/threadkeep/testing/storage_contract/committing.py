@@ -162,6 +162,19 @@ class Committing(World):
         item = await require(storage, "1")
         assert (item.created_at, item.updated_at) == (moment, clock.now())
 
+    async def test_a_put_may_say_when_it_was_updated(self, storage: Storage) -> None:
+        """``updated_at`` overrides, and the scan's order follows it; later puts know nothing of it."""
+        moment = datetime(2020, 2, 29, 1, 2, 3, 4, tzinfo=UTC)
+        await commit(storage, note("new"))
+
+        await commit(storage, note("old", created_at=moment, updated_at=moment))
+
+        item = await require(storage, "old")
+        assert (item.created_at, item.updated_at) == (moment, moment)
+        assert [found.ref.key for found in (await storage.scan(ANA)).items] == ["new", "old"]
+        await commit(storage, note("old"))
+        assert (await require(storage, "old")).updated_at > moment
+
     async def test_a_key_that_comes_back_is_created_anew(self, storage: Storage, clock: FrozenClock) -> None:
         """``created_at`` does not outlive a delete."""
         await commit(storage, note("1"))

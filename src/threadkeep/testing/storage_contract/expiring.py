@@ -85,6 +85,18 @@ class Expiring(World):
         clock.advance(MINUTE)
         assert keys((await storage.scan(ANA)).items) == ["2"]
 
+    async def test_a_put_may_say_when_it_expires(self, storage: Storage, clock: FrozenClock) -> None:
+        """``expires_at`` overrides what ``ttl`` gives, once: a touch renews by the ttl."""
+        await commit(storage, note("1", ttl=MINUTE * 9, expires_at=clock.now() + MINUTE))
+        await commit(storage, note("2", ttl=MINUTE * 9, expires_at=clock.now() + MINUTE))
+        await commit(storage, note("3", ttl=MINUTE * 9, expires_at=clock.now()))
+
+        assert (await require(storage, "1")).expires_at == clock.now() + MINUTE
+        assert await get(storage, "3") is None
+        await commit(storage, touch("2"))
+        clock.advance(MINUTE)
+        assert keys((await storage.scan(ANA)).items) == ["2"]
+
     @pytest.mark.parametrize("ttl", [timedelta(0), -MINUTE, timedelta(days=400_000)])
     async def test_a_ttl_without_an_end_in_sight_is_refused(self, storage: Storage, ttl: timedelta) -> None:
         """It is positive and at most a thousand years."""

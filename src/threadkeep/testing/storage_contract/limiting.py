@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -73,6 +73,9 @@ NOT_KEPT: dict[str, Any] = {
     "an unknown expectation": note("1", expect="present"),
     "a bool for a revision": note("1", expect=True),
     "a naive moment": note("1", created_at=NAIVE),
+    "a naive update": note("1", updated_at=NAIVE),
+    "a naive end": note("1", ttl=timedelta(days=1), expires_at=NAIVE),
+    "an end without a ttl": note("1", expires_at=datetime(2030, 1, 1, tzinfo=UTC)),
     "a naive due": note("1", due=Due("work", NAIVE)),
     "no operation": "put",
 }

@@ -1,4 +1,4 @@
-"""The service's methods, which see every partition: ``namespaces``, ``due`` and ``stats``."""
+"""The service's methods, which see every partition: ``namespaces``, ``partitions``, ``due`` and ``stats``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.storage.port import Due, NamespaceMatch, Storage
+from threadkeep.storage.port import Due, NamespaceMatch, Partition, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import ANA, BOB, World, commit, delete, keys, note, plain
 from threadkeep.testing.texts import NASTY_TEXTS
@@ -107,6 +107,48 @@ class Serving(World):
         """They are whole numbers from 0 on."""
         with pytest.raises(InvalidInputError):
             await storage.namespaces(**asked)
+
+    async def test_partitions_are_listed_as_they_are_spelled(self, storage: Storage) -> None:
+        """Of every kind, whatever the text of their parts, each once."""
+        written = {Partition("owner", (text, "x")) for text in NASTY_TEXTS}
+        written |= {Partition("root", (text,)) for text in NASTY_TEXTS} | {Partition("collection", ("", "a", "b"))}
+        for partition in written:
+            await commit(storage, note("1"), partition=partition)
+        await commit(storage, note("2"), partition=ANA)
+
+        found = await storage.partitions(limit=1000)
+
+        assert len(found) == len(written) + 1
+        assert set(found) == written | {ANA}
+
+    async def test_partitions_come_in_pages(self, storage: Storage) -> None:
+        """Each page goes on behind the last one of the page before, which may be erased meanwhile."""
+        written = [Partition("owner", ("", f"{number}")) for number in range(7)]
+        for partition in written:
+            await commit(storage, note("1"), partition=partition)
+        inorder = await storage.partitions()
+
+        first = await storage.partitions(limit=3)
+        await storage.erase(first[-1])
+        second = await storage.partitions(after=first[-1], limit=3)
+
+        assert (first, second) == (inorder[:3], inorder[3:6])
+        assert await storage.partitions(after=inorder[-1]) == ()
+        assert await storage.partitions(limit=0) == ()
+        with pytest.raises(InvalidInputError):
+            await storage.partitions(limit=-1)
+
+    async def test_an_erased_partition_is_not_listed(self, storage: Storage) -> None:
+        """Until it is written to again; one that was only asked about never was there."""
+        await commit(storage, note("1"))
+        await commit(storage, note("1"), partition=BOB)
+        await storage.position(Partition("owner", ("", "carl")))
+
+        await storage.erase(ANA)
+
+        assert await storage.partitions() == (BOB,)
+        await commit(storage, note("1"))
+        assert set(await storage.partitions()) == {ANA, BOB}
 
     async def test_the_longest_due_comes_first(self, storage: Storage, clock: FrozenClock) -> None:
         """ "Unexpired items whose due is of kind and not later than now", across partitions."""

@@ -48,6 +48,7 @@ class Sharing(World):
         assert keys((await beside.scan(ANA)).items) == ["1"]
         assert keys((await beside.changes(ANA, before)).puts) == ["1"]
         assert await beside.namespaces() == (("memories", "ana"),)
+        assert await beside.partitions() == (ANA,)
 
     async def test_what_was_written_outlives_the_storage(self, open_storage: OpenStorage) -> None:
         """ "When this returns, the batch is durable": a new storage reads it, and goes on counting."""
@@ -120,6 +121,7 @@ class Sharing(World):
         assert (await stranger.scan(ANA)).items == ()
         assert (await stranger.changes(ANA, None)).puts == ()
         assert await stranger.namespaces() == ()
+        assert await stranger.partitions() == ()
         assert await stranger.due("work", now=clock.now(), limit=10) == ()
         assert ((await stranger.stats()).partitions, (await stranger.stats()).items) == (0, 0)
 
