@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
+    from threadkeep.storage.postgres_pool import PostgresPool
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 T = TypeVar("T")
@@ -86,6 +87,7 @@ class App:
     telemetry: Telemetry = field(default_factory=Telemetry)
     closers: list[Callable[[], Any]] = field(default_factory=list)
     sweep_every: timedelta = SWEEP_EVERY
+    _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     _starting: asyncio.Task[Rooms] | None = None
     _sweeping: asyncio.Task[None] | None = None
 
@@ -137,6 +139,27 @@ class App:
         saver = ThreadkeepCheckpointer(kind, home=self.home, path=path, binder=self.binder)
         self.closers.append(saver.aclose)
         return saver
+
+    def postgres_pool(self, dsn: str, *, variable: str) -> PostgresPool:
+        """Return the pool of connections to *dsn*: the storage's, where that is kept there, else one of its own.
+
+        It is not open. Whoever needs it first opens it; it is closed after the savers.
+
+        Args:
+            dsn: Where the database is.
+            variable: The setting that says so.
+
+        Raises:
+            SettingsError: It is no URL of PostgreSQL's, or the driver is not installed.
+        """
+        shared = [getattr(self.storage, "pool", None), *self._pools]
+        for pool in shared:
+            if pool is not None and pool.leads_to(dsn):
+                return pool
+        pool = postgres_pool_of(dsn, self.settings, variable=variable)
+        self._pools.append(pool)
+        self.closers.insert(0, pool.close)
+        return pool
 
     @cached_property
     def patience(self) -> Patience:
@@ -260,6 +283,27 @@ def storage_of(settings: Settings, clock: Clock) -> Storage:
         raise SettingsError(msg, variable=variable)
     msg = f"LANGGRAPH_STORE_TYPE is {kind}, and this version of Threadkeep has no driver for it; use sqlite or memory."
     raise SettingsError(msg, variable="LANGGRAPH_STORE_TYPE")
+
+
+def postgres_pool_of(dsn: str, settings: Settings, *, variable: str) -> PostgresPool:
+    """Make the pool of connections to *dsn*, without I/O; *variable* is the setting that says so.
+
+    Raises:
+        SettingsError: It is no URL of PostgreSQL's, or the driver is not installed.
+    """
+    try:
+        from threadkeep.storage.postgres_pool import PostgresPool
+    except ImportError as error:
+        msg = f"{variable} needs PostgreSQL's driver ({error}); run: pip install threadkeep[postgres]"
+        raise SettingsError(msg, variable=variable) from error
+    return PostgresPool(
+        dsn,
+        variable=variable,
+        size=settings.postgres_pool_size,
+        statement_timeout=timedelta(milliseconds=settings.postgres_statement_timeout_ms),
+        wait_timeout=timedelta(milliseconds=settings.postgres_wait_ms),
+        migrate=settings.migrate,
+    )
 
 
 def settings_of(url: str | None, settings: Settings | None) -> Settings:

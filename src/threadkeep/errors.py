@@ -17,6 +17,7 @@
     ├── StorageError             the storage cannot be used as it is
     │   ├── StorageUnavailableError
     │   ├── StorageFullError
+    │   ├── StorageDeniedError
     │   ├── StorageReadOnlyError
     │   ├── StorageVersionError
     │   └── NotAStorageError
@@ -121,6 +122,12 @@ class StorageFullError(StorageError):
     """The disk that holds the storage is full. Free some space; nothing was written."""
 
     code = "storage_full"
+
+
+class StorageDeniedError(StorageError):
+    """The storage refused the user, its password or a right. Correct the URL, or grant what the message names."""
+
+    code = "storage_denied"
 
 
 class StorageReadOnlyError(StorageError):

@@ -137,6 +137,30 @@ class Settings(BaseSettings):
         validation_alias="THREADKEEP_SQLITE_SYNCHRONOUS",
         description="FULL or NORMAL; NORMAL may lose the last commits when the machine loses power.",
     )
+    migrate: Literal["auto", "check"] = Field(
+        default="auto",
+        validation_alias="THREADKEEP_MIGRATE",
+        description="auto: a database's tables are made and changed at start; check: they must be as needed already.",
+    )
+    postgres_pool_size: int = Field(
+        default=10,
+        validation_alias="THREADKEEP_POSTGRES_POOL_SIZE",
+        ge=1,
+        le=1000,
+        description="How many connections to PostgreSQL a process holds at most, a whole number.",
+    )
+    postgres_wait_ms: int = Field(
+        default=1000,
+        validation_alias="THREADKEEP_POSTGRES_WAIT_MS",
+        ge=1,
+        description="How long to wait while all those connections are in use, in milliseconds, a whole number.",
+    )
+    postgres_statement_timeout_ms: int = Field(
+        default=2000,
+        validation_alias="THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS",
+        ge=1,
+        description="How long a turn's statement may take in PostgreSQL, in milliseconds, a whole number.",
+    )
     recall_timeout_ms: int = Field(
         default=300,
         validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",

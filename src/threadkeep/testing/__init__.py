@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from threadkeep.testing.clock import FrozenClock
+    from threadkeep.testing.faults import FaultProxy
     from threadkeep.testing.models import HashingEmbedder, HashingEmbeddings, Held, ScriptedModel
     from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer
     from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NASTY_TEXTS",
+    "FaultProxy",
     "FrozenClock",
     "HashingEmbedder",
     "HashingEmbeddings",
@@ -33,6 +35,7 @@ __all__ = [
 
 _HOMES = {
     "NASTY_TEXTS": "texts",
+    "FaultProxy": "faults",
     "FrozenClock": "clock",
     "HashingEmbedder": "models",
     "HashingEmbeddings": "models",

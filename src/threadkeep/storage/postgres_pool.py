@@ -1,0 +1,320 @@
+"""Connections to one PostgreSQL database: a pool that the storage and the checkpointer share.
+
+Nothing is kept in a session: no setting, no named statement, no lock. So it works behind a pooler
+that gives each transaction another session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import TupleRow
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from threadkeep.errors import ClosedError, SettingsError, StorageUnavailableError
+from threadkeep.storage.postgres_errors import error_of, is_lost, postgres_errors
+
+T = TypeVar("T")
+Connection: TypeAlias = AsyncConnection[TupleRow]
+
+CONNECT_SECONDS: Final = 5
+"""How long a connection may take to come about."""
+
+SET_UP_SECONDS: Final = 120.0
+"""How long a process waits for another one that sets the database up."""
+
+LATE_SECONDS: Final = 1.0
+"""How much later than its own time-out a server is given up: it has stalled, or the network has."""
+
+_POLL_SECONDS: Final = 0.05
+_RECONNECT_SECONDS: Final = 0.5
+"""For how long the pool itself goes on trying; the next who wants a connection makes it try again, at once."""
+
+_IDLE_SECONDS: Final = 300.0
+_LOCK: Final = int.from_bytes(b"THKPSETU")
+"""The advisory lock of whoever sets a database up."""
+
+
+class PostgresPool:
+    """Lends connections in autocommit, which prepare nothing; constructing it does no I/O.
+
+    Args:
+        dsn: A URL ``postgresql://user:password@host:port/database`` or libpq's ``host=… dbname=…``.
+        variable: The setting that the DSN came from, for the message where it is none.
+        size: How many connections there may be at once, 1 or more.
+        statement_timeout: How long a turn's statement may take; what is no part of a turn may take longer.
+        wait_timeout: How long to wait for a connection while all of them are in use.
+        migrate: ``auto``: tables are made and changed as needed; ``check``: they must be as needed.
+
+    Attributes:
+        location: The URL without its password.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        variable: str = "LANGGRAPH_STORE_POSTGRES_DSN",
+        size: int = 10,
+        statement_timeout: timedelta = timedelta(seconds=2),
+        wait_timeout: timedelta = timedelta(seconds=1),
+        migrate: Literal["auto", "check"] = "auto",
+    ) -> None:
+        parts = _parsed(dsn, variable)
+        self.location: Final = _masked(parts)
+        self.statement_timeout: Final = statement_timeout
+        self.migrate: Final[Literal["auto", "check"]] = migrate
+        self._given = dsn
+        self._conninfo = make_conninfo("", **{**_DEFAULTS, **parts})
+        self._size = size
+        self._wait = wait_timeout.total_seconds()
+        self._pool: AsyncConnectionPool[_Connection] | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+        self._pid = 0
+        self.refused: Exception | None = None
+        """Why the newest attempt to connect failed; ``None`` after one that did not."""
+
+    def leads_to(self, dsn: str) -> bool:
+        """Whether *dsn* is the very one of this pool."""
+        return dsn == self._given
+
+    async def open(self) -> None:
+        """Connect once, so that what is wrong is said; the second call does nothing.
+
+        Raises:
+            StorageError: No connection comes about; the message says why.
+            ClosedError: It was closed.
+        """
+        async with self._opening:
+            if self._closed:
+                raise _closed()
+            if self._pool is not None:
+                return
+            async with self._direct():
+                pass
+            pool = AsyncConnectionPool(
+                self._conninfo,
+                connection_class=_Connection,
+                kwargs={**_SESSION, "pool": self},
+                min_size=min(1, self._size),
+                max_size=self._size,
+                timeout=self._wait,
+                max_idle=_IDLE_SECONDS,
+                reconnect_timeout=_RECONNECT_SECONDS,
+                name="threadkeep-postgres",
+                open=False,
+            )
+            await pool.open()
+            self._pool, self._pid = pool, os.getpid()
+
+    async def close(self) -> None:
+        """Let go of every connection; the second call does nothing."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is not None and self._pid == os.getpid():
+            await pool.close()
+
+    @asynccontextmanager
+    async def connection(self, *, seconds: float | None = None) -> AsyncGenerator[Connection]:
+        """Lend a connection; what the driver raises inside is raised as an error of ours.
+
+        Args:
+            seconds: After so many the connection is cut, whatever is under way on it; by default
+                what one statement may take and a second more.
+
+        Raises:
+            StorageUnavailableError: All connections are in use, none comes about, or one broke.
+        """
+        with postgres_errors(self.location):
+            async with self._lent(seconds) as connection:
+                yield connection
+
+    async def run(
+        self,
+        work: Callable[[Connection], Awaitable[T]],
+        *,
+        seconds: float | None = None,
+        again: Callable[[], bool] = lambda: True,
+    ) -> T:
+        """Return what *work* returns on a connection; where that broke, as after a server's restart, on a new one.
+
+        Args:
+            work: Changes nothing outside a transaction.
+            seconds: See :meth:`connection`.
+            again: Says whether *work* may be done once more: not after a commit that may have come through.
+        """
+        with postgres_errors(self.location):
+            try:
+                async with self._lent(seconds) as connection:
+                    return await work(connection)
+            except (psycopg.Error, OSError) as error:
+                if not (is_lost(error) and again()):
+                    raise
+            if self._pool is not None:  # where one connection has broken, the others have, too
+                await self._pool.drain()
+            async with self._lent(seconds) as connection:
+                return await work(connection)
+
+    @asynccontextmanager
+    async def setting_up(self) -> AsyncGenerator[Connection]:
+        """Lend a connection outside the pool while no other process sets this database up.
+
+        The lock is tried for, again and again, and never waited for: a statement that waits holds a
+        snapshot, and ``CREATE INDEX CONCURRENTLY`` waits for those. It is held by a transaction of
+        its own, so that it also holds behind a pooler.
+
+        Raises:
+            StorageUnavailableError: Another process has been setting it up for two minutes.
+        """
+        with postgres_errors(self.location):
+            async with self._direct() as guard, self._direct() as connection:
+                until = time.monotonic() + SET_UP_SECONDS
+                while not await _locked(guard):
+                    if time.monotonic() > until:
+                        msg = (
+                            f"Another process has been setting up {self.location} for {SET_UP_SECONDS:g} seconds; "
+                            "wait for it, or end its session in pg_stat_activity."
+                        )
+                        raise StorageUnavailableError(msg, server=self.location)
+                    await asyncio.sleep(_POLL_SECONDS)
+                yield connection
+                await guard.rollback()
+
+    @asynccontextmanager
+    async def _lent(self, seconds: float | None) -> AsyncGenerator[Connection]:
+        if seconds is None:
+            seconds = self.statement_timeout.total_seconds() + LATE_SECONDS
+        pool = self._require_open()
+        try:
+            connection = await pool.getconn()
+        except PoolTimeout:
+            raise self._none_free() from None
+        except PoolClosed:
+            raise _closed() from None
+        cutter = _Cutter(connection, seconds)
+        try:
+            yield connection
+        except psycopg.Error as error:
+            if not cutter.cut:
+                raise
+            msg = f"{self.location} did not answer within {seconds:g} seconds; try again."
+            raise StorageUnavailableError(msg, server=self.location) from error
+        finally:
+            cutter.stop()
+            await pool.putconn(connection)
+
+    @asynccontextmanager
+    async def _direct(self) -> AsyncGenerator[Connection]:
+        with postgres_errors(self.location):
+            async with await _Connection.connect(self._conninfo, **_SESSION, pool=self) as connection:
+                yield connection
+
+    def _none_free(self) -> Exception:
+        if self.refused is not None:
+            return error_of(self.refused, self.location)
+        msg = (
+            f"All {self._size} connections to {self.location} were in use for {self._wait:g} seconds; try again, "
+            "or raise THREADKEEP_POSTGRES_POOL_SIZE."
+        )
+        return StorageUnavailableError(msg, server=self.location)
+
+    def _require_open(self) -> AsyncConnectionPool[_Connection]:
+        if self._pool is None:
+            raise _closed() if self._closed else ClosedError("Call connect() first.")
+        if self._pid != os.getpid():
+            msg = "This storage was opened before the process forked; open one in the child."
+            raise ClosedError(msg)
+        return self._pool
+
+
+class _Connection(AsyncConnection[TupleRow]):
+    """Tells the pool how the attempt to connect went, which psycopg's own only writes to its log."""
+
+    @classmethod
+    async def connect(cls, conninfo: str = "", *, pool: PostgresPool, **kwargs: Any) -> Self:  # type: ignore[override]
+        """Connect as psycopg does."""
+        try:
+            connection = await super().connect(conninfo, **kwargs)
+        except (psycopg.Error, OSError) as error:
+            pool.refused = error
+            raise
+        pool.refused = None
+        return connection
+
+
+class _Cutter:
+    """Cuts a connection that takes too long: what waits on it then fails at once.
+
+    Cancelling would ask the server to cancel and wait for its answer, and one that has stalled gives none.
+    """
+
+    def __init__(self, connection: Connection, seconds: float) -> None:
+        self.cut = False
+        self._connection = connection
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._cut)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _cut(self) -> None:
+        self.cut = True
+        with suppress(OSError, psycopg.Error):  # it is closed already
+            lent = socket.socket(fileno=self._connection.pgconn.socket)
+            try:
+                lent.shutdown(socket.SHUT_RDWR)
+            finally:
+                lent.detach()
+
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "application_name": "threadkeep",
+    "connect_timeout": CONNECT_SECONDS,
+    "client_encoding": "UTF8",
+}
+_SESSION: Final[dict[str, Any]] = {"autocommit": True, "prepare_threshold": None}
+
+
+async def _locked(guard: Connection) -> bool:
+    """Try for the lock in a transaction of *guard*; whoever was not lucky holds nothing, not even a snapshot."""
+    await guard.execute("BEGIN")
+    # A server may end sessions that are idle in a transaction; this one is meant to be.
+    await guard.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    # Without a parameter, which would leave a portal open, and that a snapshot.
+    row = await (await guard.execute(f"SELECT pg_try_advisory_xact_lock({_LOCK})")).fetchone()
+    if row is not None and row[0]:
+        return True
+    await guard.execute("ROLLBACK")
+    return False
+
+
+def _parsed(dsn: str, variable: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(dsn)
+    except psycopg.Error:  # its text repeats a part of the DSN, which may be the password
+        msg = (
+            f"{variable} is no PostgreSQL URL; write postgresql://user:password@host:5432/database, "
+            "where a % in the password is spelled %25, an @ %40 and a / %2F."
+        )
+        raise SettingsError(msg, variable=variable) from None
+
+
+def _masked(parts: dict[str, Any]) -> str:
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    host = str(parts.get("host") or parts.get("hostaddr") or "localhost")
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"postgresql://{user}{host}{port}/{parts.get('dbname') or ''}"
+
+
+def _closed() -> ClosedError:
+    return ClosedError("This storage was closed; open a new one.")
