@@ -61,7 +61,7 @@ def decide(changes: Iterable[Change], known: Mapping[Place, Known], *, revision:
     for change in changes:
         row = known.get(change.place)
         alive = row if row is not None and (row.expires_at is None or row.expires_at > now) else None
-        _check(change, alive)
+        check_expectation(change, alive)
         searchable = row is not None and row.paths != NO_PATHS
         if change.content is not None:
             outcome.rows.append(_row(change.place, change.content, alive, revision, now))
@@ -77,7 +77,12 @@ def decide(changes: Iterable[Change], known: Mapping[Place, Known], *, revision:
     return outcome
 
 
-def _check(change: Change, alive: Known | None) -> None:
+def check_expectation(change: Change, alive: Known | None) -> None:
+    """Refuse *change* where the row that is there, *alive*, is not what it expects.
+
+    Raises:
+        RevisionConflictError: It is not.
+    """
     if change.expect in ("any", alive.revision if alive else "absent"):
         return
     namespace, key = spelled(change.place)
