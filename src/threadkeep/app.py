@@ -281,6 +281,18 @@ def storage_of(settings: Settings, clock: Clock) -> Storage:
     if location is None:
         msg = f"LANGGRAPH_STORE_TYPE is {kind}, which needs {variable}; set it to where the server is."
         raise SettingsError(msg, variable=variable)
+    if kind == "redis":
+        try:
+            from threadkeep.storage.redis import RedisStorage
+        except ImportError as error:
+            msg = f"{variable} needs Redis's driver ({error}); run: pip install threadkeep[redis]"
+            raise SettingsError(msg, variable=variable) from error
+        return RedisStorage(
+            location.get_secret_value(),
+            key_prefix=settings.store_key_prefix,
+            clock=clock,
+            timeout=timedelta(milliseconds=settings.redis_timeout_ms),
+        )
     msg = f"LANGGRAPH_STORE_TYPE is {kind}, and this version of Threadkeep has no driver for it; use sqlite or memory."
     raise SettingsError(msg, variable="LANGGRAPH_STORE_TYPE")
 
@@ -324,13 +336,17 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
             msg = "A SQLite URL is sqlite:///relative/path.db or sqlite:////absolute/path.db."
             raise SettingsError(msg)
         return base.model_copy(update={"store_type": "sqlite", "store_sqlite_path": Path(path)})
-    schemes = {"postgres": "postgres", "postgresql": "postgres", "redis": "redis", "rediss": "redis"}
+    if parts.scheme in ("redis", "rediss"):
+        from pydantic import SecretStr
+
+        return base.model_copy(update={"store_type": "redis", "store_redis_url": SecretStr(url)})
+    schemes = {"postgres": "postgres", "postgresql": "postgres"}
     kind = schemes.get(parts.scheme) or ("mongodb" if parts.scheme.startswith("mongodb") else None)
     if kind is None:
         msg = (
-            f"{parts.scheme[:40]!r} names no storage; give sqlite:///file.db or memory://."
+            f"{parts.scheme[:40]!r} names no storage; give sqlite:///file.db, redis://host or memory://."
             if parts.scheme
-            else "The storage is given as a URL: sqlite:///file.db or memory://."
+            else "The storage is given as a URL: sqlite:///file.db, redis://host or memory://."
         )
         raise SettingsError(msg)
     msg = f"This version of Threadkeep has no driver for {kind}; use sqlite:///file.db or memory://."

@@ -161,6 +161,12 @@ class Settings(BaseSettings):
         ge=1,
         description="How long a turn's statement may take in PostgreSQL, in milliseconds, a whole number.",
     )
+    redis_timeout_ms: int = Field(
+        default=1000,
+        validation_alias="THREADKEEP_REDIS_TIMEOUT_MS",
+        ge=1,
+        description="How long a read or a commit may take in Redis, in milliseconds, a whole number.",
+    )
     recall_timeout_ms: int = Field(
         default=300,
         validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",

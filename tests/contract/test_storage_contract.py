@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.redis import RedisStorage
 from threadkeep.storage.sqlite import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
@@ -22,3 +23,9 @@ class TestSqliteStorage(SharedStorageContract):
     @pytest.fixture
     def open_storage(self, clock: FrozenClock, tmp_path: Path) -> OpenStorage:
         return lambda *, key_prefix="": SqliteStorage(tmp_path / "memory.db", key_prefix=key_prefix, clock=clock)
+
+
+class TestRedisStorage(SharedStorageContract):
+    @pytest.fixture
+    def open_storage(self, clock: FrozenClock, redis_url: str) -> OpenStorage:
+        return lambda *, key_prefix="": RedisStorage(redis_url, key_prefix=key_prefix, clock=clock)

@@ -52,7 +52,8 @@ class TestOpen:
             ("sqlite://", "sqlite:///relative/path.db"),
             ("sqlite://host/path.db", "sqlite:///relative/path.db"),
             ("postgresql://user:secret@db/x", "no driver for postgres"),
-            ("redis://localhost", "no driver for redis"),
+            ("redis://u:secret@localhost/first", "is no URL of Redis"),
+            ("redis://u:secret@localhost?reads=fast", "has an option that Redis's driver does not know"),
             ("mongodb+srv://u:secret@host", "no driver for mongodb"),
         ],
     )
@@ -90,7 +91,6 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("kind", "variable", "location"),
         [
-            ("redis", "LANGGRAPH_STORE_REDIS_URL", "redis://:secret@h"),
             ("postgres", "LANGGRAPH_STORE_POSTGRES_DSN", "postgresql://u:secret@h/d"),
             ("mongodb", "LANGGRAPH_STORE_MONGODB_URI", "mongodb://u:secret@h"),
         ],
@@ -106,6 +106,27 @@ class TestOpen:
         monkeypatch.setenv(variable, location)
         with pytest.raises(SettingsError, match="no driver") as refused:
             threadkeep.open()
+
+        assert "secret" not in str(refused.value)
+
+    def test_a_storage_without_its_location_stops(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The variable is named."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "redis")
+
+        with pytest.raises(SettingsError, match="LANGGRAPH_STORE_REDIS_URL"):
+            threadkeep.open()
+
+    @pytest.mark.parametrize(("url", "driver", "extra"), [("redis://u:secret@h", "redis", "redis")])
+    def test_a_storage_without_its_driver_says_what_to_install(
+        self, monkeypatch: pytest.MonkeyPatch, url: str, driver: str, extra: str
+    ) -> None:
+        """It stops at start-up, and never repeats a password."""
+        for name in [name for name in sys.modules if name.startswith(f"threadkeep.storage.{driver}")]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, driver, None)
+
+        with pytest.raises(SettingsError, match=rf"pip install threadkeep\[{extra}\]") as refused:
+            threadkeep.open(url)
 
         assert "secret" not in str(refused.value)
 

@@ -35,12 +35,16 @@ def doctor(
 def _checks(tk: Threadkeep) -> list[dict[str, str]]:
     from threadkeep.errors import ModelUnavailableError, StorageError
     from threadkeep.models.langchain import chat_model
+    from threadkeep.storage.port import Advising
 
     rows: list[dict[str, str]] = []
     storage = tk.app.storage
     try:
         health = tk.sync.ready()
         rows.append({"what": "storage", "state": "ok", "detail": health.storage})
+        if isinstance(storage, Advising):
+            said = tk.app.home.run_sync(storage.advice())
+            rows += [{"what": "storage", "state": "warning", "detail": sentence} for sentence in said]
         if health.embedder:
             rows.append({"what": "embedder", "state": "ok", "detail": health.embedder})
         else:
@@ -96,7 +100,12 @@ def _settings(tk: Threadkeep) -> list[dict[str, str]]:
 
 
 def _print(report: dict[str, Any], *, data_flows: bool) -> None:
-    marks = {"ok": "[green]ok[/green]     ", "missing": "[yellow]missing[/yellow]", "broken": "[red]broken[/red] "}
+    marks = {
+        "ok": "[green]ok[/green]     ",
+        "warning": "[yellow]warning[/yellow]",
+        "missing": "[yellow]missing[/yellow]",
+        "broken": "[red]broken[/red] ",
+    }
     for row in report["checks"]:
         out.print(f"{marks[row['state']]} {row['what']}: ", end="")
         out.print(row["detail"], markup=False)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from threadkeep.ids import digest
 
@@ -353,4 +353,16 @@ class Storage(Protocol):
 
     async def stats(self) -> Stats:
         """Return how much there is. Service role."""
+        ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A storage on a server that other people set up, and that tells what they should change."""
+
+    async def advice(self) -> Sequence[str]:
+        """Return what would lose acknowledged writes or open a partition to others, a sentence or two for each.
+
+        Nothing to say is nothing. It needs no right that reading and writing do not.
+        """
         ...

@@ -42,8 +42,7 @@ _RECONNECT_SECONDS: Final = 0.5
 
 _IDLE_SECONDS: Final = 300.0
 _LOCK: Final = int.from_bytes(b"THKPSETU")
-_TRY_LOCK: Final = f"SELECT pg_try_advisory_xact_lock({_LOCK})".encode()
-"""Without a parameter, which would leave a portal open, and that a snapshot."""
+"""The advisory lock of whoever sets a database up."""
 
 
 class PostgresPool:
@@ -291,7 +290,8 @@ async def _locked(guard: Connection) -> bool:
     await guard.execute("BEGIN")
     # A server may end sessions that are idle in a transaction; this one is meant to be.
     await guard.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-    row = await (await guard.execute(_TRY_LOCK)).fetchone()
+    # Without a parameter, which would leave a portal open, and that a snapshot.
+    row = await (await guard.execute(f"SELECT pg_try_advisory_xact_lock({_LOCK})")).fetchone()
     if row is not None and row[0]:
         return True
     await guard.execute("ROLLBACK")

@@ -1,0 +1,130 @@
+-- Check a batch and write it: all or nothing, in one step.
+--
+-- ARGV: digest, expected epoch or "", epoch of partitions that were never erased, runs in which that was looked up, now,
+-- spelling or "" to keep it, rows of the change log; then four for each operation: what, place, rest of the mark, body.
+--
+-- What is a letter, 18 digits and an expectation. The letters: p puts, d deletes, t touches, x deletes what has
+-- expired. The digits are when a put's item was created, or never. The expectation is "any", "absent" or 16 digits.
+--
+-- Returns {"done", epoch, sequence, operations that changed something}, {"conflict", place of the operation in the
+-- batch, its item's revision or ""}, {"erased"}, or {"unborn", run}: look up the epoch anew.
+local NEVER = '999999999999999999'
+local digest, wanted, birth, runs, now, spelling, rows = unpack(ARGV, 1, 7)
+local FIRST, WIDTH = 8, 4
+
+-- Add two numbers of 18 digits, which are too large for Lua's.
+local function plus(one, other)
+  local low = tonumber(string.sub(one, 10)) + tonumber(string.sub(other, 10))
+  local carry = math.floor(low / 1000000000)
+  local high = tonumber(string.sub(one, 1, 9)) + tonumber(string.sub(other, 1, 9)) + carry
+  return string.format('%09.0f%09.0f', high, low - carry * 1000000000)
+end
+
+local run = running()
+local head = read_head(digest, run)
+if not head then
+  if not string.find(runs, run, 1, true) then
+    return {'unborn', run}
+  end
+  head = {epoch = birth, sequence = 0, floor = 0, run = run, spelling = ''}
+end
+if wanted ~= '' and wanted ~= head.epoch then
+  return {'erased'}
+end
+local nameless = head.spelling == '' and spelling ~= ''
+if nameless then
+  head.spelling = spelling
+end
+head.sequence = head.sequence + 1
+
+local places = {}
+for i = FIRST, #ARGV, WIDTH do
+  places[#places + 1] = ARGV[i + 1]
+end
+local marks = marks_at(places)
+local revision = revision_text(head.sequence)
+local plan = new_plan()
+local changed = 0
+
+local function log(place)
+  local removed = plan.add[REMOVED]
+  removed[#removed + 1] = string.format('%.0f', head.sequence)
+  removed[#removed + 1] = place
+end
+
+local function remove(place, mark)
+  changed = changed + 1
+  plan.unset[#plan.unset + 1] = 'm' .. place
+  plan.unset[#plan.unset + 1] = 'b' .. place
+  index(plan.drop, digest, place, mark, false)
+  plan_count(plan, place, -1)
+  if string.sub(mark, 71, 71) == '1' then
+    log(place)
+  end
+end
+
+for i, place in ipairs(places) do
+  local at = FIRST + (i - 1) * WIDTH
+  local what, old = ARGV[at], marks[i]
+  local letter, expected = string.sub(what, 1, 1), string.sub(what, 20)
+  local alive = old and string.sub(old, 53, 70) > now
+  local found = alive and string.sub(old, 1, 16) or 'absent'
+  if expected ~= 'any' and expected ~= found then
+    return {'conflict', i, alive and found or ''}
+  end
+  if letter == 'p' then
+    local created = string.sub(what, 2, 19)
+    if created == NEVER then
+      created = alive and string.sub(old, 17, 34) or now
+    end
+    local mark = revision .. created .. ARGV[at + 2]
+    changed = changed + 1
+    plan.set[#plan.set + 1] = 'm' .. place
+    plan.set[#plan.set + 1] = mark
+    plan.set[#plan.set + 1] = 'b' .. place
+    plan.set[#plan.set + 1] = ARGV[at + 3]
+    index(plan.add, digest, place, mark, true)
+    if old then
+      index(plan.drop, digest, place, old, false)
+      if string.sub(old, 71, 71) == '1' and string.sub(mark, 71, 71) == '0' then
+        log(place)
+      end
+    else
+      plan_count(plan, place, 1)
+    end
+  elseif letter == 't' then
+    if alive then
+      local ttl, expires = string.sub(old, 90, 107), NEVER
+      if tonumber(ttl) > 0 then
+        expires = plus(now, ttl)
+      end
+      local mark = revision .. string.sub(old, 17, 52) .. expires .. string.sub(old, 71)
+      changed = changed + 1
+      plan.set[#plan.set + 1] = 'm' .. place
+      plan.set[#plan.set + 1] = mark
+      index(plan.drop, digest, place, old, false)
+      index(plan.add, digest, place, mark, true)
+    end
+  elseif old and (letter == 'd' or not alive) then
+    remove(place, old)
+  end
+end
+
+if string.sub(ARGV[FIRST], 1, 1) == 'x' and changed == 0 then
+  return {'done', head.epoch, head.sequence - 1, 0}
+end
+local refusal = forbidden()
+if refusal then
+  return refusal
+end
+apply(plan)
+local surplus = redis.call('ZCARD', REMOVED) - tonumber(rows)
+if surplus > 0 then
+  head.floor = tonumber(redis.call('ZRANGE', REMOVED, surplus - 1, surplus - 1, 'WITHSCORES')[2])
+  redis.call('ZREMRANGEBYSCORE', REMOVED, '-inf', string.format('%.0f', head.floor))
+end
+if nameless then
+  redis.call('ZADD', PARTITIONS, 0, digest)
+end
+write_head(digest, head)
+return {'done', head.epoch, head.sequence, changed}

@@ -1,0 +1,153 @@
+-- What the scripts that write one partition share. All of a script's keys lie in one hash slot.
+--
+-- KEYS of a script that writes, in this order:
+local HEADS, PARTITIONS, NAMESPACES, DUE, EXPIRING = unpack(KEYS, 1, 5) -- of the group
+local ITEMS, ORDER, SEARCHABLE, REMOVED = unpack(KEYS, 6, 9) -- of the partition
+--
+-- A place is an encoded namespace, a newline and an encoded key. ITEMS holds two fields for each: "m" and the
+-- place is its mark, "b" and the place its body, which no script looks into. A mark is of fixed width, digits
+-- that sort as texts do, and ends with the kind of work that is due:
+--
+--    1-16 revision   17-34 created   35-52 updated   53-70 expires   71 searchable   72-89 due   90-107 ttl   108- kind
+--
+-- Moments are microseconds since 1970 plus 10^17; 999999999999999999 is never.
+--
+-- PARTITIONS, DUE, EXPIRING, ORDER and SEARCHABLE are sorted sets whose members sort by their text, all with score 0.
+-- REMOVED holds places by the revision at which they ceased to be searchable. NAMESPACES counts the items of each.
+local LEAP = 1048576 -- 2^20
+local MANY = 1000 -- arguments of one call; Lua's stack holds 8,000
+
+local function namespace_of(place)
+  return string.sub(place, 1, string.find(place, '\n', 1, true) - 1)
+end
+
+local function revision_text(number)
+  return string.format('%016.0f', number)
+end
+
+-- Which run of which server this is; "-" where its user may not know.
+local function running()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+end
+
+-- Read the head of a partition: epoch, sequence, floor of the change log, run, spelling. Nil: there is none.
+--
+-- A server that was started again, or took over from another, may have lost the last commits that it or the other
+-- had acknowledged, and somebody may have seen their revisions. So in a new run the sequence leaps over all that may
+-- have been, and the change log begins anew: no revision is used twice, and whoever follows is given everything.
+local function read_head(digest, run)
+  local text = redis.call('HGET', HEADS, digest)
+  if not text then
+    return nil
+  end
+  local epoch, sequence, floor, seen, spelling = string.match(text, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
+  local head = {epoch = epoch, sequence = tonumber(sequence), floor = tonumber(floor), run = seen, spelling = spelling}
+  if run ~= seen and run ~= '-' then
+    head.sequence = head.sequence + LEAP
+    head.floor = head.sequence
+    head.run = run
+  end
+  return head
+end
+
+local function write_head(digest, head)
+  redis.call('HSET', HEADS, digest, string.format(
+    '%s %.0f %.0f %s %s', head.epoch, head.sequence, head.floor, head.run, head.spelling))
+end
+
+-- Return what forbids writing, before anything is written; nil: nothing does. What is left is memory and disk, which
+-- the server checks at the first command that writes and never after it.
+local function forbidden()
+  redis.call('HLEN', NAMESPACES)
+  redis.call('HLEN', ITEMS)
+  for _, key in ipairs({PARTITIONS, DUE, EXPIRING, ORDER, SEARCHABLE, REMOVED}) do
+    redis.call('ZCARD', key) -- a key of another type raises here
+  end
+  if redis.acl_check_cmd then
+    for _, command in ipairs({'HSET', 'HDEL', 'HINCRBY', 'ZADD', 'ZREM', 'ZREMRANGEBYSCORE', 'UNLINK'}) do
+      if not redis.acl_check_cmd(command, ITEMS, '0', '0', '0') then
+        return redis.error_reply("NOPERM this user has no permissions to run the '" .. string.lower(command) .. "' command")
+      end
+    end
+  end
+  return nil
+end
+
+-- Call *command* on *key* with all of *arguments*, many at once.
+local function with_all(command, key, arguments)
+  for first = 1, #arguments, MANY do
+    redis.call(command, key, unpack(arguments, first, math.min(first + MANY - 1, #arguments)))
+  end
+end
+
+-- Return the marks at *places*, false where there is nothing.
+local function marks_at(places)
+  local marks = {}
+  for first = 1, #places, MANY do
+    local fields = {}
+    for i = first, math.min(first + MANY - 1, #places) do
+      fields[#fields + 1] = 'm' .. places[i]
+    end
+    for _, mark in ipairs(redis.call('HMGET', ITEMS, unpack(fields))) do
+      marks[#marks + 1] = mark
+    end
+  end
+  return marks
+end
+
+-- What is to be written: collected first, so that nothing is written before everything was checked.
+local function new_plan()
+  return {
+    set = {}, unset = {}, count = {},
+    add = {[DUE] = {}, [EXPIRING] = {}, [ORDER] = {}, [SEARCHABLE] = {}, [REMOVED] = {}},
+    drop = {[DUE] = {}, [EXPIRING] = {}, [ORDER] = {}, [SEARCHABLE] = {}},
+  }
+end
+
+-- Add to *into* the members by which its indexes know the item with *mark* at *place*.
+local function index(into, digest, place, mark, scored)
+  local function tell(key, member)
+    local members = into[key]
+    if members then
+      if scored then
+        members[#members + 1] = '0'
+      end
+      members[#members + 1] = member
+    end
+  end
+  local revision, expires = string.sub(mark, 1, 16), string.sub(mark, 53, 70)
+  tell(ORDER, string.sub(mark, 35, 52) .. revision .. place)
+  if string.sub(mark, 71, 71) == '1' then
+    tell(SEARCHABLE, revision .. place)
+  end
+  if expires ~= '999999999999999999' then
+    tell(EXPIRING, expires .. digest .. place)
+  end
+  if string.sub(mark, 72, 89) ~= '999999999999999999' then
+    tell(DUE, string.sub(mark, 108) .. '\n' .. string.sub(mark, 72, 89) .. expires .. digest .. place)
+  end
+end
+
+local function plan_count(plan, place, by)
+  local namespace = namespace_of(place)
+  plan.count[namespace] = (plan.count[namespace] or 0) + by
+end
+
+-- Apply *plan*. Its first command is one that needs memory where the plan has any such, so that a full server refuses
+-- it before it has changed anything; a plan that only removes is let through.
+local function apply(plan)
+  with_all('HSET', ITEMS, plan.set)
+  with_all('HDEL', ITEMS, plan.unset)
+  for key, members in pairs(plan.drop) do
+    with_all('ZREM', key, members)
+  end
+  for key, members in pairs(plan.add) do
+    with_all('ZADD', key, members)
+  end
+  for namespace, by in pairs(plan.count) do
+    if by ~= 0 and redis.call('HINCRBY', NAMESPACES, namespace, by) <= 0 then
+      redis.call('HDEL', NAMESPACES, namespace)
+    end
+  end
+end
