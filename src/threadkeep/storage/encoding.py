@@ -8,6 +8,7 @@ character that they spell.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -50,6 +51,17 @@ def encode_text(text: str) -> str:
 def decode_text(text: str) -> str:
     """Undo :func:`encode_text`."""
     return json.loads(text) if "\\" in text else text[1:-1]
+
+
+@lru_cache(maxsize=4096)
+def partition_key(prefix: str, digest: bytes) -> bytes:
+    """Return 32 bytes that lead every key of a partition: deployments with different prefixes share none.
+
+    Args:
+        prefix: The deployment's key prefix, as :func:`encode_text` spells it.
+        digest: The partition's.
+    """
+    return hashlib.sha256(prefix.encode("ascii") + digest).digest()
 
 
 @lru_cache(maxsize=1024)

@@ -42,7 +42,8 @@ _RECONNECT_SECONDS: Final = 0.5
 
 _IDLE_SECONDS: Final = 300.0
 _LOCK: Final = int.from_bytes(b"THKPSETU")
-"""The advisory lock of whoever sets a database up."""
+_TRY_LOCK: Final = f"SELECT pg_try_advisory_xact_lock({_LOCK})".encode()
+"""Without a parameter, which would leave a portal open, and that a snapshot."""
 
 
 class PostgresPool:
@@ -290,8 +291,7 @@ async def _locked(guard: Connection) -> bool:
     await guard.execute("BEGIN")
     # A server may end sessions that are idle in a transaction; this one is meant to be.
     await guard.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-    # Without a parameter, which would leave a portal open, and that a snapshot.
-    row = await (await guard.execute(f"SELECT pg_try_advisory_xact_lock({_LOCK})")).fetchone()
+    row = await (await guard.execute(_TRY_LOCK)).fetchone()
     if row is not None and row[0]:
         return True
     await guard.execute("ROLLBACK")

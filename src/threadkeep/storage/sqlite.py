@@ -22,12 +22,9 @@ from threadkeep.clock import Clock
 from threadkeep.errors import ClosedError
 from threadkeep.storage.encoding import (
     check_limit,
-    check_namespace,
-    decode_cursor,
-    encode_cursor,
     micros,
 )
-from threadkeep.storage.matching import check_filter, distinct_namespaces
+from threadkeep.storage.matching import distinct_namespaces
 from threadkeep.storage.port import (
     Batch,
     Changes,
@@ -43,10 +40,10 @@ from threadkeep.storage.port import (
     Ref,
     Stats,
 )
+from threadkeep.storage.scan import Scan
 from threadkeep.storage.sqlite_connections import SqliteConnections, opened_at
 from threadkeep.storage.sqlite_file import size_bytes, transaction
 from threadkeep.storage.sqlite_group_commit import GroupCommit
-from threadkeep.storage.sqlite_tables import Scan
 
 T = TypeVar("T")
 
@@ -157,16 +154,11 @@ class SqliteStorage:
     ) -> Page:
         """See :meth:`threadkeep.storage.port.Storage.scan`."""
         opened = self._require_open()
-        check_limit(limit, name="limit")
-        check_namespace(prefix)
-        check_filter(filter or {})
-        scan = Scan(partition, prefix, filter, direction, None if after is None else decode_cursor(after), limit)
+        scan = Scan.checked(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
         if limit == 0:
             return Page((), None)
         now = micros(self._clock.now())
-        found = await self._read(lambda connection: opened.tables.scan(connection, scan, now))
-        more = len(found) > limit
-        return Page(tuple(item for _, item in found[:limit]), encode_cursor(found[limit - 1][0]) if more else None)
+        return scan.page(await self._read(lambda connection: opened.tables.scan(connection, scan, now)))
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""

@@ -6,32 +6,26 @@ all or nothing; it knows nothing of threads, files or errors of the driver.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from threadkeep.errors import PartitionErasedError
 from threadkeep.ids import new_id
 from threadkeep.storage.commit import Known, decide
-from threadkeep.storage.encoding import Cursor, encode_text, prefix_range
-from threadkeep.storage.matching import meets
+from threadkeep.storage.encoding import Cursor, encode_text, partition_key
 from threadkeep.storage.port import (
     MAX_CHANGE_LOG_ROWS,
     Batch,
     Changes,
-    Direction,
-    Filter,
     Item,
-    Namespace,
     Partition,
     Position,
     Ref,
 )
 from threadkeep.storage.row import Change, Place, Row, items_of, place_of, spelled
+from threadkeep.storage.scan import Scan
 from threadkeep.storage.sqlite_file import SQL
 
 _HIGHEST: Final = (1 << 63) - 1
@@ -46,18 +40,6 @@ class _Head(NamedTuple):
     sequence: int
     floor: int
     logged: int
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What a scan asks for; *after* is where the page before ended."""
-
-    partition: Partition
-    prefix: Namespace
-    filter: Filter | None
-    direction: Direction
-    after: Cursor | None
-    limit: int
 
 
 class SqliteTables:
@@ -118,29 +100,24 @@ class SqliteTables:
 
     def scan(self, connection: sqlite3.Connection, scan: Scan, now: int) -> list[tuple[Cursor, Item]]:
         """Return up to one more than ``scan.limit`` items with their places in the order."""
-        first, last = prefix_range(scan.prefix)
-        newest = scan.direction == "newest"
-        # `~` follows, and the empty text precedes, whatever a JSON array or string begins with.
-        start = Cursor(_HIGHEST, _HIGHEST, "~", "~") if newest else Cursor(_LOWEST, _LOWEST, "", "")
-        wanted = scan.limit + 1
+        first, last = scan.namespaces
         cursor = connection.execute(
-            SQL["scan_newest" if newest else "scan_oldest"],
+            SQL["scan_newest" if scan.direction == "newest" else "scan_oldest"],
             {
                 "digest": self._digest(scan.partition),
-                **(scan.after or start)._asdict(),
+                **scan.start._asdict(),
                 "first": first,
                 "last": last,
                 "now": now,
-                "limit": -1 if scan.filter else wanted,
+                "limit": -1 if scan.filter else scan.wanted,
             },
         )
         found: list[tuple[Cursor, Item]] = []
-        while len(found) < wanted and (rows := _rows(cursor.fetchmany(_PART if scan.filter else wanted))):
-            for row, item in zip(rows, items_of(rows, scan.partition), strict=True):
-                if not scan.filter or meets(item.value, scan.filter):
-                    found.append((Cursor(row.updated_at, row.revision, row.namespace, row.key), item))
+        part = _PART if scan.filter else scan.wanted
+        while len(found) < scan.wanted and (rows := _rows(cursor.fetchmany(part))):
+            found += scan.meeting(rows)
         cursor.close()
-        return found[:wanted]
+        return found[: scan.wanted]
 
     def changes(
         self, connection: sqlite3.Connection, partition: Partition, since: Position | None, now: int
@@ -215,7 +192,7 @@ class SqliteTables:
         return partitions, items
 
     def _digest(self, partition: Partition) -> bytes:
-        return _prefixed(self._prefix, partition.digest)
+        return partition_key(self._prefix, partition.digest)
 
     def _head(self, connection: sqlite3.Connection, digest: bytes) -> _Head:
         rows = connection.execute(SQL["partition"], (digest,)).fetchall()
@@ -258,8 +235,3 @@ def _is_alive(row: Row, now: int) -> bool:
 
 def _rows(rows: Iterable[Any]) -> list[Row]:
     return list(map(Row._make, rows))
-
-
-@lru_cache(maxsize=4096)
-def _prefixed(prefix: str, digest: bytes) -> bytes:
-    return hashlib.sha256(prefix.encode("ascii") + digest).digest()
