@@ -39,6 +39,8 @@ PURE_MODULES: Final = (
     "recall/text.py",
     "storage/encoding.py",
     "storage/matching.py",
+    "threads/summary.py",
+    "threads/window.py",
 )
 
 Nodes: TypeAlias = Sequence[ast.AST]

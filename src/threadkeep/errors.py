@@ -64,6 +64,12 @@ class TooLargeError(InvalidInputError):
     code = "too_large"
 
 
+class ContextTooLargeError(TooLargeError):
+    """What must be sent to the model takes more than it reads. Shorten the message that is named."""
+
+    code = "context_too_large"
+
+
 class OwnerRequiredError(ThreadkeepError):
     """Nothing says whose turn it is. Pass ``owner=``, ``context.user_id`` or ``configurable.user_id``."""
 

@@ -21,27 +21,46 @@ from threadkeep.library import open as open_memory
 from threadkeep.memories.record import Memory
 from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_of
 from threadkeep.owners.owner import Owner
+from threadkeep.recall.budget import estimate_tokens
 from threadkeep.recall.record import Recalled
 from threadkeep.recall.render import cross_thread_context, memory_context_text
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.telemetry import log
+from threadkeep.threads.summary import extractive_summary
+from threadkeep.threads.window import compacted, is_whole, over, repaired, safe_split
 
 if TYPE_CHECKING:
-    from langchain_core.messages import SystemMessage
+    from langchain_core.messages import BaseMessage, SystemMessage
+    from langchain_core.runnables import RunnableConfig
     from langgraph.store.base import BaseStore
     from langgraph.store.base import Item as StoreItem
 
 __all__ = [
     "create_store",
+    "extract_tool_call_ids",
+    "find_safe_split_index",
+    "find_safe_summarization_boundary",
     "get_store",
     "memory_context_system_message",
+    "preflight_context_check",
+    "repair_orphaned_tool_calls",
+    "repair_thread",
     "reset_store",
     "sanitize_namespace_label",
     "search_relevant_memories",
     "store_get_cross_thread_context",
     "store_put_memory",
     "store_put_summary",
+    "summarize_messages",
+    "trim_messages_if_needed",
 ]
+
+RESET_MESSAGE: Final = (
+    "This conversation could not be continued from where it was, so it begins anew. What you told me before is "
+    "remembered; please repeat what you need now."
+)
+"""What a thread says whose messages could not be repaired."""
 
 _PAGE: Final = 500
 _LOOK_AT: Final = 200
@@ -206,3 +225,139 @@ def _memory(item: StoreItem, user_id: str) -> Memory | None:
 
 def _newest(memories: list[Memory], limit: int) -> list[str]:
     return [m.text for m in sorted(memories, key=lambda m: m.created_at, reverse=True)[:limit]]
+
+
+def extract_tool_call_ids(messages: Sequence[Any]) -> set[str]:
+    """Return the ids of all tool calls that *messages* make, however the provider spells them."""
+    from threadkeep.langgraph.history import call_ids
+
+    return {call for message in _messages(messages) for call in call_ids(message) if call}
+
+
+def find_safe_split_index(messages: Sequence[Any], target_index: int) -> int:
+    """Return the last position, *target_index* or before it, where no call is parted from its result."""
+    from threadkeep.langgraph.history import entries_of
+
+    return safe_split(entries_of(_messages(messages)), target_index)
+
+
+def find_safe_summarization_boundary(messages: Sequence[Any], keep_messages: int | None = None) -> int:
+    """Return the position before which everything may be summarised, so that *keep_messages* and more stay whole.
+
+    Args:
+        messages: The thread's, oldest first.
+        keep_messages: ``None``: MIN_MESSAGES_TO_KEEP.
+    """
+    keep = Settings.load().min_messages_to_keep if keep_messages is None else keep_messages
+    return find_safe_split_index(messages, max(0, len(messages) - max(0, keep)))
+
+
+def preflight_context_check(
+    messages: Sequence[Any], *, model: Any = None, max_tokens: int | None = None, tools: Sequence[Any] = ()
+) -> bool:
+    """Return whether *messages* leave a fifth of what the model reads; else they are to be compacted first."""
+    from threadkeep.langgraph.tokens import estimated, limit_of
+
+    limit = limit_of(model, given=max_tokens, setting=Settings.load().max_context_tokens)
+    return not over(estimated(_messages(messages), tools=tools).total, limit=limit)
+
+
+def trim_messages_if_needed(
+    messages: Sequence[Any],
+    *,
+    max_tokens: int | None = None,
+    keep_messages: int | None = None,
+    model: Any = None,
+    tools: Sequence[Any] = (),
+) -> list[BaseMessage]:
+    """Return *messages*, without older ones where they fill more than four fifths of what the model reads.
+
+    System messages and the newest stay, a call stays with its result, and what stays begins with a user.
+    With ENABLE_AUTO_COMPRESSION off nothing goes.
+
+    Args:
+        messages: The thread's, oldest first.
+        max_tokens: ``None``: MAX_CONTEXT_TOKENS, or less where the model's profile says so.
+        keep_messages: How many of the newest stay as far as they fit; ``None``: MIN_MESSAGES_TO_KEEP.
+        model: Who is to read them.
+        tools: What the model is given besides.
+
+    Raises:
+        ContextTooLargeError: What must stay is over the limit by itself.
+    """
+    from threadkeep.langgraph.history import entries_of, shortened
+    from threadkeep.langgraph.tokens import estimated, limit_of
+
+    settings = Settings.load()
+    whole = repair_orphaned_tool_calls(messages)
+    limit = limit_of(model, given=max_tokens, setting=settings.max_context_tokens)
+    counted = estimated(whole, tools=tools)
+    if not settings.auto_compression or not over(counted.total, limit=limit):
+        return whole
+    keep = settings.min_messages_to_keep if keep_messages is None else keep_messages
+    entries = entries_of(whole, counted.messages)
+    plan = compacted(entries, limit=limit, keep=keep, overhead=counted.overhead, summary=False)
+    return whole if plan is None else shortened(whole, plan, None)
+
+
+def summarize_messages(messages: Sequence[Any], *, max_tokens: int = 256) -> str:
+    """Return what *messages* were about in their own sentences, without a model.
+
+    Source:
+        SumBasic; see :func:`threadkeep.threads.summary.extractive_summary`.
+    """
+    from threadkeep.langgraph.history import said_in
+
+    return extractive_summary(said_in(_messages(messages)), budget_tokens=max_tokens, count=estimate_tokens)
+
+
+def repair_orphaned_tool_calls(messages: Sequence[Any]) -> list[BaseMessage]:
+    """Return *messages* with a result after every call and a call before every result, in place.
+
+    A call without a result gets one that says so, a result without a call goes.
+    """
+    from threadkeep.langgraph.history import entries_of, rebuilt
+
+    given = _messages(messages)
+    return rebuilt(given, repaired(entries_of(given)))
+
+
+async def repair_thread(graph: Any, config: RunnableConfig) -> bool:
+    """Repair the messages that a thread's state holds; return whether anything was changed.
+
+    Where they cannot be repaired, they are replaced by one message that says that the thread began anew.
+    Without a checkpointer or a thread id nothing is done.
+
+    Args:
+        graph: A compiled graph with ``messages`` in its state.
+        config: Names the thread.
+    """
+    from langchain_core.messages import AIMessage, RemoveMessage
+    from langgraph.graph.message import REMOVE_ALL_MESSAGES
+
+    if not getattr(graph, "checkpointer", None) or not config.get("configurable", {}).get("thread_id"):
+        return False
+    from threadkeep.langgraph.history import entries_of, rebuilt
+
+    held: list[Any] = (await graph.aget_state(config)).values.get("messages") or []
+    try:
+        given = _messages(held)
+        steps = repaired(entries_of(given))
+        if is_whole(steps, len(given)):
+            return False
+        mended: list[BaseMessage] = rebuilt(given, steps)
+    except (InvalidInputError, ValueError, TypeError, KeyError, AttributeError) as error:
+        log.warning("A thread could not be repaired (%s); it begins anew", type(error).__name__)
+        mended = [AIMessage(RESET_MESSAGE)]
+    await graph.aupdate_state(config, {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *mended]})
+    return True
+
+
+def _messages(messages: Sequence[Any]) -> list[BaseMessage]:
+    from langchain_core.messages import convert_to_messages
+
+    try:
+        return convert_to_messages(list(messages))
+    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+        msg = "A message is a LangChain message, a dict with role and content, a pair or a text."
+        raise InvalidInputError(msg) from error

@@ -231,6 +231,39 @@ class Threadkeep:
             placement=placement,
         )
 
+    def window(
+        self,
+        *,
+        max_tokens: int | None = None,
+        keep_messages: int | None = None,
+        owner: OwnerSource | None = None,
+        compress: bool | None = None,
+    ) -> AgentMiddleware[Any, Any, Any]:
+        """Return the middleware that keeps a thread's messages within what the model reads.
+
+        Put it after :meth:`middleware`. It repairs orphaned tool calls, and where the messages fill four
+        fifths of the limit, it puts a summary in the place of older ones.
+
+        Args:
+            max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or less where the model's profile says so.
+            keep_messages: How many of the newest stay as far as they fit; ``None``: MIN_MESSAGES_TO_KEEP.
+            owner: Whose threads these are; ``None``: the runtime says. Without one no summary is kept.
+            compress: Whether older messages may give way; ``None``: ENABLE_AUTO_COMPRESSION.
+        """
+        from threadkeep.langgraph.window import ThreadkeepWindow
+
+        settings = self._app.settings
+        if max_tokens is not None and max_tokens < 1:
+            msg = "max_tokens must be 1 or more."
+            raise InvalidInputError(msg)
+        return ThreadkeepWindow(
+            self,
+            max_tokens=max_tokens,
+            keep_messages=settings.min_messages_to_keep if keep_messages is None else keep_messages,
+            owner=owner,
+            compress=settings.auto_compression if compress is None else compress,
+        )
+
     def tools(self, *names: str, owner: OwnerSource | None = None) -> list[BaseTool]:
         """Return tools with which the model itself works on the memory of whoever it talks to.
 

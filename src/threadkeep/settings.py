@@ -117,6 +117,23 @@ class Settings(BaseSettings):
         validation_alias="LANGSMITH_LANGGRAPH_API_VARIANT",
         description="Set by the LangGraph server itself; local_dev under langgraph dev.",
     )
+    max_context_tokens: int = Field(
+        default=100_000,
+        validation_alias="MAX_CONTEXT_TOKENS",
+        ge=1_000,
+        description="Tokens that the window lets a model read, a whole number; less where the model's profile says so.",
+    )
+    min_messages_to_keep: int = Field(
+        default=4,
+        validation_alias="MIN_MESSAGES_TO_KEEP",
+        ge=1,
+        description="How many of the newest messages the window keeps as far as they fit, a whole number.",
+    )
+    auto_compression: bool = Field(
+        default=True,
+        validation_alias="ENABLE_AUTO_COMPRESSION",
+        description="true or false: whether older messages give way to a summary when the context grows too large.",
+    )
     capture: Literal["local", "off"] = Field(
         default="local",
         validation_alias="THREADKEEP_CAPTURE",

@@ -60,9 +60,7 @@ class GroupCommit:
         with suppress(RuntimeError):
             group[0].answer.get_loop().call_soon_threadsafe(_answer, group, outcomes)
 
-    def _together(
-        self, opened: SqliteConnections, group: Sequence[_Waiting]
-    ) -> Sequence[Position | BaseException] | None:
+    def _together(self, opened: SqliteConnections, group: Sequence[_Waiting]) -> Sequence[Position | Exception] | None:
         """Return the positions; ``None`` where a batch was refused, and then nothing was written."""
         if len(group) == 1:
             return None
@@ -71,10 +69,10 @@ class GroupCommit:
         except Exception:  # noqa: BLE001 - nothing is swallowed: each is tried alone, and its error is its caller's
             return None
 
-    def _alone(self, opened: SqliteConnections, waiting: _Waiting) -> Position | BaseException:
+    def _alone(self, opened: SqliteConnections, waiting: _Waiting) -> Position | Exception:
         try:
             (position,) = self._committed(opened, [waiting])
-        except BaseException as error:  # noqa: BLE001 - it is raised where the batch came from
+        except Exception as error:  # noqa: BLE001 - it is raised where the batch came from
             return error
         return position
 
@@ -91,11 +89,11 @@ class GroupCommit:
         return opened.write(write)
 
 
-def _answer(group: Sequence[_Waiting], outcomes: Sequence[Position | BaseException]) -> None:
+def _answer(group: Sequence[_Waiting], outcomes: Sequence[Position | Exception]) -> None:
     for waiting, outcome in zip(group, outcomes, strict=True):
         if waiting.answer.done():  # whoever waited was cancelled; the batch stands all the same
             continue
-        if isinstance(outcome, BaseException):
+        if isinstance(outcome, Exception):
             waiting.answer.set_exception(outcome)
         else:
             waiting.answer.set_result(outcome)

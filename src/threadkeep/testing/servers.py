@@ -76,7 +76,7 @@ class Server(ABC):
 
     def environment(self) -> dict[str, str]:
         """Return its environment."""
-        return {"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        return {"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
     def __enter__(self) -> Self:
         try:
