@@ -15,13 +15,34 @@ from hypothesis import strategies as st
 from tests.recall.world import MEMORIES, NOW, changes, embedding, item
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.lexical import K1, B
+from threadkeep.recall.question import Reading
 from threadkeep.recall.record import Hit, Method
 from threadkeep.recall.text import tokenise
 from threadkeep.storage.port import Item, Namespace
 
-WORDS = ["tea", "coffee", "Lisbon", "running", "Biscuit", "violin", "the", "allergic", "学校"]
+WORDS = [
+    "Ana: well",
+    "Leo: what?",
+    "yesterday",
+    "tea",
+    "coffee",
+    "Lisbon",
+    "running",
+    "Biscuit",
+    "violin",
+    "the",
+    "allergic",
+    "学校",
+]
 NAMESPACES: list[Namespace] = [MEMORIES, ("users", "ana", "memories", "user"), ("summaries", "ana"), ()]
 
+sources = st.fixed_dictionaries(
+    {
+        "speaker": st.sampled_from(["user", "user", "assistant", "tool"]),
+        "thread_id": st.sampled_from(["one", "two"]),
+        "at": st.sampled_from([(NOW + timedelta(hours=hours)).isoformat() for hours in (0, 1, 2, 3, 4, 30, 31)]),
+    }
+)
 texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 vectors = st.lists(st.integers(-3, 3), min_size=3, max_size=3).filter(any)
 
@@ -43,6 +64,7 @@ def items(draw: st.DrawFn) -> Item:
         namespace=draw(st.sampled_from(NAMESPACES)),
         revision=draw(st.integers(1, 50)),
         expires_at=draw(st.sampled_from([None, None, NOW - timedelta(1), NOW + timedelta(1)])),
+        source=draw(st.none() | sources),
     )
 
 
@@ -94,9 +116,10 @@ class TestApply:
 
         alive = {name: one for name, one in known.items() if one.expires_at is None or one.expires_at > NOW}
         assert len(kept) == len(alive)
-        assert rounded(search(kept, "tea Biscuit 学校", method=method)) == rounded(
-            search(rebuilt(alive), "tea Biscuit 学校", method=method)
-        )
+        for question in ("tea Biscuit 学校", "When did Ana run in November?", "What did I do?"):
+            assert rounded(search(kept, question, method=method)) == rounded(
+                search(rebuilt(alive), question, method=method)
+            )
 
     def test_many_changes_leave_no_waste(self):
         """An item that is rewritten for ever takes the room of one."""
@@ -292,7 +315,7 @@ class TestSearch:
     def test_a_snapshot_is_of_its_moment(self):
         """What is applied after a snapshot was taken does not show in it."""
         index = rebuilt({(MEMORIES, key): item(key, "tea", vectors=embedding([1, 0, 0])) for key in "ab"})
-        before = index.snapshot(["tea"], np.array([1, 0, 0], np.float32), now=NOW)
+        before = index.snapshot(Reading(("tea",)), np.array([1, 0, 0], np.float32), now=NOW)
 
         index.apply(changes(*(item(f"c{n}", "tea coffee") for n in range(700)), removed=[(MEMORIES, "a")]))
         index.apply(changes(*(item(f"c{n}", "coffee", revision=2) for n in range(700))))

@@ -2,11 +2,78 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.question import asks_about_everything, without_names
+from threadkeep.recall.question import Reading, asks_about_everything, named, read, without_names, without_people
+
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+class TestRead:
+    @pytest.mark.parametrize(
+        ("question", "names"),
+        [
+            ("What did I lend to Marta Silva?", [("Marta", "Silva")]),
+            ("Did Leo see Ana's dog in New York, Kim?", [("Leo",), ("Ana",), ("New", "York"), ("Kim",)]),
+            ("Where is it? Here.", []),
+            ("Welche Farbe hat mein Auto?", []),
+            ("", []),
+        ],
+    )
+    def test_names_are_words_with_a_capital_beside_each_other(self, question: str, names: list[tuple[str, ...]]):
+        """A sign between them, or a genitive, makes two of them."""
+        assert list(read(question, now=NOW).names) == names
+
+    @pytest.mark.parametrize("question", ["When is it?", "how long have I", "In which year?", "How many days is it?"])
+    def test_it_may_ask_when(self, question: str):
+        """These ask for a time."""
+        assert read(question, now=NOW).when
+
+    def test_it_may_be_about_the_user(self):
+        """``I`` and its forms, as words."""
+        assert read("Where do I live?", now=NOW).first_person
+        assert not read("Where does Ina live?", now=NOW).first_person
+
+    def test_of_a_story_only_the_words_count(self):
+        """Who is in it, and when, says little about what is asked."""
+        read_story = read("I met Ana in May. " * 40, now=NOW)
+
+        assert read_story.terms
+        assert read_story == Reading(read_story.terms)
+
+
+class TestNamed:
+    @pytest.mark.parametrize(
+        ("word", "whom"),
+        [
+            ("Melanie", "Melanie"),
+            ("melanie", "Melanie"),
+            ("Mel", "Melanie"),
+            ("mel", None),
+            ("Me", None),
+            ("Will", "Will Smith"),
+            ("will", None),
+            ("Smith", "Will Smith"),
+            ("Mar", None),
+            ("Marta", "Marta"),
+            ("Leo", None),
+        ],
+    )
+    def test_a_participant_is_known_by_any_part_of_the_name(self, word: str, whom: str | None):
+        """Or by how it begins, where only one's does."""
+        found = named([word], ["Melanie", "Will Smith", "Marta", "Maria"])
+
+        assert found == ({word: whom} if whom else {})
+
+    def test_they_are_cut_where_something_is_left(self):
+        """Their genitives too; a question about nothing but a person stays as it is."""
+        assert without_people("When did Melanie's son meet Mel?", ["Melanie", "Mel"]) == "When did son meet?"
+        assert without_people("Who is Melanie?", ["Melanie"]) == "Who is Melanie?"
+        assert without_people("What did I say?", ["Melanie"]) == "What did I say?"
 
 
 class TestWithoutNames:

@@ -428,3 +428,29 @@ class TestItems:
         await search.items(ANA, found.hits)
 
         assert await search.items(BOB, found.hits) == [None]
+
+
+class TestParticipants:
+    async def test_the_names_of_who_takes_part_are_left_out_of_the_vector(
+        self, search: Search, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+    ):
+        """As soon as they are known: the first question is embedded again, the second at once."""
+        await keep(storage, search, "Melanie: I ran", "Melanie: I rode", "Melanie: I swam", "Leo: I slept")
+        asked: list[list[str]] = []
+        embed = model.embed
+
+        async def recorded(texts: list[str]) -> np.ndarray:
+            asked.append(texts)
+            return await embed(texts)
+
+        monkeypatch.setattr(model, "embed", recorded)
+        await keys(search, "When did Melanie run?")
+        await keys(search, "When did Mel swim?")
+        await keys(search, "When did Melanie run?", ranking="dense")
+
+        assert [texts[0] for texts in asked] == [
+            "When did Melanie run?",
+            "When did run?",
+            "When did swim?",
+            "When did Melanie run?",
+        ]

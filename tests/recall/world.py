@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -72,11 +72,12 @@ def item(
     namespace: Namespace = MEMORIES,
     revision: int = 1,
     expires_at: datetime | None = None,
+    source: Mapping[str, str] | None = None,
 ) -> Item:
-    """Make an item with these searchable texts."""
+    """Make an item with these searchable texts, said as *source* says."""
     return Item(
         ref=Ref(ANA, namespace, key),
-        value={"texts": list(texts)},
+        value={"texts": list(texts), **({"sources": [dict(source)]} if source else {})},
         revision=revision,
         created_at=NOW,
         updated_at=NOW + timedelta(seconds=revision),

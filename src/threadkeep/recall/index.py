@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from threadkeep.recall.columns import Column
+from threadkeep.recall.conversations import Conversations
 from threadkeep.recall.lexical import Postings
-from threadkeep.recall.snapshot import Snapshot, unit
-from threadkeep.recall.text import texts_of, tokenise
+from threadkeep.recall.question import Reading, named, read
+from threadkeep.recall.snapshot import Priors, Snapshot, unit
+from threadkeep.recall.text import TIME_TERMS, texts_of, tokenise
+from threadkeep.recall.traits import Traits, traits_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,7 +52,8 @@ class PartitionIndex:
         self._clear()
 
     def _clear(self) -> None:
-        self._postings = Postings()
+        self._postings = Postings(TIME_TERMS)
+        self._conversations = Conversations()
         self._vectors = Column(np.float32, self.dims) if self.dims else None
         self._has_vector = Column(np.bool_)
         self._starts = Column(np.int64)  # of each item: its first row
@@ -88,8 +92,13 @@ class PartitionIndex:
         vectors = self._vectors.nbytes if self._vectors is not None else 0
         names = sys.getsizeof(self._names) + sys.getsizeof(self._slots) + len(self._names) * _NAME_BYTES
         namespaces = len(self._namespaces) * _NAMESPACE_BYTES
-        arrays = vectors + sum(column.nbytes for column in columns) + self._postings.nbytes
+        arrays = vectors + sum(column.nbytes for column in columns) + self._postings.nbytes + self._conversations.nbytes
         return arrays + names + self._name_bytes + namespaces
+
+    @property
+    def participants(self) -> tuple[str, ...]:
+        """The names of who takes part in the conversations that are kept here, where texts begin with them."""
+        return self._conversations.participants
 
     def apply(self, changes: Changes) -> None:
         """Bring the index from one position to the next: removals first, then puts."""
@@ -108,27 +117,30 @@ class PartitionIndex:
 
     def snapshot(
         self,
-        terms: Sequence[str],
+        asked: Reading,
         vector: NDArray[np.float32] | None,
         *,
         aspect: NDArray[np.float32] | None = None,
         prefixes: Sequence[Namespace] = ((),),
+        threads: Sequence[str] = (),
         now: datetime,
     ) -> Snapshot:
         """Gather what answering one question needs, of this moment.
 
         Args:
-            terms: Of the question.
+            asked: The question as it was read.
             vector: Of the question, shape ``(dims,)``; ``None``: compare words only.
             aspect: Of the question without its names; ``None``: it has none.
             prefixes: Only items whose namespace begins with one of these.
+            threads: The conversation that is going on, and those that it branched off.
             now: Items that expired by then are not there.
         """
         self._expire(now.timestamp())
         usable = vector is not None and self._vectors is not None and len(vector) == self.dims
+        talk = self._conversations
         return Snapshot(
             slots=self._looked_at(prefixes),
-            question=self._postings.question(terms),
+            question=self._postings.question(asked.terms),
             vectors=self._vectors.filled if usable and self._vectors is not None else None,
             vector=unit(vector) if usable and vector is not None else None,
             aspect=unit(aspect) if usable and aspect is not None else None,
@@ -136,6 +148,8 @@ class PartitionIndex:
             starts=self._starts.filled,
             revisions=self._revisions.filled,
             updated_at=self._updated_at.filled,
+            neighbours=talk.neighbours(alive=self._alive.filled, revisions=self._revisions.filled, names=self._names),
+            priors=self._priors(asked, threads),
             names=self._names,
         )
 
@@ -150,7 +164,26 @@ class PartitionIndex:
         now: datetime,
     ) -> tuple[Hit, ...]:
         """Return the *limit* best items for *question*, best first; see :meth:`Snapshot.search`."""
-        return self.snapshot(tokenise(question), vector, prefixes=prefixes, now=now).search(method, limit)
+        snapshot = self.snapshot(read(question, now=now), vector, prefixes=prefixes, now=now)
+        return snapshot.search(method, limit)
+
+    def _priors(self, asked: Reading, threads: Sequence[str]) -> Priors:
+        talk = self._conversations
+        people = named(asked.people, talk.participants)
+        whom = set(people.values())
+        names = [[term for word in name if word not in people for term in tokenise(word)] for name in asked.names]
+        return Priors(
+            standing=talk.standing.filled,
+            said_at=talk.said_at.filled if asked.dates else None,
+            dates=asked.dates,
+            names=[self._postings.holding(name) for name in names if name],
+            labels=talk.labels.filled if len(whom) == 1 else None,
+            label=talk.label(whom.pop()) if len(whom) == 1 else 0,
+            roles=talk.roles.filled if asked.first_person and not people else None,
+            of_time=self._postings.marked if asked.when else None,
+            threads=talk.threads.filled if threads else None,
+            branch=tuple(map(talk.thread, threads)),
+        )
 
     def _looked_at(self, prefixes: Sequence[Namespace]) -> NDArray[np.intp] | None:
         """Return the slots that are there and below one of *prefixes*; ``None``: all slots."""
@@ -182,6 +215,7 @@ class PartitionIndex:
         if not slots:
             return
         self._alive.filled[list(slots)] = False
+        self._conversations.drop(slots)
         starts, rows = self._starts.filled, self.rows
         ends = (int(starts[slot + 1]) if slot + 1 < len(starts) else rows for slot in slots)
         self._postings.remove(
@@ -192,18 +226,21 @@ class PartitionIndex:
         tokens: list[str] = []  # of all texts together: ten thousand small lists would keep the collector busy
         lengths: list[int] = []
         starts: list[int] = []
+        traits: list[Traits] = []
         first_slot, first_row = len(self._names), self.rows
         vectors = _Vectors(self._model, self.dims)
         for item in items.values():
             starts.append(first_row + len(lengths))
             texts = texts_of(item.value, item.index)
             vectors.take(item, len(texts))
+            traits.append(traits_of(item, texts))
             # An item without texts has a row all the same: it can be asked for, and comes last.
             for text in texts or ("",):
                 terms = tokenise(text)
                 tokens += terms
                 lengths.append(len(terms))
         self._postings.extend(tokens, lengths)
+        self._conversations.extend(traits)
         if self.dims is None and vectors.dims:
             self.dims = vectors.dims
             self._vectors = Column(np.float32, self.dims)
@@ -238,6 +275,7 @@ class PartitionIndex:
         per_slot = np.diff(self._starts.filled, append=self.rows)
         kept = np.repeat(alive, per_slot)
         self._postings.keep(kept)
+        self._conversations.keep(alive)
         if self._vectors is not None:
             self._vectors.replace(self._vectors.filled[kept])
         self._has_vector.replace(self._has_vector.filled[kept])

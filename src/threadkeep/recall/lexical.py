@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import log1p
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -69,9 +69,15 @@ class Postings:
     rest, so an append costs amortised constant time and no search sees anything but the truth. A
     removed row leaves the statistics at once and its postings at the next :meth:`keep`; until then
     whoever asks must look past it.
+
+    Args:
+        marks: Terms of which it is kept whether a row holds one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, marks: frozenset[str] = frozenset()) -> None:
+        self._marks = marks
+        self._marking = Column(np.bool_)  # of each term: whether it is a mark
+        self._marked = Column(np.bool_)
         self._term_ids = _Numbers()
         self._frequencies = Column(np.int32)
         self._lengths = Column(np.int32)
@@ -92,9 +98,14 @@ class Postings:
     def nbytes(self) -> int:
         """Bytes held: the arrays, and the terms with their numbers."""
         log = (self._log_rows, self._log_terms, self._log_counts)
-        columns = (self._frequencies, self._lengths, self._starts, *log)
+        columns = (self._frequencies, self._lengths, self._starts, self._marking, self._marked, *log)
         arrays = (self._sorted_rows, self._sorted_counts, self._offsets)
         return sum(one.nbytes for one in (*columns, *arrays)) + sys.getsizeof(self._term_ids) + self._term_bytes
+
+    @property
+    def marked(self) -> NDArray[np.bool_]:
+        """Which rows hold one of the marks."""
+        return self._marked.filled
 
     def extend(self, tokens: Sequence[str], lengths: Sequence[int]) -> None:
         """Append a row for each of *lengths*: the terms of all rows one after the other, and how many each has."""
@@ -112,6 +123,11 @@ class Postings:
         self._log_counts.extend(np.minimum(counts, np.iinfo(np.uint16).max))
         self._lengths.extend(lengths)
         self._frequencies.extend(np.zeros(len(ids) - known, np.int32))
+        new = _latest(ids, known)
+        self._marking.extend([term in self._marks for term in new])
+        marked = np.zeros(len(lengths), np.bool_)
+        marked[rows[self._marking.filled[terms]]] = True
+        self._marked.extend(marked)
         if len(terms) < len(ids):
             np.add.at(self._frequencies.filled, terms, 1)
         else:
@@ -119,7 +135,7 @@ class Postings:
         self._rows += len(lengths)
         self._tokens += len(tokens)
         # A text costs 49 bytes and its characters, a number 32.
-        self._term_bytes += (len(ids) - known) * 81 + sum(map(len, _latest(ids, known)))
+        self._term_bytes += len(new) * 81 + sum(map(len, new))
         if len(self._log_terms) - self._sorted_to > max(_SMALLEST_TAIL, self._sorted_to // 4):
             self._sort()
 
@@ -140,6 +156,8 @@ class Postings:
         self._log_terms.replace(numbers[self._log_terms.filled[in_log]])
         self._log_counts.replace(self._log_counts.filled[in_log])
         self._frequencies.replace(self._frequencies.filled[used])
+        self._marking.replace(self._marking.filled[used])
+        self._marked.replace(self._marked.filled[kept])
         self._lengths.replace(self._lengths.filled[kept])
         self._starts.replace(np.cumsum(per_row) - per_row)
         self._log_rows.replace(np.repeat(np.arange(len(per_row)), per_row))
@@ -187,6 +205,20 @@ class Postings:
             bound=bound,
         )
 
+    def holding(self, terms: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which rows hold every one of *terms*, shape ``(rows,)``; none do where there are no terms."""
+        rows = len(self._lengths)
+        numbers = [self._term_ids.get(term) for term in dict.fromkeys(terms)]
+        if not numbers or None in numbers:
+            return np.zeros(rows, np.bool_)
+        found = np.zeros(rows, np.int32)
+        for number in cast("list[int]", numbers):
+            if number < len(self._offsets) - 1:
+                found[self._sorted_rows[int(self._offsets[number]) : int(self._offsets[number + 1])]] += 1
+            in_tail = self._log_terms.filled[self._sorted_to :] == number
+            found[self._log_rows.filled[self._sorted_to :][in_tail]] += 1
+        return found == len(numbers)
+
     def _in_tail(self, weight_of: dict[int, float]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the places in the log after the sorted part that hold one of these terms, and their weights.
 
@@ -229,5 +261,5 @@ class _Numbers(dict[str, int]):
 
 
 def _latest(ids: dict[str, int], known: int) -> list[str]:
-    """Return the terms that were numbered *known* and later, in no particular order."""
-    return [term for _, term in zip(range(len(ids) - known), reversed(ids), strict=False)]
+    """Return the terms that were numbered *known* and later, in the order of their numbers."""
+    return [term for _, term in zip(range(len(ids) - known), reversed(ids), strict=False)][::-1]

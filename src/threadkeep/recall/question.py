@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
-from threadkeep.recall.text import STOP_WORDS
+from threadkeep.recall.dates import Span, Yearly, dates_in
+from threadkeep.recall.text import STOP_WORDS, tokenise
 
 _LONGEST: Final = 400
 """A longer text is a story rather than a question; its capitals say little."""
@@ -16,6 +20,90 @@ _ABOUT_ME: Final = re.compile(
 )
 _AROUND: Final = re.compile(r"^\W+|(?:['’]s)?\W*$")
 _ENDS_SENTENCE: Final = (".", "?", "!", ":")
+_ENDS_NAME: Final = (*_ENDS_SENTENCE, ",", ";", "'s", "’s")
+_FIRST_PERSON: Final = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b", re.IGNORECASE)
+_WHEN: Final = re.compile(
+    r"\b(?:when|since when|how (?:long|old|often|many (?:days|weeks|months|years))"
+    r"|(?:what|which) (?:date|day|month|year|time))\b",
+    re.IGNORECASE,
+)
+_SHORTEST_NICKNAME: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A question as it was read, without knowing of whose memory it is asked.
+
+    Attributes:
+        terms: Its terms.
+        people: Its words that may name somebody who takes part, as they are spelled; none of a long text.
+        names: Its names, each of one word or more: what has a capital inside a sentence.
+        first_person: Whether the user asks about themselves.
+        when: Whether it asks when or how long.
+        dates: The days and months that it names.
+    """
+
+    terms: tuple[str, ...]
+    people: tuple[str, ...] = ()
+    names: tuple[tuple[str, ...], ...] = ()
+    first_person: bool = False
+    when: bool = False
+    dates: tuple[Span | Yearly, ...] = ()
+
+
+def read(question: str, *, now: datetime) -> Reading:
+    """Read *question*; a text of more than 400 characters is a story, and only its words count."""
+    terms = tuple(tokenise(question))
+    if len(question) > _LONGEST:
+        return Reading(terms)
+    return Reading(
+        terms,
+        people=tuple(core for word in question.split() if (core := _AROUND.sub("", word))),
+        names=tuple(_names(question)),
+        first_person=_FIRST_PERSON.search(question) is not None,
+        when=_WHEN.search(question) is not None,
+        dates=dates_in(question, now=now),
+    )
+
+
+def named(people: Iterable[str], participants: Sequence[str]) -> dict[str, str]:
+    """Return which of the words *people* name one of *participants*, and whom.
+
+    Any word of a participant's name does, however it is capitalised, unless it means something else
+    in small letters (``will``), and so does its beginning, three letters at least, with a capital:
+    ``Mel`` is Melanie.
+    """
+    if not participants:
+        return {}
+    parts = {part.casefold(): name for name in participants for part in name.split()}
+    found: dict[str, str] = {}
+    for word in people:
+        folded = word.casefold()
+        capital = word[:1].isupper()
+        if folded in parts and (capital or folded not in STOP_WORDS):
+            found[word] = parts[folded]
+        elif capital and len(word) >= _SHORTEST_NICKNAME:
+            nicknames = [name for part, name in parts.items() if part.startswith(folded)]
+            if len(nicknames) == 1 and folded not in STOP_WORDS:
+                found[word] = nicknames[0]
+    return found
+
+
+def without_people(question: str, people: Iterable[str]) -> str:
+    """Return *question* without the words *people*, or as it is where nothing would be left to ask.
+
+    Source:
+        Cutting the names of who takes part raises dense recall@10 on LoCoMo from 43.8 to 60.0: every
+        turn of that person is near to the name.
+    """
+    left = question
+    for word in people:
+        left = re.sub(rf"(?<!\w){re.escape(word)}(?:['’]s)?(?!\w)", " ", left)
+    if left == question:
+        return question
+    left = re.sub(r"\s+(?=[?.,!])", "", " ".join(left.split()))
+    cores = [_AROUND.sub("", word).lower() for word in left.split()]
+    return left if any(core and core not in STOP_WORDS for core in cores) else question
 
 
 def without_names(question: str) -> str | None:
@@ -31,19 +119,39 @@ def without_names(question: str) -> str | None:
     """
     if len(question) > _LONGEST:
         return None
-    words = question.split()
-    kept: list[str] = []
-    begins = True
-    for word in words:
-        core = _AROUND.sub("", word)
-        name = not begins and core[:1].isupper() and core != "I" and not core.startswith(("I'", "I’"))
-        if not name:
-            kept.append(word)
-        begins = word.endswith(_ENDS_SENTENCE)
-    if len(kept) == len(words):
+    kept = [word for word, _, is_name in _words(question) if not is_name]
+    if len(kept) == len(question.split()):
         return None
     function_words = [_AROUND.sub("", word).lower() in STOP_WORDS for word in kept]
     return " ".join(kept) if any(function_words) and not all(function_words) else None
+
+
+def _names(question: str) -> Iterator[tuple[str, ...]]:
+    """Yield the names in *question*: words with a capital inside a sentence, beside each other.
+
+    None of a text without any English function word, for the same reason.
+    """
+    words = list(_words(question))
+    if not any(core.lower() in STOP_WORDS for _, core, is_name in words if not is_name):
+        return
+    name: list[str] = []
+    for word, core, is_name in words:
+        if is_name:
+            name.append(core)
+        if name and (not is_name or word.endswith(_ENDS_NAME)):
+            yield tuple(name)
+            name = []
+    if name:
+        yield tuple(name)
+
+
+def _words(question: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield each word, what it is without the signs around it, and whether it is (part of) a name."""
+    begins = True
+    for word in question.split():
+        core = _AROUND.sub("", word)
+        yield word, core, not begins and core[:1].isupper() and core != "I" and not core.startswith(("I'", "I’"))
+        begins = word.endswith(_ENDS_SENTENCE)
 
 
 def asks_about_everything(question: str) -> bool:

@@ -14,9 +14,8 @@ import numpy as np
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.loading import without_collector
-from threadkeep.recall.question import without_names
+from threadkeep.recall.question import Reading, named, read, without_names, without_people
 from threadkeep.recall.record import Hit, Method, Ranking
-from threadkeep.recall.text import tokenise
 from threadkeep.storage.port import Embedding, Ref
 
 if TYPE_CHECKING:
@@ -129,12 +128,13 @@ class Search:
         ranking: Method = "hybrid",
         limit: int | None,
         vector: NDArray[np.float32] | None = None,
+        threads: Sequence[str] = (),
     ) -> Ranking:
         """Return the *limit* items of *partition* that are closest to *query*, best first.
 
         It sees every commit that had returned when this was called, and gives fewer than *limit* only
-        where there are fewer below *prefixes*. The query is embedded before anything is read. What
-        loading the index has begun goes on when the caller gives up, and the next call finds it.
+        where there are fewer below *prefixes*. What loading the index has begun goes on when the
+        caller gives up, and the next call finds it.
 
         Args:
             partition: Where to look; nothing outside it is read.
@@ -143,26 +143,32 @@ class Search:
             ranking: ``hybrid``: cosine and BM25; ``dense``: the raw cosine; ``lexical``: BM25.
             limit: How many; ``None``: all.
             vector: The query's, shape ``(dims,)``, if it is known already; nothing is embedded then.
+            threads: The conversation that is going on, and those that it branched off.
 
         Raises:
             StorageError: The storage could not be read.
         """
         query = query[:MAX_QUESTION_CHARACTERS]
-        degraded: tuple[str, ...] = ()
-        aspect: NDArray[np.float32] | None = None
+        asked = read(query, now=self._clock.now())
+        embeds = vector is None and ranking != "lexical" and self._embedder is not None
         if ranking == "lexical":
             vector = None
-        elif vector is None and self._embedder is not None:
-            rest = without_names(query) if ranking == "hybrid" else None
-            vectors = await self._embed([query] if rest is None else [query, rest])
-            if vectors is None:
-                degraded = (EMBEDDER,)
-            else:
-                vector, aspect = vectors[0], None if rest is None else vectors[1]
-        held = await self._current(partition, len(vector) if vector is not None else None)
+        known = self._held.get(partition.digest)
+        question = _Forms(query, asked, ranking, known.index.participants if known else ())
+        vectors = await self._embed(question.texts) if embeds else None
+        held = await self._current(partition, len(vectors[0]) if vectors is not None else _length(vector))
+        if vectors is not None and not question.serves(held.index.participants):
+            # The first question about a conversation, or somebody new takes part: nothing is held meanwhile.
+            question = _Forms(query, asked, ranking, held.index.participants)
+            vectors = await self._embed(question.texts)
+        degraded = (EMBEDDER,) if embeds and vectors is None else ()
+        aspect: NDArray[np.float32] | None = None
+        if vectors is not None:
+            vector, aspect = vectors[0], vectors[1] if len(vectors) > 1 else None
         async with held.changing:
-            terms, now = tokenise(query), self._clock.now()
-            snapshot = held.index.snapshot(terms, vector, aspect=aspect, prefixes=prefixes, now=now)
+            snapshot = held.index.snapshot(
+                asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=self._clock.now()
+            )
         if held.index.rows > _INLINE_ROWS:
             hits = await asyncio.to_thread(snapshot.search, ranking, limit)
         else:
@@ -334,3 +340,29 @@ class Search:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever waited has raised it; nobody may be left who did
+
+
+class _Forms:
+    """The forms in which a question is embedded: without who takes part, and without any name.
+
+    Args:
+        query: As it was asked.
+        asked: As it was read.
+        ranking: Only a hybrid one leaves anything out.
+        participants: Who takes part, as far as known.
+    """
+
+    def __init__(self, query: str, asked: Reading, ranking: Method, participants: Sequence[str]) -> None:
+        self._query = query
+        self._people = asked.people if ranking == "hybrid" else ()
+        main = without_people(query, named(self._people, participants))
+        rest = without_names(main) if ranking == "hybrid" else None
+        self.texts = [main] if rest is None else [main, rest]
+
+    def serves(self, participants: Sequence[str]) -> bool:
+        """Whether the forms are the same for these *participants*."""
+        return without_people(self._query, named(self._people, participants)) == self.texts[0]
+
+
+def _length(vector: NDArray[np.float32] | None) -> int | None:
+    return None if vector is None else len(vector)

@@ -173,7 +173,10 @@ class Recalls:
                 fitting.offer(Recalled(memory, 0.0))
             return
         partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
-        ranking = await self._search.ranking(partition, asked.question, prefixes=prefixes, limit=_CONSIDERED)
+        threads = () if asked.thread_id is None else (asked.thread_id,)
+        ranking = await self._search.ranking(
+            partition, asked.question, prefixes=prefixes, limit=_CONSIDERED, threads=threads
+        )
         degraded.extend(ranking.degraded)
         everything = asks_about_everything(asked.question)
         hits = [hit for hit in ranking.hits if everything or matters(hit)]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from threadkeep.recall.rank import Candidates, best, closeness, descending, fuse
+from threadkeep.recall.rank import WEIGHTS, Candidates, best, closeness, descending, recency, similarity
 from threadkeep.recall.record import Hit, Method
+from threadkeep.recall.signals import near_dates, not_the_users, said_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from threadkeep.recall.dates import Span, Yearly
     from threadkeep.recall.lexical import Question
+    from threadkeep.recall.neighbours import Neighbours
     from threadkeep.storage.port import Namespace
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -22,6 +26,35 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 _COSINE_DECIMALS: Final = 6
 _FEW: Final = 8
 """Below an eighth of the items, their vectors are gathered before they are multiplied."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Priors:
+    """The columns that a question makes matter beside the texts; ``None`` where it does not.
+
+    Attributes:
+        standing: What speaks for each item whatever is asked.
+        said_at: When each item was said; the question names *dates*.
+        dates: Days and months.
+        names: For each name in the question, which rows hold all of its words.
+        labels: Who said each item; the question names one participant, *label*.
+        label: Their number.
+        roles: In which role each item was said; the question is the user's about themselves.
+        of_time: Which rows hold a word of time; the question asks when.
+        threads: Of which conversation each item is.
+        branch: The numbers of the one that is going on and of those that it branched off.
+    """
+
+    standing: NDArray[np.float32]
+    said_at: NDArray[np.float64] | None = None
+    dates: tuple[Span | Yearly, ...] = ()
+    names: Sequence[NDArray[np.bool_]] = ()
+    labels: NDArray[np.int32] | None = None
+    label: int = 0
+    roles: NDArray[np.int8] | None = None
+    of_time: NDArray[np.bool_] | None = None
+    threads: NDArray[np.int32] | None = None
+    branch: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +71,8 @@ class Snapshot:
         starts: First row of each item.
         revisions: Of each item.
         updated_at: Of each item, seconds since 1970.
+        neighbours: What was said beside what.
+        priors: What else matters.
         names: Namespace and key of each item.
     """
 
@@ -50,6 +85,8 @@ class Snapshot:
     starts: NDArray[np.int64]
     revisions: NDArray[np.int64]
     updated_at: NDArray[np.float64]
+    neighbours: Neighbours
+    priors: Priors
     names: list[tuple[Namespace, str]]
 
     def search(self, method: Method, limit: int | None) -> tuple[Hit, ...]:
@@ -62,18 +99,15 @@ class Snapshot:
         lexical = self._of_items(self.question.score())
         cosine = self._cosines(self.vector) if method != "lexical" else None
         aspect = self._cosines(self.aspect) if method == "hybrid" else None
-        candidates = Candidates(cosine, lexical, self._picked(self.updated_at), aspect)
         if method == "hybrid":
-            order_by = fuse(candidates)
+            order_by = self._fused(Candidates(cosine, lexical, aspect))
         elif method == "lexical":
             order_by = lexical
         else:
             order_by = np.full(len(lexical), -1.0) if cosine is None else np.where(np.isnan(cosine), -1.0, cosine)
         revisions = self._picked(self.revisions)
         places = best(order_by, revisions, limit)
-        chosen = Candidates(
-            cosine[places] if cosine is not None else None, lexical[places], candidates.updated_at[places]
-        )
+        chosen = Candidates(cosine[places] if cosine is not None else None, lexical[places])
         scores = closeness(chosen) if method == "hybrid" else order_by[places]
         slots = places if self.slots is None else self.slots[places]
         rows = sorted(
@@ -92,6 +126,32 @@ class Snapshot:
             Hit(namespace, key, score, None if near is None or isnan(near) else near, words)
             for score, (_, _, (namespace, key), _, near, words) in zip(public, rows, strict=True)
         )
+
+    def _fused(self, candidates: Candidates) -> NDArray[np.float64]:
+        """Return what to order the items by that are looked at, higher first."""
+        near = similarity(candidates)
+        if self.slots is None:
+            fused = self.neighbours.smoothed(near)
+        else:
+            of_all = np.zeros(len(self.names))  # what is not looked at stands at the mean
+            of_all[self.slots] = near
+            fused = self.neighbours.smoothed(of_all)[self.slots]
+        priors = self.priors
+        fused += self._picked(priors.standing)
+        fused += WEIGHTS.recency * recency(self._picked(self.updated_at))
+        for rows in priors.names:
+            fused += WEIGHTS.name / len(priors.names) * self._of_items(rows.astype(np.float64))
+        if priors.labels is not None:
+            fused += WEIGHTS.speaker * said_by(self._picked(priors.labels), priors.label)
+        if priors.roles is not None:
+            fused += WEIGHTS.speaker * not_the_users(self._picked(priors.roles))
+        if priors.said_at is not None:
+            fused += WEIGHTS.date * near_dates(self._picked(priors.said_at), priors.dates)
+        if priors.of_time is not None:
+            fused += WEIGHTS.when * self._of_items(priors.of_time.astype(np.float64))
+        if priors.threads is not None:
+            fused += WEIGHTS.branch * np.isin(self._picked(priors.threads), priors.branch)
+        return fused
 
     def _picked(self, of_items: NDArray[_Scalar]) -> NDArray[_Scalar]:
         return of_items if self.slots is None else of_items[self.slots]

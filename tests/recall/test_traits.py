@@ -1,0 +1,81 @@
+"""Tests of what ranking knows of an item beside its text."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.recall.world import ANA, MEMORIES, NOW
+from threadkeep.recall.traits import ASSISTANT, OTHER, USER, traits_of
+from threadkeep.storage.port import Item, Ref
+
+EARLIER = NOW - timedelta(days=3)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def item(**value: Any) -> Item:
+    """Make an item with this value."""
+    return Item(Ref(ANA, MEMORIES, "a"), value, 1, NOW, NOW, index=("data",))
+
+
+class TestTraitsOf:
+    def test_a_memory_says_where_it_is_from(self):
+        """Its first source is where it was said; the time it was learnt stands in where none is known."""
+        source = {"speaker": "user", "thread_id": "one", "at": EARLIER.isoformat()}
+
+        traits = traits_of(item(sources=[source, {"speaker": "assistant"}], trust="assistant", pinned=True), ["x"])
+
+        assert traits == ("one", EARLIER.timestamp(), USER, 0.0, True, "", False)
+        assert traits_of(item(timestamp=EARLIER.isoformat()), ["x"]).said_at == EARLIER.timestamp()
+        assert traits_of(item(sources=[{"speaker": "assistant"}]), ["x"])[:3] == (None, NOW.timestamp(), ASSISTANT)
+
+    def test_other_shapes_are_read(self):
+        """``source_thread`` is how CAIPE and PrynAI spell it."""
+        traits = traits_of(item(source_thread="two"), ["x"])
+
+        assert (traits.thread, traits.role) == ("two", OTHER)
+
+    @pytest.mark.parametrize(
+        ("text", "label"),
+        [
+            ("Melanie: I ran.", "Melanie"),
+            ("Dr. O'Neil Smith: hello", "Dr. O'Neil Smith"),
+            ("Zoë: ja", "Zoë"),
+            ("10:30: late", ""),
+            ("I said: no, never", "I said"),
+            ("What I always wanted to say: no", ""),
+            ("Melanie:no", ""),
+            (": no", ""),
+            ("", ""),
+        ],
+    )
+    def test_a_text_may_begin_with_a_name(self, text: str, label: str):
+        """One to three words and a colon; whether it is a person's is seen by how often it comes."""
+        assert traits_of(item(), [text]).label == label
+
+    @pytest.mark.parametrize(
+        ("text", "asks"),
+        [("Who?", True), ("什么？", True), ("Who? " + "x" * 90, False), ("Who", False), ("[?]" + "x" * 60, True)],
+    )
+    def test_a_text_may_end_in_a_question(self, text: str, asks: bool):
+        """What stands in its last 80 characters is its end."""
+        assert traits_of(item(), [text]).asks == asks
+
+    @given(json_values, json_values, json_values)
+    def test_any_value_is_taken(self, sources: object, timestamp: object, trust: object):
+        """Others may have put anything there."""
+        traits = traits_of(
+            item(sources=sources, timestamp=timestamp, trust=trust, source_thread=trust, pinned=sources), []
+        )
+
+        assert traits.thread is None or isinstance(traits.thread, str)
+        assert 0 <= traits.trust <= 1
