@@ -7,7 +7,7 @@ MINILM := $(wildcard packages/minilm/*.py packages/minilm/*.toml packages/minilm
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo chat test test-fast check fix bench invariants soak docs lock clean
+.PHONY: help setup demo chat test test-fast check fix bench invariants soak docs conformance lock clean
 .PHONY: check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 help: ## Show this list
@@ -77,6 +77,9 @@ soak: $(READY) ## Everything at full size: long tests, invariants, benchmarks
 docs: $(READY) ## Write the generated reference anew, then check what the docs name
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.docs_parity
+
+conformance: $(READY) ## Run the store conformance suite and write its report into the docs
+	@$(BIN)/python -m tools.conformance
 
 lock: $(READY) ## Resolve the newest versions anew into requirements.lock
 	@sh tools/lock.sh

@@ -23,6 +23,8 @@ HISTORY: Final = ("CHANGELOG.md", "docs/decisions/")
 TOP_LEVEL: Final = ("src", "docs", "tests", "tools", "packages", "examples")
 OURS: Final = re.compile(r"\b(?:THREADKEEP|LANGGRAPH_STORE|LANGGRAPH_CHECKPOINT|EMBEDDINGS)_[A-Z0-9_]*[A-Z0-9]\b")
 FOR_TESTS: Final = "THREADKEEP_TEST_"
+OF_OTHERS: Final = {"InvalidNamespaceError", "InvalidStateError", "UnsupportedError"}
+"""Errors of LangGraph, of asyncio and of the shipped suites, which a document may name."""
 ERROR: Final = re.compile(r"\b[A-Z][A-Za-z]+Error\b")
 CODE: Final = re.compile(
     r"```.*?\n(?P<fenced>.*?)```|`(?P<inline>[^`\n]+)`|^(?: {4}|\t)(?P<indented>\S[^\n]*)$", re.DOTALL | re.MULTILINE
@@ -54,7 +56,7 @@ def check_settings(texts: Texts, variables: set[str]) -> list[Finding]:
 
 def check_errors(texts: Texts, codes: Mapping[str, str]) -> list[Finding]:
     """Return the errors that a document names and nothing raises, and those whose class or code ``docs/`` lacks."""
-    known = set(codes) | set(dir(builtins))
+    known = set(codes) | set(dir(builtins)) | OF_OTHERS
     unknown = [
         Finding(path, line, f"no error is called {name}.")
         for path, line, name in _matches(texts, ERROR)

@@ -1,0 +1,25 @@
+"""Every check, topic by topic."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from threadkeep.testing.store_conformance import (
+    batches,
+    expiring,
+    filtering,
+    items,
+    listing,
+    meaning,
+    namespaces,
+    opening,
+    searching,
+)
+from threadkeep.testing.store_conformance.check import ENTERED, Check
+
+TOPICS: Final = tuple(
+    topic.__name__ for topic in (items, batches, namespaces, listing, filtering, searching, meaning, expiring, opening)
+)
+
+CHECKS: Final[tuple[Check, ...]] = tuple(sorted(ENTERED, key=lambda check: TOPICS.index(check.body.__module__)))
+"""In the order of the topics, and within one in the order that they are written in."""
