@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from threadkeep.ids import new_id
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisStackServer, Server
+from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
 from threadkeep.testing.store_conformance.world import OpenStore, Place, UnsupportedError
 
 if TYPE_CHECKING:
@@ -43,13 +43,16 @@ class Subject:
 
 
 def threadkeep_place(location: Callable[[], AbstractAsyncContextManager[str]], *, clock: Clock | None = None) -> Place:
-    """Return the places of Threadkeep's own store; *location* gives the URL of an empty storage.
+    """Return the places of Threadkeep's own store; *location* gives the URL of a storage.
 
-    It is the view with a stock store's scores, ``store_with(ranking="dense")``.
+    Each place has a key prefix of its own, so nothing need be there yet or be emptied. The store is the view with a stock store's scores, ``store_with(ranking="dense")``.
     """
 
     @asynccontextmanager
     async def place() -> AsyncGenerator[OpenStore]:
+        from threadkeep.settings import Settings
+
+        settings = Settings(capture="off", store_key_prefix=new_id())
         async with location() as url:
 
             @asynccontextmanager
@@ -57,10 +60,8 @@ def threadkeep_place(location: Callable[[], AbstractAsyncContextManager[str]], *
                 *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
             ) -> AsyncGenerator[BaseStore]:
                 import threadkeep
-                from threadkeep.settings import Settings
 
                 embedder = index.get("embed") if index else "none"
-                settings = Settings(capture="off")
                 async with threadkeep.open(url, embedder=embedder, settings=settings, clock=clock) as tk:
                     await tk.ready()
                     yield tk.store_with(ranking="dense", index=index, ttl=ttl)
@@ -81,6 +82,12 @@ async def in_folder(_server: str = "") -> AsyncGenerator[str]:
     """Give the URL of a file in a folder that is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="threadkeep-") as folder:
         yield f"sqlite:///{folder}/memory.db"
+
+
+@asynccontextmanager
+async def on_server(server: str) -> AsyncGenerator[str]:
+    """Give the URL of a server that keeps places apart by their key prefixes."""
+    yield server
 
 
 @asynccontextmanager
@@ -212,6 +219,7 @@ def _langgraph_mongodb(server: str, _clock: Clock | None) -> Place:
 SUBJECTS: Final = (
     Subject("threadkeep-memory", _threadkeep(in_memory)),
     Subject("threadkeep-sqlite", _threadkeep(in_folder)),
+    Subject("threadkeep-redis", _threadkeep(on_server), RedisServer),
     Subject("langgraph-memory", _langgraph_memory),
     Subject("langgraph-sqlite", _langgraph_sqlite),
     Subject("langgraph-postgres", _langgraph_postgres, PostgresServer),
