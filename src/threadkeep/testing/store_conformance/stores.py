@@ -45,7 +45,8 @@ class Subject:
 def threadkeep_place(location: Callable[[], AbstractAsyncContextManager[str]], *, clock: Clock | None = None) -> Place:
     """Return the places of Threadkeep's own store; *location* gives the URL of a storage.
 
-    Each place has a key prefix of its own, so nothing need be there yet or be emptied. The store is the view with a stock store's scores, ``store_with(ranking="dense")``.
+    Each place has a key prefix of its own, so nothing need be there yet or be emptied. The store is the
+    view with a stock store's scores, ``store_with(ranking="dense")``.
     """
 
     @asynccontextmanager
