@@ -37,13 +37,24 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> str:
     """The URL of an empty database, of this test alone."""
+    return empty_postgres_database(postgres_server)
+
+
+@pytest.fixture(scope="session")
+def shared_postgres_url(postgres_server: str) -> str:
+    """The URL of a database of the whole session: tests keep apart by key prefixes."""
+    return empty_postgres_database(postgres_server)
+
+
+def empty_postgres_database(server: str) -> str:
+    """Make a database on *server* and return its URL."""
     import psycopg
     from psycopg.sql import SQL, Identifier
 
     name = f"test_{new_id()}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
+    with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(SQL("CREATE DATABASE {} STRATEGY FILE_COPY").format(Identifier(name)))
-    return f"{postgres_server.rpartition('/')[0]}/{name}"
+    return f"{server.rpartition('/')[0]}/{name}"
 
 
 @pytest.fixture(scope="session")

@@ -293,6 +293,16 @@ def storage_of(settings: Settings, clock: Clock) -> Storage:
             clock=clock,
             timeout=timedelta(milliseconds=settings.redis_timeout_ms),
         )
+    if kind == "postgres":
+        pool = postgres_pool_of(location.get_secret_value(), settings, variable=variable)
+        from threadkeep.storage.postgres import PostgresStorage
+
+        return PostgresStorage(
+            pool,
+            key_prefix=settings.store_key_prefix,
+            clock=clock,
+            hash_partitions=settings.postgres_partitions,
+        )
     msg = f"LANGGRAPH_STORE_TYPE is {kind}, and this version of Threadkeep has no driver for it; use sqlite or memory."
     raise SettingsError(msg, variable="LANGGRAPH_STORE_TYPE")
 
@@ -326,7 +336,11 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
     """
     if url is None:
         return settings or Settings.load()
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # its text may repeat a part of the password
+        msg = "The storage is no URL; in a password a [ is spelled %5B and a ] %5D."
+        raise SettingsError(msg) from None
     base = settings or Settings.load()
     if parts.scheme == "memory":
         return base.model_copy(update={"store_type": "memory"})
@@ -340,14 +354,14 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
         from pydantic import SecretStr
 
         return base.model_copy(update={"store_type": "redis", "store_redis_url": SecretStr(url)})
-    schemes = {"postgres": "postgres", "postgresql": "postgres"}
-    kind = schemes.get(parts.scheme) or ("mongodb" if parts.scheme.startswith("mongodb") else None)
+    if parts.scheme in ("postgres", "postgresql"):
+        from pydantic import SecretStr
+
+        return base.model_copy(update={"store_type": "postgres", "store_postgres_dsn": SecretStr(url)})
+    kind = "mongodb" if parts.scheme.startswith("mongodb") else None
     if kind is None:
-        msg = (
-            f"{parts.scheme[:40]!r} names no storage; give sqlite:///file.db, redis://host or memory://."
-            if parts.scheme
-            else "The storage is given as a URL: sqlite:///file.db, redis://host or memory://."
-        )
+        named = f"{parts.scheme[:40]!r} names no storage; give" if parts.scheme else "The storage is given as a URL:"
+        msg = f"{named} sqlite:///file.db, postgresql://host/database, redis://host or memory://."
         raise SettingsError(msg)
     msg = f"This version of Threadkeep has no driver for {kind}; use sqlite:///file.db or memory://."
     raise SettingsError(msg)

@@ -50,8 +50,8 @@ def open(  # noqa: A001 - the verb of the public surface
     """Open a memory; no I/O happens before the first operation.
 
     Args:
-        url: ``sqlite:///m.db``, ``redis://…`` or ``memory://``; ``None``: what the settings say, else SQLite
-            in the user's data folder (logged).
+        url: ``sqlite:///m.db``, ``postgresql://…``, ``redis://…`` or ``memory://``; ``None``: what the
+            settings say, else SQLite in the user's data folder (logged).
         owner: Whose turns and calls these are where a call does not say: a user id, an
             :class:`Owner`, or a callable that gets LangGraph's runtime or config.
         model: The chat model of ``graph()``: ``"provider:name"`` or a LangChain model; ``None``: THREADKEEP_MODEL.

@@ -184,6 +184,13 @@ class Settings(BaseSettings):
         ge=1,
         description="How long a read or a commit may take in Redis, in milliseconds, a whole number.",
     )
+    postgres_partitions: int = Field(
+        default=0,
+        validation_alias="THREADKEEP_POSTGRES_PARTITIONS",
+        ge=0,
+        le=1024,
+        description="Over how many hash partitions new PostgreSQL tables are spread, a whole number; 0: none.",
+    )
     recall_timeout_ms: int = Field(
         default=300,
         validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from threadkeep.ids import new_id
 from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.postgres import PostgresStorage
+from threadkeep.storage.postgres_pool import PostgresPool
 from threadkeep.storage.redis import RedisStorage
 from threadkeep.storage.sqlite import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
@@ -29,3 +32,18 @@ class TestRedisStorage(SharedStorageContract):
     @pytest.fixture
     def open_storage(self, clock: FrozenClock, redis_url: str) -> OpenStorage:
         return lambda *, key_prefix="": RedisStorage(redis_url, key_prefix=key_prefix, clock=clock)
+
+
+class TestPostgresStorage(SharedStorageContract):
+    """All in one database, whose tables are made once: each test has a key prefix of its own."""
+
+    @pytest.fixture
+    def open_storage(self, clock: FrozenClock, shared_postgres_url: str) -> OpenStorage:
+        of_this_test = new_id()
+
+        def opened(*, key_prefix: str = "") -> PostgresStorage:
+            return PostgresStorage(
+                PostgresPool(shared_postgres_url), key_prefix=f"{of_this_test}{key_prefix}", clock=clock
+            )
+
+        return opened

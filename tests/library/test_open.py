@@ -51,7 +51,8 @@ class TestOpen:
             ("mysql://localhost/x", "'mysql' names no storage"),
             ("sqlite://", "sqlite:///relative/path.db"),
             ("sqlite://host/path.db", "sqlite:///relative/path.db"),
-            ("postgresql://user:secret@db/x", "no driver for postgres"),
+            ("postgresql://user:secret%@db/x", "no PostgreSQL URL"),
+            ("postgresql://user:secret[@db/x", "is no URL"),
             ("redis://u:secret@localhost/first", "is no URL of Redis"),
             ("redis://u:secret@localhost?reads=fast", "has an option that Redis's driver does not know"),
             ("mongodb+srv://u:secret@host", "no driver for mongodb"),
@@ -91,7 +92,6 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("kind", "variable", "location"),
         [
-            ("postgres", "LANGGRAPH_STORE_POSTGRES_DSN", "postgresql://u:secret@h/d"),
             ("mongodb", "LANGGRAPH_STORE_MONGODB_URI", "mongodb://u:secret@h"),
         ],
     )
@@ -109,19 +109,27 @@ class TestOpen:
 
         assert "secret" not in str(refused.value)
 
-    def test_a_storage_without_its_location_stops(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "variable"), [("redis", "LANGGRAPH_STORE_REDIS_URL"), ("postgres", "LANGGRAPH_STORE_POSTGRES_DSN")]
+    )
+    def test_a_storage_without_its_location_stops(
+        self, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str
+    ) -> None:
         """The variable is named."""
-        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "redis")
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", kind)
 
-        with pytest.raises(SettingsError, match="LANGGRAPH_STORE_REDIS_URL"):
+        with pytest.raises(SettingsError, match=variable):
             threadkeep.open()
 
-    @pytest.mark.parametrize(("url", "driver", "extra"), [("redis://u:secret@h", "redis", "redis")])
+    @pytest.mark.parametrize(
+        ("url", "driver", "extra"),
+        [("redis://u:secret@h", "redis", "redis"), ("postgresql://u:secret@h/d", "psycopg", "postgres")],
+    )
     def test_a_storage_without_its_driver_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch, url: str, driver: str, extra: str
     ) -> None:
         """It stops at start-up, and never repeats a password."""
-        for name in [name for name in sys.modules if name.startswith(f"threadkeep.storage.{driver}")]:
+        for name in [name for name in sys.modules if name.startswith(f"threadkeep.storage.{extra}")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, driver, None)
 

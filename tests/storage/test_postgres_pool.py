@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from threadkeep.errors import (
     ClosedError,
@@ -154,11 +155,26 @@ class TestBreaking:
         async with opened(proxy.url_of(postgres_url)) as pool:
             await pool.run(one)
             proxy.stall()
-            with pytest.raises(StorageUnavailableError, match=r"did not answer within 0\.05 seconds"):
+            with pytest.raises(StorageUnavailableError, match=r"did not answer within 1\.05 seconds"):
                 await pool.run(one, seconds=0.05)
             proxy.flow()
 
             assert await pool.run(one) == 1
+
+    async def test_a_statement_that_takes_too_long_is_cancelled_there(self, postgres_url: str):
+        async def sleep(connection: Connection) -> None:
+            await connection.execute("SELECT pg_sleep(60)")
+
+        async def asleep(connection: Connection) -> int:
+            asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' AND state = 'active'"
+            ((number,),) = await (await connection.execute(asked)).fetchall()
+            return number
+
+        async with opened(postgres_url, statement_timeout=timedelta(milliseconds=50)) as pool:
+            with pytest.raises(StorageUnavailableError, match="THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS"):
+                await pool.run(sleep)
+
+            assert await pool.run(asleep, seconds=5) == 0
 
     async def test_one_that_is_away_and_comes_back_is_found_at_once(self, postgres_url: str, proxy: FaultProxy):
         async with opened(proxy.url_of(postgres_url), wait_timeout=timedelta(milliseconds=100)) as pool:
@@ -209,7 +225,8 @@ class TestRefusals:
     async def test_a_replica_where_a_primary_is_asked_for(self, postgres_url: str):
         name = urlsplit(postgres_url).path.removeprefix("/")
         with psycopg.connect(postgres_url, autocommit=True) as connection:
-            connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+            read_only = sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on")
+            connection.execute(read_only.format(sql.Identifier(name)))
 
         assert isinstance(await refusal(f"{postgres_url}?target_session_attrs=read-write"), StorageReadOnlyError)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -34,7 +35,7 @@ SET_UP_SECONDS: Final = 120.0
 """How long a process waits for another one that sets the database up."""
 
 LATE_SECONDS: Final = 1.0
-"""How much later than its own time-out a server is given up: it has stalled, or the network has."""
+"""How long a server may take to cancel a statement; then it is given up: it has stalled, or the network has."""
 
 _POLL_SECONDS: Final = 0.05
 _RECONNECT_SECONDS: Final = 0.5
@@ -131,8 +132,9 @@ class PostgresPool:
         """Lend a connection; what the driver raises inside is raised as an error of ours.
 
         Args:
-            seconds: After so many the connection is cut, whatever is under way on it; by default
-                what one statement may take and a second more.
+            seconds: How long what is done on it may take, by default what a turn's statement may: then the
+                server is asked to cancel it, and a second later, where it does not answer, the
+                connection is cut. A time-out of the server's own would be a setting of the session.
 
         Raises:
             StorageUnavailableError: All connections are in use, none comes about, or one broke.
@@ -195,24 +197,34 @@ class PostgresPool:
     @asynccontextmanager
     async def _lent(self, seconds: float | None) -> AsyncGenerator[Connection]:
         if seconds is None:
-            seconds = self.statement_timeout.total_seconds() + LATE_SECONDS
-        pool = self._require_open()
-        try:
-            connection = await pool.getconn()
-        except PoolTimeout:
-            raise self._none_free() from None
-        except PoolClosed:
-            raise _closed() from None
-        cutter = _Cutter(connection, seconds)
+            seconds = self.statement_timeout.total_seconds()
+        connection = await self._one()
+        deadline = _Deadline(connection, seconds)
         try:
             yield connection
         except psycopg.Error as error:
-            if not cutter.cut:
+            if not deadline.cut:
                 raise
-            msg = f"{self.location} did not answer within {seconds:g} seconds; try again."
+            msg = f"{self.location} did not answer within {seconds + LATE_SECONDS:g} seconds; try again."
             raise StorageUnavailableError(msg, server=self.location) from error
         finally:
-            cutter.stop()
+            if await deadline.end():
+                await connection.close()
+            await self._require_open().putconn(connection)
+
+    async def _one(self) -> _Connection:
+        """Take a connection out of the pool that nobody has closed at the other end."""
+        pool = self._require_open()
+        while True:
+            try:
+                connection = await pool.getconn()
+            except PoolTimeout:
+                raise self._none_free() from None
+            except PoolClosed:
+                raise _closed() from None
+            if not _has_ended(connection):
+                return connection
+            await connection.close()
             await pool.putconn(connection)
 
     @asynccontextmanager
@@ -254,19 +266,35 @@ class _Connection(AsyncConnection[TupleRow]):
         return connection
 
 
-class _Cutter:
-    """Cuts a connection that takes too long: what waits on it then fails at once.
+class _Deadline:
+    """Ends what takes too long on a connection: asks the server to, and a second later cuts the connection.
 
-    Cancelling would ask the server to cancel and wait for its answer, and one that has stalled gives none.
+    What waits on a connection that is cut fails at once. Cancelling the task that waits would wait for the
+    server's answer, and one that has stalled gives none.
     """
 
     def __init__(self, connection: Connection, seconds: float) -> None:
         self.cut = False
         self._connection = connection
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._cut)
+        self._cancelling: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._cancel)
 
-    def stop(self) -> None:
+    async def end(self) -> bool:
+        """Stop counting; return whether it was passed, so that a late cancellation might hit what comes next."""
         self._timer.cancel()
+        if self._cancelling is None:
+            return False
+        await self._cancelling
+        return True
+
+    def _cancel(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(LATE_SECONDS, self._cut)
+        self._cancelling = loop.create_task(self._ask_to_cancel())
+
+    async def _ask_to_cancel(self) -> None:
+        with suppress(psycopg.Error, OSError):  # then it is cut
+            await self._connection.cancel_safe(timeout=LATE_SECONDS)
 
     def _cut(self) -> None:
         self.cut = True
@@ -276,6 +304,22 @@ class _Cutter:
                 lent.shutdown(socket.SHUT_RDWR)
             finally:
                 lent.detach()
+
+
+def _has_ended(connection: Connection) -> bool:
+    """Whether the other end closed *connection* while nobody used it: then there is something to read, the end."""
+    try:
+        return _readable(connection.pgconn.socket)
+    except (OSError, psycopg.Error):
+        return True
+
+
+def _readable(descriptor: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows, where select takes any socket
+        return bool(select.select([descriptor], [], [], 0)[0])
+    asked = select.poll()
+    asked.register(descriptor, select.POLLIN)
+    return bool(asked.poll(0))
 
 
 _DEFAULTS: Final[dict[str, Any]] = {

@@ -13,6 +13,7 @@ from typing import Final, Self
 from urllib.parse import urlsplit, urlunsplit
 
 _CHUNK: Final = 65_536
+_SOON_SECONDS: Final = 0.05
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
@@ -136,10 +137,11 @@ class FaultProxy:
         server = self._loop.run_until_complete(asyncio.start_server(self._linked, sock=self._listening))
         self._loop.run_forever()
         server.close()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._refusing = True
+        self._flowing.set()
+        while tasks := asyncio.all_tasks(self._loop):
+            self._cut_all()
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=_SOON_SECONDS))
         self._loop.close()
 
     async def _linked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
