@@ -303,8 +303,17 @@ def storage_of(settings: Settings, clock: Clock) -> Storage:
             clock=clock,
             hash_partitions=settings.postgres_partitions,
         )
-    msg = f"LANGGRAPH_STORE_TYPE is {kind}, and this version of Threadkeep has no driver for it; use sqlite or memory."
-    raise SettingsError(msg, variable="LANGGRAPH_STORE_TYPE")
+    try:
+        from threadkeep.storage.mongodb import MongoStorage
+    except ImportError as error:
+        msg = f"{variable} needs MongoDB's driver ({error}); run: pip install threadkeep[mongodb]"
+        raise SettingsError(msg, variable=variable) from error
+    return MongoStorage(
+        location.get_secret_value(),
+        key_prefix=settings.store_key_prefix,
+        clock=clock,
+        migrate=settings.migrate == "auto",
+    )
 
 
 def postgres_pool_of(dsn: str, settings: Settings, *, variable: str) -> PostgresPool:
@@ -358,12 +367,12 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
         from pydantic import SecretStr
 
         return base.model_copy(update={"store_type": "postgres", "store_postgres_dsn": SecretStr(url)})
-    kind = "mongodb" if parts.scheme.startswith("mongodb") else None
-    if kind is None:
-        named = f"{parts.scheme[:40]!r} names no storage; give" if parts.scheme else "The storage is given as a URL:"
-        msg = f"{named} sqlite:///file.db, postgresql://host/database, redis://host or memory://."
-        raise SettingsError(msg)
-    msg = f"This version of Threadkeep has no driver for {kind}; use sqlite:///file.db or memory://."
+    if parts.scheme in ("mongodb", "mongodb+srv"):
+        from pydantic import SecretStr
+
+        return base.model_copy(update={"store_type": "mongodb", "store_mongodb_uri": SecretStr(url)})
+    named = f"{parts.scheme[:40]!r} names no storage; give" if parts.scheme else "The storage is given as a URL:"
+    msg = f"{named} sqlite:///file.db, postgresql://host/database, redis://host, mongodb://host or memory://."
     raise SettingsError(msg)
 
 

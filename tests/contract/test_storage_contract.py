@@ -8,6 +8,7 @@ import pytest
 
 from threadkeep.ids import new_id
 from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.mongodb import MongoStorage
 from threadkeep.storage.postgres import PostgresStorage
 from threadkeep.storage.postgres_pool import PostgresPool
 from threadkeep.storage.redis import RedisStorage
@@ -47,3 +48,10 @@ class TestPostgresStorage(SharedStorageContract):
             )
 
         return opened
+
+
+class TestMongoStorage(SharedStorageContract):
+    @pytest.fixture
+    def open_storage(self, clock: FrozenClock, mongodb_url: str) -> OpenStorage:
+        url = f"{mongodb_url}?journal=false"  # the test server would sync for every document
+        return lambda *, key_prefix="": MongoStorage(url, key_prefix=key_prefix, clock=clock)
