@@ -6,10 +6,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from tests.evals.beam_file import write_beam
 from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import write_locomo
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.comparison import compare_locomo, render_table, run_locomo
+from threadkeep.evals.beam import load_beam
+from threadkeep.evals.comparison import compare_beam, compare_locomo, render_table
+from threadkeep.evals.methods import memory_of_turn
 
 KEYS = [
     "method",
@@ -106,12 +109,50 @@ class TestCompare:
         assert "6 repaired, 6 dropped" in text
 
 
+class TestBeam:
+    def test_messages_are_found_and_reported_by_kind(self, tmp_path):
+        """``all`` comes first, then each kind of question; messages are ranked, and sessions are not."""
+        report = compare_beam(write_beam(tmp_path), embedder=WordsEmbedder()).as_json()
+
+        assert list(report) == ["dataset", "file_sha256", "results"]
+        assert report["dataset"] == "beam"
+        assert [(row["method"], row["level"], row["categories"], row["n"]) for row in report["results"]] == [
+            (method, "turn", categories, n)
+            for method in ("threadkeep", "bm25", "dense")
+            for categories, n in (("all", 3), ("information_extraction", 2), ("knowledge_update", 1))
+        ]
+        (ours, *_) = report["results"]
+        assert list(ours) == KEYS
+        assert ours["recall@5"] == 1.0
+
+    def test_a_message_keeps_its_role_and_time(self, tmp_path):
+        """What the assistant said is the assistant's, and a message without a time follows the one before it."""
+        (chat,) = load_beam(write_beam(tmp_path)).conversations
+
+        assert [turn.role for turn in chat.turns[:3]] == ["user", "assistant", "user"]
+        assert [turn.at.isoformat() for turn in chat.turns[:2]] == [
+            "2024-03-15T00:00:00+00:00",
+            "2024-03-15T00:00:01+00:00",
+        ]
+        assert memory_of_turn(chat.turns[1]).sources[0].speaker == "assistant"
+        assert len(chat.turns[-1].text) == 8_000
+
+    @pytest.mark.parametrize("content", ["{}", "[]", "[1]", '[{"cid": "a"}]', "no JSON"])
+    def test_another_file_is_refused(self, tmp_path, content):
+        """A file that is not BEAM's is refused before anything is stored."""
+        path = tmp_path / "other.json"
+        path.write_text(content, encoding="utf-8")
+
+        with pytest.raises(InvalidInputError, match=r"not a BEAM file|holds no conversations"):
+            compare_beam(path)
+
+
 class TestRun:
     def test_without_an_embedder_there_is_no_dense(self, tmp_path, monkeypatch):
         """Where the settings say that nothing embeds, ours is lexical and dense is left out."""
         monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
 
-        report = run_locomo(write_locomo(tmp_path))
+        report = compare_locomo(write_locomo(tmp_path)).as_json()
 
         assert {row["method"] for row in report["results"]} == {"threadkeep", "bm25"}
 
@@ -121,4 +162,4 @@ class TestRun:
         path.write_text('{"a": 1}', encoding="utf-8")
 
         with pytest.raises(InvalidInputError, match="not a LoCoMo file"):
-            run_locomo(path)
+            compare_locomo(path)

@@ -61,7 +61,6 @@ class TestLoad:
 
         data = load_locomo(path)
 
-        assert (data.repaired, data.dropped) == (3, 3)
         assert data.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
         assert "3 repaired, 3 dropped" in data.summary
         assert "10 questions of which 8 have evidence" in data.summary
@@ -76,7 +75,7 @@ class TestLoad:
         assert turn.spoken == "Ben: Congratulations! Here is my first vase."
         assert turn.at == datetime(2023, 5, 2, 13, 56, 2, tzinfo=UTC)
         assert [one.session for one in conversation.turns] == [1, 1, 1, 2, 2, 2, 11, 11]
-        assert conversation.speakers == ("Ana", "Ben")
+        assert {turn.speaker for turn in conversation.turns} == {"Ana", "Ben"}
 
     def test_times_follow_the_order(self, tmp_path):
         """Later turns are later, so that order survives as time."""

@@ -37,6 +37,7 @@ class TestRead:
         """``I`` and its forms, as words."""
         assert read("Where do I live?", now=NOW).first_person
         assert not read("Where does Ina live?", now=NOW).first_person
+        assert not read("What did you recommend for my garden?", now=NOW).first_person
 
     def test_of_a_story_only_the_words_count(self):
         """Who is in it, and when, says little about what is asked."""

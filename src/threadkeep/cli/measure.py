@@ -33,6 +33,23 @@ def locomo(
 
 
 @app.command()
+def beam(
+    data: Annotated[Path, typer.Option(help="A list of BEAM's chats, each {cid, msgs, qs}.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Recall of the evidence of BEAM's questions, beside BM25 alone and dense alone."""
+    from threadkeep.evals.comparison import compare_beam, render_table
+
+    with progress("BEAM") as bar:
+        comparison = compare_beam(data, progress=bar)
+    if json:
+        print_json(comparison.as_json())
+        return
+    out.print(render_table(comparison))
+
+
+@app.command()
 def facts(
     sizes: Annotated[str, typer.Option(help="How many facts about one user, separated by commas.")] = _SIZES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from threadkeep.evals.locomo import Conversation, Locomo, Question, load_locomo
+from threadkeep.evals.beam import load_beam
+from threadkeep.evals.conversation import Conversation, DataSet, Question
+from threadkeep.evals.locomo import load_locomo
 from threadkeep.evals.methods import Answer, Bm25Method, DenseMethod, Method, RecordingEmbedder, ThreadkeepMethod
 from threadkeep.evals.metrics import (
-    CATEGORY_GROUPS,
     METRICS,
     bootstrap_interval,
     first_seen,
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from threadkeep.models.port import Embedder
-
-LEVELS: Final = ("turn", "session")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Scored:
     """
 
     method: str
-    category: int
+    category: int | str
     turn: dict[str, float]
     session: dict[str, float]
     milliseconds: float
@@ -60,7 +59,7 @@ class Scored:
 class Comparison:
     """Every question with evidence, answered by every method."""
 
-    data: Locomo
+    data: DataSet
     scored: tuple[Scored, ...]
 
     @property
@@ -70,19 +69,19 @@ class Comparison:
 
     def chosen(self, method: str, categories: str) -> list[Scored]:
         """Return the questions of a group of categories, as *method* answered them."""
-        group = CATEGORY_GROUPS[categories]
+        group = self.data.groups[categories]
         return [one for one in self.scored if one.method == method and one.category in group]
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures as the command line prints them; a group without questions is left out."""
         return {
-            "dataset": "locomo",
+            "dataset": self.data.kind,
             "file_sha256": self.data.sha256,
             "results": [
                 self._row(method, level, categories, chosen)
                 for method in self.methods
-                for level in LEVELS
-                for categories in CATEGORY_GROUPS
+                for level in self.data.levels
+                for categories in self.data.groups
                 if (chosen := self.chosen(method, categories))
             ],
         }
@@ -101,28 +100,33 @@ class Comparison:
         }
 
 
-def run_locomo(path: Path, *, progress: Progress = silent) -> dict[str, Any]:
-    """Measure a LoCoMo file and return the figures as the command line prints them.
+def compare_locomo(path: Path, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
+    """Measure a LoCoMo file; see :func:`compare`.
 
     Raises:
         InvalidInputError: It is not a LoCoMo file.
     """
-    return compare_locomo(path, progress=progress).as_json()
+    return compare(load_locomo(path), embedder=embedder, progress=progress)
 
 
-def compare_locomo(path: Path, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
-    """Store the conversations of a LoCoMo file, ask every question with evidence, and score the answers.
+def compare_beam(path: Path, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
+    """Measure a file of BEAM's chats; see :func:`compare`.
+
+    Raises:
+        InvalidInputError: It is not a BEAM file.
+    """
+    return compare(load_beam(path), embedder=embedder, progress=progress)
+
+
+def compare(data: DataSet, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
+    """Store the conversations of *data*, ask every question with evidence, and score the answers.
 
     Args:
-        path: The file.
+        data: The conversations.
         embedder: Instead of the one that the settings say; ``"none"``: ours searches by words only,
             and there is no dense baseline.
         progress: Told how far it is.
-
-    Raises:
-        InvalidInputError: It is not a LoCoMo file.
     """
-    data = load_locomo(path)
     return Comparison(data, asyncio.run(_compare(data.conversations, embedder, progress)))
 
 
@@ -189,6 +193,7 @@ def render_table(comparison: Comparison) -> Table:
     table.add_column("categories")
     for name in ("n", "recall@5", "recall@10", "95 % interval", "recall@20", "all@10", "ndcg@10", "ms p50", "tokens"):
         table.add_column(name, justify="right")
+    *_, last = comparison.data.groups
     for row in comparison.as_json()["results"]:
         chosen = comparison.chosen(row["method"], row["categories"])
         low, high = bootstrap_interval([one.at(row["level"])["recall@10"] for one in chosen])
@@ -205,6 +210,6 @@ def render_table(comparison: Comparison) -> Table:
             f"{row['ndcg@10']:.1%}",
             f"{row['ms_p50']:.2f}",
             "–" if row["tokens_mean"] is None else f"{row['tokens_mean']:.0f}",
-            end_section=row["categories"] == "5",
+            end_section=row["categories"] == last,
         )
     return table

@@ -14,11 +14,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.evals.conversation import Conversation, DataSet, Question, Turn
+from threadkeep.evals.metrics import CATEGORY_GROUPS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,95 +42,7 @@ _MONTHS: Final = {
 _TURN_SPACING: Final = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What one person said at one time in a conversation.
-
-    Attributes:
-        turn_id: LoCoMo's ``dia_id``, e.g. ``D8:6``; unique in its conversation.
-        session: The number of the session, from 1.
-        order: Its place in the conversation, from 0.
-        speaker: The name of who said it.
-        words: What was said.
-        caption: What the photo shows that came with it, else an empty text.
-        at: The session's date, plus a second for each turn before it in the session.
-    """
-
-    turn_id: str
-    session: int
-    order: int
-    speaker: str
-    words: str
-    caption: str
-    at: datetime
-
-    @property
-    def spoken(self) -> str:
-        """The turn as ``Speaker: words``."""
-        return f"{self.speaker}: {self.words}"
-
-    @property
-    def text(self) -> str:
-        """The turn as ``Speaker: words [caption]``: all there is to find it by."""
-        return f"{self.spoken} [{self.caption}]" if self.caption else self.spoken
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question about a conversation.
-
-    Attributes:
-        text: The question.
-        category: 1 multi-hop, 2 temporal, 3 open-domain, 4 single-hop, 5 adversarial.
-        evidence: Ids of the turns that answer it; empty where the file names none that exist.
-    """
-
-    text: str
-    category: int
-    evidence: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Conversation:
-    """One conversation: its turns in order, and the questions about it."""
-
-    conversation_id: str
-    speakers: tuple[str, str]
-    turns: tuple[Turn, ...]
-    questions: tuple[Question, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Locomo:
-    """A LoCoMo file.
-
-    Attributes:
-        name: The file's name.
-        sha256: Digest of the file, hexadecimal.
-        conversations: In the file's order.
-        repaired: Evidence strings that were malformed and could be read.
-        dropped: Evidence strings that name no turn of their conversation, even when repaired.
-    """
-
-    name: str
-    sha256: str
-    conversations: tuple[Conversation, ...]
-    repaired: int
-    dropped: int
-
-    @property
-    def summary(self) -> str:
-        """What was read, in one sentence for people."""
-        turns = sum(len(one.turns) for one in self.conversations)
-        questions = [question for one in self.conversations for question in one.questions]
-        return (
-            f"{len(self.conversations)} conversations, {turns:,} turns, {len(questions):,} questions of which "
-            f"{sum(bool(question.evidence) for question in questions):,} have evidence; "
-            f"malformed evidence: {self.repaired} repaired, {self.dropped} dropped"
-        )
-
-
-def load_locomo(path: Path) -> Locomo:
+def load_locomo(path: Path) -> DataSet:
     """Read a LoCoMo file.
 
     Raises:
@@ -152,12 +65,15 @@ def load_locomo(path: Path) -> Locomo:
     if not read:
         msg = f"{path} holds no conversations."
         raise InvalidInputError(msg)
-    return Locomo(
+    repaired, dropped = sum(repaired for _, repaired, _ in read), sum(dropped for _, _, dropped in read)
+    return DataSet(
+        kind="locomo",
         name=path.name,
         sha256=hashlib.sha256(content).hexdigest(),
         conversations=tuple(conversation for conversation, _, _ in read),
-        repaired=sum(repaired for _, repaired, _ in read),
-        dropped=sum(dropped for _, _, dropped in read),
+        groups=CATEGORY_GROUPS,
+        levels=("turn", "session"),
+        note=f"malformed evidence: {repaired} repaired, {dropped} dropped",
     )
 
 
@@ -220,7 +136,6 @@ def _read_sample(sample: Mapping[str, Any], place: int) -> tuple[Conversation, i
         questions.append(Question(str(one["question"]), int(one["category"]), evidence))
     conversation = Conversation(
         conversation_id=str(sample.get("sample_id", place)),
-        speakers=(str(talk["speaker_a"]), str(talk["speaker_b"])),
         turns=turns,
         questions=tuple(questions),
     )

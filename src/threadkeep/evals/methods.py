@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from threadkeep.evals.locomo import Conversation, Turn
+    from threadkeep.evals.conversation import Conversation, Turn
     from threadkeep.library import Threadkeep
     from threadkeep.models.port import Embedder
 
@@ -208,9 +208,10 @@ class DenseMethod:
 def memory_of_turn(turn: Turn) -> NewMemory:
     """Spell a turn as a memory: who said it, in which session, when, and its place in the order.
 
-    Both people are ``user`` to whoever remembers the conversation; which of them spoke stands in the text.
+    Where people talk with each other both are ``user`` to whoever remembers the conversation; which
+    of them spoke stands in the text.
     """
     source = Source(
-        "user", thread_id=ThreadId(f"session-{turn.session}"), message_id=MessageId(turn.turn_id), at=turn.at
+        turn.role, thread_id=ThreadId(f"session-{turn.session}"), message_id=MessageId(turn.turn_id), at=turn.at
     )
     return NewMemory(turn.text, "episodic", (source,), created_at=turn.at, memory_id=MemoryId(turn.turn_id))

@@ -18,7 +18,7 @@ RECALL_DEPTHS: Final = (5, 10, 20)
 METRICS: Final = (*(f"recall@{k}" for k in RECALL_DEPTHS), "all@10", "ndcg@10")
 """The names of the quality figures, in the order in which they are printed."""
 
-CATEGORY_GROUPS: Final[Mapping[str, frozenset[int]]] = {
+CATEGORY_GROUPS: Final[Mapping[str, frozenset[int | str]]] = {
     "1-4": frozenset({1, 2, 3, 4}),
     "1-5": frozenset({1, 2, 3, 4, 5}),
     "1": frozenset({1}),
@@ -27,7 +27,7 @@ CATEGORY_GROUPS: Final[Mapping[str, frozenset[int]]] = {
     "4": frozenset({4}),
     "5": frozenset({5}),
 }
-"""The groups of question categories that are reported; ``1-4`` leaves the adversarial ones out."""
+"""The groups of LoCoMo's question categories that are reported; ``1-4`` leaves the adversarial ones out."""
 
 
 def recall_at(k: int, ranking: Sequence[str], evidence: frozenset[str]) -> float:

@@ -8,29 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-_MONTHS: Final = {
-    name: number
-    for number, names in enumerate(
-        (
-            "january jan januar janvier enero gennaio janeiro januari",
-            "february feb februar février febrero febbraio fevereiro februari",
-            "march mar märz mars marzo março maart",
-            "april apr avril abril aprile",
-            "may mai mayo maggio maio mei",
-            "june jun juni juin junio giugno junho",
-            "july jul juli juillet julio luglio julho",
-            "august aug août agosto augustus",
-            "september sep sept septembre septiembre settembre setembro",
-            "october oct oktober octobre octubre ottobre outubro",
-            "november nov novembre noviembre novembro",
-            "december dec dezember décembre diciembre dicembre dezembro",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}
-_MONTH: Final = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
-_DAY: Final = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.|er)?"
+from threadkeep.recall.languages import MONTHS
+
+_MONTH: Final = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\b\.?"
+_DAY: Final = r"(?P<day>\d{1,2})(?:st|[nr]d|th|\.|er)?"
 _YEAR: Final = r"(?P<year>(?:19|20)\d\d)"
 _PATTERNS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -119,7 +100,7 @@ def _named(question: str) -> Iterator[Span | Yearly]:
                 continue
             taken.append((start, end))
             parts = found.groupdict()
-            month = int(parts["number"]) if parts.get("number") else _MONTHS[parts["month"].lower()]
+            month = int(parts["number"]) if parts.get("number") else MONTHS[parts["month"].lower()]
             day = int(parts["day"]) if parts.get("day") else None
             if not (year := parts.get("year")):
                 yield Yearly(month, day)

@@ -22,6 +22,11 @@ _AROUND: Final = re.compile(r"^\W+|(?:['’]s)?\W*$")
 _ENDS_SENTENCE: Final = (".", "?", "!", ":")
 _ENDS_NAME: Final = (*_ENDS_SENTENCE, ",", ";", "'s", "’s")
 _FIRST_PERSON: Final = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b", re.IGNORECASE)
+_ASKS_THE_ASSISTANT: Final = re.compile(
+    r"\b(?:did|have|had|were) you\b|\byou(?:['’]ve| have| had)? (?:advised|explained|mentioned|proposed|recommended"
+    r"|said|showed|suggested|told|wrote)\b",
+    re.IGNORECASE,
+)
 _WHEN: Final = re.compile(
     r"\b(?:when|since when|how (?:long|old|often|many (?:days|weeks|months|years))"
     r"|(?:what|which) (?:date|day|month|year|time))\b",
@@ -38,7 +43,7 @@ class Reading:
         terms: Its terms.
         people: Its words that may name somebody who takes part, as they are spelled; none of a long text.
         names: Its names, each of one word or more: what has a capital inside a sentence.
-        first_person: Whether the user asks about themselves.
+        first_person: Whether the user asks about themselves, and not about what the assistant said.
         when: Whether it asks when or how long.
         dates: The days and months that it names.
     """
@@ -60,7 +65,7 @@ def read(question: str, *, now: datetime) -> Reading:
         terms,
         people=tuple(core for word in question.split() if (core := _AROUND.sub("", word))),
         names=tuple(_names(question)),
-        first_person=_FIRST_PERSON.search(question) is not None,
+        first_person=_FIRST_PERSON.search(question) is not None and not _ASKS_THE_ASSISTANT.search(question),
         when=_WHEN.search(question) is not None,
         dates=dates_in(question, now=now),
     )

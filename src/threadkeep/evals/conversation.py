@@ -1,0 +1,101 @@
+"""Conversations with questions about them: what every data set is read into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from threadkeep.memories.record import Speaker
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What was said at one time in a conversation.
+
+    Attributes:
+        turn_id: Unique in its conversation, e.g. LoCoMo's ``D8:6``.
+        session: The number of the session, from 1.
+        order: Its place in the conversation, from 0.
+        speaker: The name of who said it; empty where the role says enough.
+        words: What was said.
+        caption: What the photo shows that came with it, else an empty text.
+        at: The session's date, plus a second for each turn before it.
+        role: Whether the user said it or the assistant.
+    """
+
+    turn_id: str
+    session: int
+    order: int
+    speaker: str
+    words: str
+    caption: str
+    at: datetime
+    role: Speaker = "user"
+
+    @property
+    def spoken(self) -> str:
+        """The turn as ``Speaker: words``."""
+        return f"{self.speaker}: {self.words}" if self.speaker else self.words
+
+    @property
+    def text(self) -> str:
+        """The turn as ``Speaker: words [caption]``: all there is to find it by."""
+        return f"{self.spoken} [{self.caption}]" if self.caption else self.spoken
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a conversation.
+
+    Attributes:
+        text: The question.
+        category: As the data set numbers or names its kinds.
+        evidence: Ids of the turns that answer it; empty where the file names none that exist.
+    """
+
+    text: str
+    category: int | str
+    evidence: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation: its turns in order, and the questions about it."""
+
+    conversation_id: str
+    turns: tuple[Turn, ...]
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """A file of conversations.
+
+    Attributes:
+        kind: Which data set it is of: ``locomo``, ``beam``.
+        name: The file's name.
+        sha256: Digest of the file, hexadecimal.
+        conversations: In the file's order.
+        groups: The groups of categories that are reported, each with its categories.
+        levels: What is ranked: ``turn``, ``session``.
+        note: What was mended or left out, for people.
+    """
+
+    kind: str
+    name: str
+    sha256: str
+    conversations: tuple[Conversation, ...]
+    groups: Mapping[str, frozenset[int | str]]
+    levels: tuple[str, ...]
+    note: str
+
+    @property
+    def summary(self) -> str:
+        """What was read, in one sentence for people."""
+        turns = sum(len(one.turns) for one in self.conversations)
+        questions = [question for one in self.conversations for question in one.questions]
+        return (
+            f"{len(self.conversations)} conversations, {turns:,} turns, {len(questions):,} questions of which "
+            f"{sum(bool(question.evidence) for question in questions):,} have evidence; {self.note}"
+        )
