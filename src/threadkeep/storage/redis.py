@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,8 +19,8 @@ from threadkeep.clock import Clock
 from threadkeep.errors import ClosedError, PartitionErasedError, StorageError
 from threadkeep.ids import new_id
 from threadkeep.storage.commit import check_expectation
-from threadkeep.storage.encoding import check_limit, check_namespace, decode_cursor, encode_cursor, micros
-from threadkeep.storage.matching import check_filter, distinct_namespaces, meets
+from threadkeep.storage.encoding import Cursor, check_limit, micros
+from threadkeep.storage.matching import distinct_namespaces
 from threadkeep.storage.port import (
     MAX_CHANGE_LOG_ROWS,
     Batch,
@@ -43,25 +44,25 @@ from threadkeep.storage.redis_opening import Birth, allowed, opened, server_info
 from threadkeep.storage.redis_reading import followed, scanned
 from threadkeep.storage.redis_rows import (
     Located,
-    cursor_of,
     due_bounds,
     due_member,
     expired_bound,
     expired_operation,
     expiring_member,
     field_names,
-    head_of,
     is_alive,
     known_at,
     moment_text,
     operation_of,
     partition_of,
     place_text,
+    position_of,
     row_of,
     spelling_of,
 )
 from threadkeep.storage.redis_scripts import COMMIT, DUE, ERASE, NAMESPACES, STATS, Argument, Command, command
-from threadkeep.storage.row import Change, Row, encoded, items_of, spelled
+from threadkeep.storage.row import Change, encoded, items_of, spelled
+from threadkeep.storage.scan import Scan
 
 TIMEOUT: Final = timedelta(seconds=1)
 
@@ -151,7 +152,7 @@ class RedisStorage:
         link = self._require_open()
         digest = digest_of(partition)
         head: bytes | None = await link.call(command("HGET", self._keys.of(digest).heads, digest))
-        return await self._never_written() if head is None else Position(*head_of(head)[:2])
+        return await self._never_written() if head is None else position_of(head)
 
     async def scan(
         self,
@@ -165,32 +166,17 @@ class RedisStorage:
     ) -> Page:
         """See :meth:`threadkeep.storage.port.Storage.scan`."""
         link = self._require_open()
-        check_limit(limit, name="limit")
-        check_namespace(prefix)
-        check_filter(filter or {})
-        cursor = None if after is None else decode_cursor(after)
+        scan = Scan.checked(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
         if limit == 0:
             return Page((), None)
-        parts = scanned(
-            link,
-            self._keys.of(digest_of(partition)),
-            prefix=prefix,
-            newest=direction == "newest",
-            after=cursor,
-            now=micros(self._clock.now()),
-            wanted=limit + 1,
-        )
-        found: list[Item] = []
-        last: Row | None = None
-        async for rows in parts:
-            for row, item in zip(rows, items_of(rows, partition), strict=True):
-                if filter and not meets(item.value, filter):
-                    continue
-                if last is not None and len(found) == limit:
-                    return Page(tuple(found), encode_cursor(cursor_of(last)))
-                found.append(item)
-                last = row
-        return Page(tuple(found), None)
+        found: list[tuple[Cursor, Item]] = []
+        parts = scanned(link, self._keys.of(digest_of(partition)), scan, now=micros(self._clock.now()))
+        async with aclosing(parts):
+            async for rows in parts:
+                found += scan.meeting(rows)
+                if len(found) >= scan.wanted:
+                    break
+        return scan.page(found)
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""
@@ -240,8 +226,7 @@ class RedisStorage:
             listed: list[list[bytes]] = await link.many(asked)
             digests = [digest.decode("ascii") for part in listed for digest in part][:limit]
             heads = await link.many([command("HGET", self._keys.of(digest).heads, digest) for digest in digests])
-            spellings = [head_of(head).spelling for head in heads if head is not None]
-            found += [partition_of(spelling) for spelling in spellings if spelling]
+            found += [partition for head in heads if head is not None and (partition := partition_of(head))]
             if len(digests) < limit:
                 del groups[:_GROUPS_AT_ONCE]
             else:  # some were erased meanwhile
@@ -358,11 +343,11 @@ class RedisStorage:
         replies = await link.many(commands)
         found: dict[Located, Item] = {}
         for (digest, wanted), head, fields in zip(by_digest.items(), replies[::2], replies[1::2], strict=True):
-            spelling = head_of(head).spelling if head else ""
-            if spelling:
+            partition = partition_of(head) if head else None
+            if partition:
                 there = [found_at for found_at in zip(wanted, fields[::2], fields[1::2], strict=True) if found_at[1]]
                 rows = [row_of(mark, place, body) for place, mark, body in there]
-                items = items_of(rows, partition_of(spelling))
+                items = items_of(rows, partition)
                 found.update((Located(digest, place), item) for (place, _, _), item in zip(there, items, strict=True))
         return [found[place] for place in places if place in found]
 

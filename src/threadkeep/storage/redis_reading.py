@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final, NamedTuple
 
-from threadkeep.storage.encoding import Cursor, prefix_range
-from threadkeep.storage.port import Namespace, Position
+from threadkeep.storage.port import Position
 from threadkeep.storage.redis_keys import PartitionKeys
 from threadkeep.storage.redis_link import Link
-from threadkeep.storage.redis_rows import moment_text, order_member, place_of_bytes, rows_of
-from threadkeep.storage.redis_scripts import CHANGES, SCAN
+from threadkeep.storage.redis_rows import moment_text, order_member, place_of_bytes, position_of, rows_of
+from threadkeep.storage.redis_scripts import CHANGES, SCAN, command
 from threadkeep.storage.row import Place, Row
+from threadkeep.storage.scan import Scan
 
 PART_ROWS: Final = 1_000
 PART_BYTES: Final = 4_000_000
@@ -36,6 +36,12 @@ async def followed(link: Link, keys: PartitionKeys, digest: str, since: Position
     What is written while the parts are read has later revisions, so it comes with a later part; what
     is removed meanwhile, with the last one.
     """
+    if since is not None:  # mostly nothing happened, and this is the smallest question
+        head: bytes | None = await link.call(command("HGET", keys.heads, digest))
+        if head is None:
+            return None
+        if position_of(head) == since:
+            return Followed(since, reset=False, rows=[], removed=[])
     while True:
         read = await _parts(link, keys, digest, since)
         if not isinstance(read, _Anew):
@@ -61,10 +67,8 @@ async def _parts(link: Link, keys: PartitionKeys, digest: str, since: Position |
         )
         if not reply:
             return None
-        position = Position(reply[0].decode(), int(reply[1]))
-        if len(reply) == 2:  # noqa: PLR2004 - nothing happened
-            return Followed(position, reset=False, rows=[], removed=[])
-        _, _, begins, following, lengths, text, removals = reply
+        epoch, sequence, begins, following, lengths, text, removals = reply
+        position = Position(epoch.decode("ascii"), int(sequence))
         if begins == b"1":
             if last:
                 return _Anew()
@@ -79,24 +83,13 @@ async def _parts(link: Link, keys: PartitionKeys, digest: str, since: Position |
             return Followed(position, reset, kept, [] if reset else list(removed))
 
 
-async def scanned(
-    link: Link, keys: PartitionKeys, *, prefix: Namespace, newest: bool, after: Cursor | None, now: int, wanted: int
-) -> AsyncIterator[list[Row]]:
-    """Yield the unexpired rows below *prefix* in the order of a scan, from behind *after* on.
-
-    Args:
-        link: Where the storage is.
-        keys: Of the partition.
-        prefix: What their namespaces begin with.
-        newest: Whether the last updated comes first.
-        after: Where an earlier scan ended.
-        now: What has expired by then is left out.
-        wanted: How many are likely to be enough; so many come at once.
-    """
-    beginning, whole = prefix_range(prefix)
-    start: bytes | str = ("+" if newest else "-") if after is None else b"(" + order_member(after)
-    name, end = ("ZREVRANGEBYLEX", "-") if newest else ("ZRANGEBYLEX", "+")
-    rows_at_once = min(max(wanted, _ROWS_AT_LEAST), PART_ROWS)
+async def scanned(link: Link, keys: PartitionKeys, scan: Scan, *, now: int) -> AsyncGenerator[list[Row]]:
+    """Yield the rows below the scan's prefix that have not expired *now*, in its order, whatever their values."""
+    beginning, whole = scan.namespaces
+    newest = scan.direction == "newest"
+    name, first, end = ("ZREVRANGEBYLEX", b"+", "-") if newest else ("ZRANGEBYLEX", b"-", "+")
+    start = first if scan.after is None else b"(" + order_member(scan.after)
+    rows_at_once = min(max(scan.wanted, _ROWS_AT_LEAST if scan.filter else 1), PART_ROWS)
     while start:
         last, lengths, text = await link.call(
             SCAN.command(

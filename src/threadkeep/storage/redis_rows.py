@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 
 from threadkeep.storage.commit import Known
 from threadkeep.storage.encoding import Cursor, encode_text
-from threadkeep.storage.port import Namespace, Partition
+from threadkeep.storage.port import Namespace, Partition, Position
 from threadkeep.storage.row import NO_PATHS, Change, Content, Place, Row, place_of
 
 NEVER: Final = "9" * 18
@@ -26,14 +26,6 @@ _SHIFT: Final = 10**17
 _LENGTHS: Final = struct.Struct("<III")
 _MAX_REVISION: Final = 10**16
 _DIGEST: Final = 64
-
-
-class Head(NamedTuple):
-    """What is kept of a partition; *spelling* is empty once it was erased."""
-
-    epoch: str
-    sequence: int
-    spelling: str
 
 
 class Located(NamedTuple):
@@ -58,19 +50,22 @@ def field_names(place: str | bytes) -> tuple[str, str] | tuple[bytes, bytes]:
     return (f"m{place}", f"b{place}") if isinstance(place, str) else (b"m" + place, b"b" + place)
 
 
-def head_of(text: bytes) -> Head:
-    """Read the head of a partition."""
-    epoch, sequence, _, _, spelling = text.decode("ascii").split(" ", 4)
-    return Head(epoch, int(sequence), spelling)
+def position_of(head: bytes) -> Position:
+    """Read how far a partition has come from its head: epoch, sequence, floor, run and spelling."""
+    epoch, sequence, _ = head.split(b" ", 2)
+    return Position(epoch.decode("ascii"), int(sequence))
 
 
 def spelling_of(partition: Partition) -> str:
-    """Return how *partition* is spelled."""
+    """Return how *partition* is spelled in its head."""
     return json.dumps([partition.kind, *partition.parts])
 
 
-def partition_of(spelling: str) -> Partition:
-    """Undo :func:`spelling_of`."""
+def partition_of(head: bytes) -> Partition | None:
+    """Read which partition a head is of; ``None`` once it was erased."""
+    spelling = head.split(b" ", 4)[4]
+    if not spelling:
+        return None
     kind, *parts = json.loads(spelling)
     return Partition(kind, tuple(parts))
 
@@ -136,11 +131,6 @@ def rows_of(lengths: bytes, text: bytes) -> Iterator[Row]:
 def is_alive(row: Row, now: int) -> bool:
     """Whether *row* has not expired."""
     return row.expires_at is None or row.expires_at > now
-
-
-def cursor_of(row: Row) -> Cursor:
-    """Return where *row* stands in the order of a scan."""
-    return Cursor(row.updated_at, row.revision, row.namespace, row.key)
 
 
 def order_member(cursor: Cursor) -> bytes:

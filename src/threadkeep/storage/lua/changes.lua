@@ -3,9 +3,9 @@
 -- KEYS: heads, items, searchable, removed. ARGV: digest; the epoch asked about or ""; the sequence asked about, or at
 -- which an earlier part was read; the last member of that part or ""; most rows of a part; most bytes, roughly.
 --
--- Returns {} where the partition was never written; {epoch, sequence} where nothing happened; else epoch, sequence, "1"
--- for a reset, last member or "" at the end, lengths and one text of rows (mark, place, body of each), removals
--- with their revisions. A part that comes after a reset is one itself: begin anew.
+-- Returns {} where the partition was never written; else epoch, sequence, "1" for a reset, last member or "" at the
+-- end, lengths and one text of rows (mark, place, body of each), removals with their revisions. Where a reset comes
+-- after another part, that one is worth nothing: begin anew.
 local HEADS, ITEMS, SEARCHABLE, REMOVED = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local digest, epoch, since, last = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local most_rows, most_bytes = tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -16,9 +16,6 @@ if not text then
   return {}
 end
 local now_epoch, sequence, floor = string.match(text, '^(%S+) (%d+) (%d+)')
-if epoch == now_epoch and since == tonumber(sequence) and last == '' then
-  return {now_epoch, sequence}
-end
 local reset = epoch ~= now_epoch or since < tonumber(floor) or since > tonumber(sequence)
 local start = '-'
 if not reset then
