@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import missing
+from tests.redis_cluster import RedisCluster
 from threadkeep.ids import new_id
 from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
 
@@ -88,6 +89,22 @@ def redis_url(redis_server: str) -> str:
 def redis_stack_url(redis_stack_server: str) -> str:
     """The URL of an empty Redis with modules."""
     return emptied(redis_stack_server)
+
+
+@pytest.fixture(scope="session")
+def redis_cluster_server() -> Iterator[RedisCluster]:
+    """A cluster of two nodes."""
+    if lacking := RedisServer.missing():
+        missing(f"{', '.join(lacking)}, without which no Redis can be started; run `make setup`")
+    with RedisCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def redis_cluster(redis_cluster_server: RedisCluster) -> RedisCluster:
+    """The cluster, empty."""
+    redis_cluster_server.empty()
+    return redis_cluster_server
 
 
 @pytest.fixture(scope="session")

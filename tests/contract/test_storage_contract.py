@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.redis_cluster import RedisCluster
 from threadkeep.ids import new_id
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.mongodb import MongoStorage
@@ -33,6 +34,12 @@ class TestRedisStorage(SharedStorageContract):
     @pytest.fixture
     def open_storage(self, clock: FrozenClock, redis_url: str) -> OpenStorage:
         return lambda *, key_prefix="": RedisStorage(redis_url, key_prefix=key_prefix, clock=clock)
+
+
+class TestRedisStorageOnACluster(SharedStorageContract):
+    @pytest.fixture
+    def open_storage(self, clock: FrozenClock, redis_cluster: RedisCluster) -> OpenStorage:
+        return lambda *, key_prefix="": RedisStorage(redis_cluster.url, key_prefix=key_prefix, clock=clock)
 
 
 class TestPostgresStorage(SharedStorageContract):

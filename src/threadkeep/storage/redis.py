@@ -265,7 +265,9 @@ class RedisStorage:
         """See :meth:`threadkeep.storage.port.Storage.sweep`."""
         self._require_open()
         moment = micros(now)
-        return sum([await self._swept(key, moment) for (key,) in self._groups("expiring", at_once=1)])
+        keys = self._keys.of_groups("expiring")
+        first = await self._require_open().many([_expired(key, "-", moment) for key in keys])
+        return sum([await self._swept(key, members, moment) for key, members in zip(keys, first, strict=True)])
 
     async def stats(self) -> Stats:
         """See :meth:`threadkeep.storage.port.Storage.stats`."""
@@ -312,24 +314,23 @@ class RedisStorage:
                     msg = f"Redis at {self.location} answered {str(other)[:40]} to a commit; see the server's log."
                     raise StorageError(msg)
 
-    async def _swept(self, key: str, moment: int) -> int:
-        """Remove what expired of one group."""
+    async def _swept(self, key: str, members: list[bytes], moment: int) -> int:
+        """Remove what expired of one group, of which *members* are the first."""
         link = self._require_open()
-        start, swept = "-", 0
-        while True:
-            asked = command("ZRANGEBYLEX", key, start, expired_bound(moment), "LIMIT", 0, _SWEPT_AT_ONCE)
-            members: list[bytes] = await link.call(asked)
+        swept = 0
+        while members:
             places: dict[str, list[bytes]] = defaultdict(list)
             for member in members:
-                expiring = expiring_member(member)
-                places[expiring.digest].append(expiring.place)
+                digest, place = expiring_member(member)
+                places[digest].append(place)
             for digest, expired in places.items():
                 operations = [argument for place in expired for argument in expired_operation(place)]
                 _, changed = await self._commit(digest, None, (), operations, now=moment)
                 swept += changed
             if len(members) < _SWEPT_AT_ONCE:
-                return swept
-            start = f"({members[-1].decode('ascii')}"
+                break
+            members = await link.call(_expired(key, f"({members[-1].decode('ascii')}", moment))
+        return swept
 
     async def _items_at(self, places: Sequence[Located]) -> list[Item]:
         """Return the items that are still there, with partitions as they are spelled."""
@@ -383,3 +384,8 @@ class RedisStorage:
             msg = "This storage was opened before the process forked; open one in the child."
             raise ClosedError(msg)
         return link
+
+
+def _expired(key: str, start: str, moment: int) -> Command:
+    """Return what lists members of the expiring index *key* that had expired by *moment*, from *start* on."""
+    return command("ZRANGEBYLEX", key, start, expired_bound(moment), "LIMIT", 0, _SWEPT_AT_ONCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from typing import Final, NamedTuple, TypeAlias
@@ -36,6 +37,7 @@ _CODES_OF_CLASSES: Final[dict[type[Exception], str]] = {
     redis.MasterDownError: "MASTERDOWN",
     redis.ClusterCrossSlotError: "CROSSSLOT",
 }
+_NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
 _PASSING: Final = frozenset({"LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN"})
 _MAX_CLIENTS: Final = "max number of clients reached"
 
@@ -148,6 +150,8 @@ def _meaning(error: BaseException) -> _Meaning:
         return _Meaning(StorageDeniedError, f"does not let this user do what is needed ({text}); see docs/storage.md.")
     if code is not None:
         return _MEANINGS[code]
+    if isinstance(error, redis.InvalidResponse):
+        return _Meaning(NotAStorageError, "does not answer as Redis does; correct the address in the URL.")
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | TimeoutError):
         return _meaning_without_reply(error, text)
     return _Meaning(StorageError, f"refused a command ({text}); see the server's log.")
@@ -160,8 +164,6 @@ def _meaning_without_reply(error: BaseException, text: str) -> _Meaning:
             f"did not agree on TLS ({_tls_reason(tls)}); use rediss:// for a server with TLS and redis:// for one "
             "without, and give ssl_ca_certs= in the URL where its certificate is your own.",
         )
-    if isinstance(error, redis.InvalidResponse):
-        return _Meaning(NotAStorageError, "does not answer as Redis does; correct the address in the URL.")
     if _MAX_CLIENTS in text:
         return _Meaning(StorageUnavailableError, "takes no more connections; raise its maxclients or run less.")
     if isinstance(error, redis.ConnectionError):
@@ -194,6 +196,11 @@ def _tls_reason(error: ssl.SSLError) -> str:
 def _reason(error: BaseException) -> str:
     """Say why there is no connection, in the system's own words."""
     for cause in reversed(_chain(error)):
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
+        if isinstance(cause, OSError):
+            if cause.errno is not None and cause.errno > 0:
+                return os.strerror(cause.errno)
+            if several := _NUMBERS.findall(str(cause)):  # one for each address that the name has
+                return os.strerror(int(several[-1]))
+            if cause.strerror:
+                return cause.strerror
     return "the connection was lost"

@@ -83,9 +83,9 @@ async def opened(where: RedisLocation, keys: Keys, timeout: timedelta) -> tuple[
     seconds = timeout.total_seconds()
     link = Link(OneServer(where.server()), location=where.masked, seconds=seconds)
     try:
-        info = await server_info(link, "server")
+        info = await server_info(link, "server", "cluster")
         _check_server(info, where.masked)
-        if info.get("redis_mode") == "cluster":
+        if info.get("cluster_enabled") == "1":
             await link.close()
             link = Link(Cluster(where.server, where.address), location=where.masked, seconds=seconds)
         birth = Birth(link, keys)
@@ -115,7 +115,7 @@ async def allowed(link: Link, asked: Command) -> Any:
 
 
 def _check_server(info: dict[str, str], location: str) -> None:
-    if info.get("redis_mode") == "sentinel":
+    if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
         msg = f"Redis at {location} is a Sentinel; give the address of the primary that it watches."
         raise StorageError(msg, location=location)
     version = info.get("redis_version", "")

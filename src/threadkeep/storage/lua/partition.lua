@@ -43,9 +43,11 @@ local function read_head(digest, run)
   end
   local epoch, sequence, floor, seen, spelling = string.match(text, '^(%S+) (%d+) (%d+) (%S+) (.*)$')
   local head = {epoch = epoch, sequence = tonumber(sequence), floor = tonumber(floor), run = seen, spelling = spelling}
-  if run ~= seen and run ~= '-' then
-    head.sequence = head.sequence + LEAP
-    head.floor = head.sequence
+  if run ~= '-' then
+    if seen ~= '-' and run ~= seen then
+      head.sequence = head.sequence + LEAP
+      head.floor = head.sequence
+    end
     head.run = run
   end
   return head
@@ -65,8 +67,10 @@ local function forbidden()
     redis.call('ZCARD', key) -- a key of another type raises here
   end
   if redis.acl_check_cmd then
-    for _, command in ipairs({'HSET', 'HDEL', 'HINCRBY', 'ZADD', 'ZREM', 'ZREMRANGEBYSCORE', 'UNLINK'}) do
-      if not redis.acl_check_cmd(command, ITEMS, '0', '0', '0') then
+    local asked = {HSET = {'0', '0'}, HDEL = {'0'}, HINCRBY = {'0', '1'}, ZADD = {'0', '0'}, ZREM = {'0'},
+      ZREMRANGEBYSCORE = {'0', '0'}, UNLINK = {}}
+    for command, arguments in pairs(asked) do
+      if not redis.acl_check_cmd(command, ITEMS, unpack(arguments)) then
         return redis.error_reply("NOPERM this user has no permissions to run the '" .. string.lower(command) .. "' command")
       end
     end

@@ -1,0 +1,393 @@
+"""What only the Redis storage does: keys that share a slot, scripts that change all or nothing, and long answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+import pytest_asyncio
+import redis
+from redis.crc import key_slot
+
+from tests.storage.redis_world import ANA, BOB, NOTES, VECTOR, commit, contents, get, note, opened
+from threadkeep.errors import (
+    ClosedError,
+    NotAStorageError,
+    StorageDeniedError,
+    StorageFullError,
+    StorageVersionError,
+)
+from threadkeep.ids import new_id
+from threadkeep.storage.port import Batch, Delete, Due, Embedding, Partition, Put, Touch
+from threadkeep.storage.redis import RedisStorage
+from threadkeep.storage.redis_keys import Keys, digest_of
+from threadkeep.testing.clock import FrozenClock
+from threadkeep.testing.texts import NASTY_TEXTS
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest_asyncio.fixture
+async def storage(redis_url: str, clock: FrozenClock) -> AsyncIterator[RedisStorage]:
+    async with opened(redis_url, clock=clock) as storage:
+        yield storage
+
+
+def companion_of(partition: Partition) -> Partition:
+    """Return another partition of the same group."""
+    others = (Partition("owner", ("", f"user {number}")) for number in range(10_000))
+    return next(other for other in others if other.digest[0] == partition.digest[0] and other != partition)
+
+
+class TestKeys:
+    @pytest.mark.parametrize("prefix", ["", "staging", "a:b", "{x}", "}{", *NASTY_TEXTS])
+    def test_all_keys_of_a_commit_share_a_hash_slot(self, prefix: str) -> None:
+        """Whatever the prefix, so that a cluster lets one script write them."""
+        for number in range(50):
+            keys = Keys(prefix).of(digest_of(Partition("owner", ("", f"{number}"))))
+
+            assert len({key_slot(key.encode()) for key in keys}) == 1
+            assert len(set(keys)) == len(keys)
+
+    def test_groups_are_spread_over_the_slots(self) -> None:
+        """Each node of a cluster of six gets its share."""
+        slots = [key_slot(key.encode()) for key in Keys("").of_groups("heads")]
+
+        shares = [sum(part * 16_384 // 6 <= slot < (part + 1) * 16_384 // 6 for slot in slots) for part in range(6)]
+        assert min(shares) > 25
+
+    async def test_all_keys_begin_with_the_prefix(self, redis_url: str, clock: FrozenClock) -> None:
+        """So that an access list can name them, and deployments do not meet."""
+        async with opened(redis_url, clock=clock, key_prefix="team a") as storage:
+            await commit(storage, note("1", ttl=MINUTE, due=Due("work", clock.now())))
+            await commit(storage, Delete(NOTES, "1"))
+
+        assert contents(redis_url)
+        assert all(key.startswith(b"threadkeep:team%20a:") for key in contents(redis_url))
+
+    async def test_the_server_expires_nothing_itself(
+        self, storage: RedisStorage, redis_url: str, clock: FrozenClock
+    ) -> None:
+        """It would pass by the order and the change log; the storage's clock decides."""
+        await commit(storage, note("1", ttl=timedelta(microseconds=1)))
+
+        with redis.Redis.from_url(redis_url) as client:
+            assert all(client.ttl(key) == -1 for key in client.scan_iter())
+        clock.advance(MINUTE)
+        assert await get(storage, "1") is None
+        assert await storage.sweep(now=clock.now()) == 1
+
+    async def test_nothing_is_left_of_what_was_erased(self, storage: RedisStorage, redis_url: str) -> None:
+        """But the digest, a new epoch and the sequence."""
+        before = contents(redis_url)
+        await commit(storage, note("a key", "a text", ttl=MINUTE, due=Due("work", FrozenClock().now())))
+        assert await storage.erase(ANA) == 1
+
+        left = contents(redis_url)
+
+        assert [key for key in left if key not in before] == [Keys("").of(digest_of(ANA)).heads.encode()]
+        assert not any(word in repr(left) for word in ("a key", "a text", "ana", "work"))
+
+    async def test_nothing_is_left_of_what_was_deleted(
+        self, storage: RedisStorage, redis_url: str, clock: FrozenClock
+    ) -> None:
+        """But its place in the change log, for those who follow."""
+        empty = contents(redis_url)
+        await commit(storage, Put(NOTES, "1", {"data": "a text"}, ttl=MINUTE, due=Due("work", clock.now())))
+        await commit(storage, Delete(NOTES, "1"))
+        await commit(storage, Put(NOTES, "2", {"data": "a text"}, ttl=MINUTE))
+        await storage.sweep(now=clock.advance(MINUTE))
+
+        left = {key.rpartition(b":")[2] for key in contents(redis_url) if key not in empty}
+
+        assert left == {b"heads", b"partitions"}
+
+    async def test_partitions_of_one_group_do_not_meet(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """What they share is taken apart when one of them is erased or swept."""
+        other, due = companion_of(ANA), Due("work", clock.now())
+        for partition in (ANA, other):
+            await commit(storage, note("1", ttl=MINUTE, due=due), note("2", due=due), partition=partition)
+        await commit(storage, note("3", ttl=MINUTE * 2), partition=other)
+
+        assert await storage.erase(ANA) == 2
+
+        found = await storage.due("work", now=clock.now(), limit=10)
+        assert {(item.ref.partition, item.ref.key) for item in found} == {(other, "1"), (other, "2")}
+        assert await storage.namespaces() == (NOTES,)
+        assert (await storage.partitions(), (await storage.stats()).items) == ((other,), 3)
+        assert await storage.sweep(now=clock.advance(MINUTE)) == 1
+        assert (await storage.stats()).items == 2
+
+
+class TestLongAnswers:
+    async def test_a_follower_misses_nothing_that_is_written_between_the_parts(self, storage: RedisStorage) -> None:
+        """A long answer comes in parts; it is of the moment of the last one."""
+        await storage.commit(Batch(ANA, [note(f"{number}") for number in range(5_000)]))
+        since = await commit(storage, note("last"))
+        await storage.commit(Batch(ANA, [note(f"{number}", "again") for number in range(4_000)]))
+
+        async def write() -> None:
+            for number in range(150):
+                await commit(
+                    storage, note(f"{number}", "newest"), Delete(NOTES, f"{3_999 - number}"), note(f"new {number}")
+                )
+
+        whole, part, _ = await asyncio.gather(storage.changes(ANA, None), storage.changes(ANA, since), write())
+
+        for changes in (whole, part):
+            held = {f"{number}": "likes tea" for number in range(5_000)} if changes is part else {}
+            for _, key in changes.removed:
+                held.pop(key, None)
+            held.update((item.ref.key, item.value["data"]) for item in changes.puts)
+            rest = await storage.changes(ANA, changes.position)
+            for _, key in rest.removed:
+                held.pop(key, None)
+            held.update((item.ref.key, item.value["data"]) for item in rest.puts)
+            held.pop("last", None)
+            now = {item.ref.key: item.value["data"] for item in (await storage.changes(ANA, None)).puts}
+            now.pop("last")
+            assert held == now
+            revisions = [item.revision for item in changes.puts]
+            assert revisions == sorted(revisions)
+
+    async def test_an_answer_of_many_megabytes_is_whole(self, storage: RedisStorage) -> None:
+        """Large rows come a few at a time."""
+        large = Embedding("model", 250_000, bytes(1_000_000))
+        puts = [Put(NOTES, f"{number}", {"n": number}, ("n",), large) for number in range(12)]
+        await storage.commit(Batch(ANA, puts))
+
+        changes = await storage.changes(ANA, None)
+        page = await storage.scan(ANA, limit=12)
+
+        assert sorted(item.value["n"] for item in changes.puts) == list(range(12))
+        assert sorted(item.value["n"] for item in page.items) == list(range(12))
+        assert all(item.embedding == large for item in (*changes.puts, *page.items))
+
+    async def test_a_scan_goes_on_past_what_is_not_asked_for(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """Thousands of items of other namespaces, and expired ones, stand between the two that are."""
+        await commit(storage, note("first"))
+        await storage.commit(Batch(ANA, [Put(("else",), f"{number}", {}, ttl=MINUTE) for number in range(9_000)]))
+        await commit(storage, note("last"))
+        clock.advance(MINUTE)
+
+        assert [item.ref.key for item in (await storage.scan(ANA, prefix=NOTES)).items] == ["last", "first"]
+        assert [item.ref.key for item in (await storage.scan(ANA, direction="oldest", limit=2)).items] == [
+            "first",
+            "last",
+        ]
+
+    async def test_work_is_found_behind_what_has_expired(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """However much of it there is, and in the order in which it became due."""
+        long_ago = clock.now() - MINUTE
+        await storage.commit(
+            Batch(ANA, [note(f"{number}", ttl=MINUTE, due=Due("work", long_ago)) for number in range(600)])
+        )
+        now = clock.advance(MINUTE)
+        await commit(storage, note("second", due=Due("work", now)), partition=companion_of(ANA))
+        await commit(storage, note("first", due=Due("work", now - MINUTE / 2)), partition=BOB)
+
+        assert [item.ref.key for item in await storage.due("work", now=now, limit=1)] == ["first"]
+        assert [item.ref.key for item in await storage.due("work", now=now, limit=9)] == ["first", "second"]
+
+    async def test_more_work_than_lua_can_hold_at_once(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """A limit of ten thousand is met, by the longest due."""
+        due = [Due("work", clock.now() + timedelta(microseconds=number)) for number in range(10_000)]
+        await storage.commit(Batch(ANA, [Put(NOTES, f"{n}", {}, due=due[n]) for n in range(10_000)]))
+        await commit(storage, *(Put(NOTES, f"{n}", {}, due=Due("work", clock.now())) for n in range(9)), partition=BOB)
+
+        found = await storage.due("work", now=clock.now() + MINUTE, limit=10_000)
+
+        assert len(found) == 10_000
+        assert "9999" not in {item.ref.key for item in found}
+
+    async def test_thousands_are_swept(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """In parts, each of which is a commit; who follows is told of all."""
+        begun = await storage.commit(Batch(ANA, [note(f"{number}", ttl=MINUTE) for number in range(2_500)]))
+        await commit(storage, note("kept"))
+
+        assert await storage.sweep(now=clock.advance(MINUTE)) == 2_500
+
+        assert len((await storage.changes(ANA, begun)).removed) == 2_500
+        assert (await storage.stats()).items == 1
+
+
+class TestAllOrNothing:
+    KEYS = ("heads", "partitions", "namespaces", "due", "expiring", "items", "order", "searchable", "removed")
+
+    @pytest.mark.parametrize("kind", KEYS)
+    async def test_a_key_of_another_type_refuses_the_whole_batch(
+        self, storage: RedisStorage, redis_url: str, clock: FrozenClock, kind: str
+    ) -> None:
+        """Whichever of the nine it is: everything is looked at before anything is written."""
+        with redis.Redis.from_url(redis_url) as client:
+            client.set(getattr(Keys("").of(digest_of(ANA)), kind), "of somebody else")
+        before = contents(redis_url)
+
+        with pytest.raises(NotAStorageError, match="LANGGRAPH_STORE_KEY_PREFIX"):
+            await commit(storage, note("1", ttl=MINUTE, due=Due("work", clock.now())), note("2"))
+        with pytest.raises(NotAStorageError, match="LANGGRAPH_STORE_KEY_PREFIX"):
+            await storage.erase(ANA)
+
+        assert contents(redis_url) == before
+
+    @pytest.mark.parametrize("right", ["hset", "hincrby", "zadd", "zrem", "unlink", "zremrangebyscore", "hdel"])
+    async def test_a_missing_right_refuses_the_whole_batch(
+        self, redis_url: str, clock: FrozenClock, right: str
+    ) -> None:
+        """A user who may write one kind of key and not another writes neither."""
+        user = f"user-{new_id()}"
+        with redis.Redis.from_url(redis_url) as client:
+            client.execute_command("ACL", "SETUSER", user, "on", ">pw", "~threadkeep:*", "+@all", f"-{right}")
+        async with opened(redis_url, clock=clock) as storage:
+            await commit(storage, note("0"), note("1"))
+        before = contents(redis_url)
+
+        async with opened(redis_url.replace("//", f"//{user}:pw@"), clock=clock) as limited:
+            with pytest.raises(StorageDeniedError, match=right):
+                await commit(limited, note("1", ttl=MINUTE), Delete(NOTES, "0"))
+            with pytest.raises(StorageDeniedError, match=right):
+                await limited.erase(ANA)
+            assert (await get(limited, "1")) is not None
+
+        assert contents(redis_url) == before
+
+    async def test_a_user_of_these_keys_alone_is_enough(self, redis_url: str, clock: FrozenClock) -> None:
+        """With the rights that the documentation names; neither INFO nor CONFIG is among them."""
+        user = f"user-{new_id()}"
+        rights = "+@read +@write +eval +evalsha +select +ping"
+        with redis.Redis.from_url(redis_url) as client:
+            client.execute_command("ACL", "SETUSER", user, "on", ">pw", "~threadkeep:*", *rights.split())
+
+        async with opened(redis_url.replace("//", f"//{user}:pw@"), clock=clock) as storage:
+            await commit(storage, note("1", due=Due("work", clock.now())))
+            assert (await commit(storage, note("2"))).sequence == 2
+            assert await storage.due("work", now=clock.now(), limit=1)
+            assert "does not say" in " ".join(await storage.advice())
+        async with opened(redis_url, clock=clock) as other:
+            assert (await commit(other, note("3"))).sequence == 3
+
+    async def test_a_full_server_takes_nothing_in_and_lets_everything_out(
+        self, storage: RedisStorage, redis_url: str
+    ) -> None:
+        """At maxmemory a batch that puts is refused whole; reading, deleting and erasing go on."""
+        position = await commit(storage, note("1"), note("2"), note("3"))
+        with redis.Redis.from_url(redis_url) as client:
+            client.config_set("maxmemory", 1)
+            try:
+                before = contents(redis_url)
+                for batch in ([note("4"), Delete(NOTES, "1")], [Delete(NOTES, "1"), note("4")], [Touch(NOTES, "1")]):
+                    with pytest.raises(StorageFullError, match="maxmemory"):
+                        await storage.commit(Batch(ANA, batch))
+                assert contents(redis_url) == before
+
+                assert await get(storage, "1")
+                assert (await storage.changes(ANA, None)).position == position
+                await commit(storage, Delete(NOTES, "1"))
+                assert await storage.erase(ANA) == 2
+            finally:
+                client.config_set("maxmemory", 0)
+
+        await commit(storage, note("1"))
+        assert await get(storage, "1")
+
+    async def test_a_batch_that_meets_the_limit_half_way_is_written_whole(
+        self, storage: RedisStorage, redis_url: str
+    ) -> None:
+        """The server looks at its memory before the first write, never between two."""
+        with redis.Redis.from_url(redis_url) as client:
+            limit = int(client.info("memory")["used_memory"]) + 10_000_000  # what is sent counts, too
+            client.config_set("maxmemory", limit)
+            try:
+                await storage.commit(Batch(ANA, [note(f"{number}", "x" * 2_000) for number in range(3_000)]))
+                assert int(client.info("memory")["used_memory_peak"]) > limit
+            finally:
+                client.config_set("maxmemory", 0)
+
+        assert (await storage.stats()).items == 3_000
+        assert len((await storage.changes(ANA, None)).puts) == 3_000
+
+    async def test_a_script_that_the_server_forgot_is_sent_again(self, storage: RedisStorage, redis_url: str) -> None:
+        """Every script of every method, together with others, too."""
+        with redis.Redis.from_url(redis_url) as client:
+            client.script_flush()
+
+        await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(20)))
+        with redis.Redis.from_url(redis_url) as client:
+            client.script_flush()
+
+        assert len((await storage.scan(ANA)).items) == 20
+        assert len((await storage.changes(ANA, None)).puts) == 20
+        assert await storage.namespaces() == (NOTES,)
+        assert (await storage.stats()).items == 20
+        assert await storage.due("work", now=FrozenClock().now(), limit=1) == ()
+        assert await storage.erase(ANA) == 20
+
+
+class TestOpening:
+    async def test_a_newer_layout_is_left_alone(self, redis_url: str) -> None:
+        """It says which one is there, and which one is known."""
+        async with opened(redis_url):
+            pass
+        with redis.Redis.from_url(redis_url) as client:
+            client.hset("threadkeep::storage", "layout", 2)
+        before = contents(redis_url)
+
+        with pytest.raises(StorageVersionError, match="layout 2"):
+            async with opened(redis_url):
+                pass
+
+        assert contents(redis_url) == before
+
+    @pytest.mark.parametrize("found", ["a string", {"layout": "x", "birth": "y"}])
+    async def test_something_else_under_its_name_is_left_alone(
+        self, redis_url: str, found: str | dict[str, str]
+    ) -> None:
+        """Another prefix is the way out."""
+        with redis.Redis.from_url(redis_url) as client:
+            if isinstance(found, str):
+                client.set("threadkeep::storage", found)
+            else:
+                client.hset("threadkeep::storage", mapping=found)
+        before = contents(redis_url)
+
+        with pytest.raises(NotAStorageError, match="LANGGRAPH_STORE_KEY_PREFIX"):
+            async with opened(redis_url):
+                pass
+
+        assert contents(redis_url) == before
+        async with opened(redis_url, key_prefix="mine") as storage:
+            await commit(storage, note("1"))
+
+    async def test_a_storage_that_was_never_connected_says_so(self, redis_url: str) -> None:
+        """It does nothing by itself."""
+        storage = RedisStorage(redis_url, clock=FrozenClock())
+
+        with pytest.raises(ClosedError, match="connect"):
+            await commit(storage, note("1"))
+
+    async def test_databases_of_one_server_do_not_meet(self, redis_url: str) -> None:
+        """The number at the end of the URL is heeded."""
+        other = redis_url.removesuffix("/0") + "/1"
+        async with opened(redis_url) as first, opened(other) as second:
+            await commit(first, note("1"))
+
+            assert await get(second, "1") is None
+            assert await second.erase(ANA) == 0
+            assert await get(first, "1")
+
+    async def test_a_vector_comes_back_with_it(self, storage: RedisStorage) -> None:
+        """Bytes are bytes, whatever they are."""
+        vector = Embedding("model", 64, bytes(range(256)))
+        await commit(storage, Put(NOTES, "1", {"data": "x"}, ("data",), vector))
+
+        item = await get(storage, "1")
+        assert item
+        assert item.embedding == vector
+        assert vector != VECTOR

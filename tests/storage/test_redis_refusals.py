@@ -1,0 +1,443 @@
+"""What a Redis can refuse, and where it can be: one sentence each that names what to do, and no secret in it."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import redis
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from redis import exceptions
+
+from tests.storage.redis_world import ANA, BOB, commit, contents, get, note, opened, patient
+from threadkeep.errors import (
+    NotAStorageError,
+    SettingsError,
+    StorageDeniedError,
+    StorageError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+)
+from threadkeep.storage.redis import RedisStorage
+from threadkeep.storage.redis_durability import advice
+from threadkeep.storage.redis_errors import storage_error
+from threadkeep.testing.clock import FrozenClock
+from threadkeep.testing.servers import RedisServer
+
+PASSWORD = "s%cret/of:ana@home"
+QUOTED = "s%25cret%2Fof%3Aana%40home"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    """A server of this module's own, whose settings its tests change."""
+    settings = {"appendonly": "no", "shutdown-timeout": "0", "repl-diskless-sync-delay": "0"}
+    with RedisServer(settings=settings) as server:
+        yield server
+
+
+def with_credentials(url: str, credentials: str) -> str:
+    return url.replace("//", f"//{credentials}@")
+
+
+async def refusal(url: str, **options: object) -> StorageError:
+    """Return what connecting to *url* raises."""
+    with pytest.raises(StorageError) as refused:
+        async with opened(url, **options):
+            pass
+    return refused.value
+
+
+class TestAddress:
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "redis://host/first",
+            "redis://host:port/0",
+            "redis://:secret@host:99999999/0",
+            "http://:secret@host:6379",
+            "redis://:secret@host?reads=fast",
+            "redis://:secret@host?max_connections=many",
+            "",
+        ],
+    )
+    def test_what_is_no_url_is_refused_at_once(self, url: str) -> None:
+        """Before any connection, by the name of the setting."""
+        with pytest.raises(SettingsError, match=r"^LANGGRAPH_STORE_REDIS_URL ") as refused:
+            RedisStorage(url, clock=FrozenClock())
+
+        assert "secret" not in str(refused.value)
+
+    @pytest.mark.parametrize(
+        ("url", "shown"),
+        [
+            ("redis://host", "redis://host"),
+            (f"redis://ana:{QUOTED}@host:6380/2", "redis://ana:********@host:6380/2"),
+            (f"rediss://:{QUOTED}@host", "rediss://:********@host"),
+            ("redis://ana@host/1", "redis://ana@host/1"),
+            ("unix:///run/redis.sock?password=secret", "unix:///run/redis.sock"),
+            ("redis://host?password=secret", "redis://host"),
+        ],
+    )
+    def test_the_password_is_not_shown(self, url: str, shown: str) -> None:
+        """Where it is goes into messages and logs."""
+        assert RedisStorage(url, clock=FrozenClock()).location == shown
+
+    async def test_nobody_there(self, unused_tcp_port: int) -> None:
+        """The system's own reason is in it."""
+        error = await refusal(f"redis://127.0.0.1:{unused_tcp_port}", timeout=patient(200))
+
+        assert isinstance(error, StorageUnavailableError)
+        assert str(error) == (
+            f"Redis at redis://127.0.0.1:{unused_tcp_port} cannot be reached (Connection refused); "
+            "see that it runs and that the URL is right."
+        )
+
+    async def test_something_else_is_there(self) -> None:
+        """A web server answers, but not as Redis does."""
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(10)
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as web:
+            error = await refusal(f"redis://127.0.0.1:{web.sockets[0].getsockname()[1]}")
+
+        assert isinstance(error, NotAStorageError)
+
+
+class TestCredentials:
+    async def test_a_password_with_any_signs_is_understood(self, server: RedisServer) -> None:
+        """Percent-encoded in the URL, ``%`` itself included."""
+        with redis.Redis.from_url(server.url) as client:
+            client.execute_command("ACL", "SETUSER", "ana", "on", f">{PASSWORD}", "~*", "+@all")
+
+        async with opened(with_credentials(server.url, f"ana:{QUOTED}"), key_prefix="credentials") as storage:
+            await commit(storage, note("1"))
+
+    @pytest.mark.parametrize("credentials", ["ana:wrong-secret", "nobody:wrong-secret", ":wrong-secret"])
+    async def test_a_wrong_password_is_not_repeated(self, server: RedisServer, credentials: str) -> None:
+        """Neither the password nor a retry."""
+        with redis.Redis.from_url(server.url) as client:
+            client.execute_command("ACL", "SETUSER", "ana", "on", f">{PASSWORD}", "~*", "+@all")
+
+        error = await refusal(with_credentials(server.url, credentials))
+
+        assert isinstance(error, StorageDeniedError)
+        assert "LANGGRAPH_STORE_REDIS_URL" in str(error)
+        assert "wrong-secret" not in f"{error}{error.details}"
+
+    async def test_no_password_where_one_is_needed(self, server: RedisServer) -> None:
+        """It is the same to do."""
+        with redis.Redis.from_url(server.url) as client:
+            client.config_set("requirepass", PASSWORD)
+            try:
+                error = await refusal(server.url)
+            finally:
+                client.config_set("requirepass", "")
+
+        assert isinstance(error, StorageDeniedError)
+
+
+class TestReplica:
+    async def test_a_read_only_replica_reads_and_says_what_it_is(self, server: RedisServer) -> None:
+        """Reads go on, a commit names what to do, and nothing is written anywhere."""
+        async with opened(server.url, key_prefix="replicated") as primary:
+            await commit(primary, note("1"))
+        with RedisServer(settings={"replicaof": f"127.0.0.1 {server.port}"}) as replica:
+            with redis.Redis.from_url(replica.url) as client:
+                await until(lambda: client.info("replication")["master_link_status"] == "up" and client.dbsize() > 0)
+            before = contents(server.url)
+
+            async with opened(replica.url, key_prefix="replicated") as storage:
+                assert await get(storage, "1")
+                assert (await storage.position(BOB)).sequence == 0
+                with pytest.raises(StorageReadOnlyError, match="give the address of the primary"):
+                    await commit(storage, note("2"))
+                with pytest.raises(StorageReadOnlyError, match="give the address of the primary"):
+                    await storage.erase(ANA)
+            assert isinstance(await refusal(replica.url, key_prefix="new here"), StorageReadOnlyError)
+            assert contents(server.url) == before
+
+
+class TestServerState:
+    @pytest.mark.linux
+    async def test_a_server_that_cannot_write_its_disk(self) -> None:
+        """As on a full disk: every write is refused, reads go on, and once there is space so do writes."""
+        settings = {"appendonly": "no", "save": "3600 1", "enable-protected-configs": "yes"}
+        with RedisServer(settings=settings) as server, redis.Redis.from_url(server.url) as client:
+            async with opened(server.url) as storage:
+                await commit(storage, note("1"))
+                before = contents(server.url)
+                folder = client.config_get("dir")["dir"]
+                client.config_set("dir", "/proc")  # where nobody can save
+                client.bgsave()
+                await until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+
+                with pytest.raises(StorageFullError, match="cannot write to its disk"):
+                    await commit(storage, note("2"))
+                assert contents(server.url) == before
+                assert await get(storage, "1")
+
+                client.config_set("dir", folder)
+                client.save()
+                await commit(storage, note("2"))
+
+    async def test_too_few_replicas(self, server: RedisServer) -> None:
+        """Where the server is told to want some, nothing is written without them."""
+        async with opened(server.url, key_prefix="alone") as storage:
+            with redis.Redis.from_url(server.url) as client:
+                client.config_set("min-replicas-to-write", 1)
+                try:
+                    with pytest.raises(StorageUnavailableError, match="min-replicas-to-write"):
+                        await commit(storage, note("1"))
+                finally:
+                    client.config_set("min-replicas-to-write", 0)
+            assert (await storage.position(ANA)).sequence == 0
+            await commit(storage, note("1"))
+
+    async def test_a_busy_server_is_waited_for(self, server: RedisServer) -> None:
+        """While a script of somebody else runs, and no longer than the time-out."""
+        with redis.Redis.from_url(server.url) as client:
+            client.config_set("busy-reply-threshold", 1)
+        async with (
+            opened(server.url, key_prefix="busy", timeout=patient(5_000)) as storage,
+            opened(server.url, key_prefix="busy", timeout=patient(150)) as hasty,
+        ):
+            stuck = threading.Thread(target=endless_script, args=(server.url,))
+            stuck.start()
+            await until_busy(server.url)
+            with pytest.raises(StorageUnavailableError, match="busy with a script"):
+                await commit(hasty, note("never"))
+
+            commits = asyncio.gather(commit(storage, note("1")), get(storage, "0"))
+            await asyncio.sleep(0)
+            with redis.Redis.from_url(server.url) as client:
+                client.script_kill()
+
+            position, _ = await commits
+            assert position.sequence == 1
+            stuck.join()
+
+    async def test_a_server_that_loads_its_data_is_waited_for(self) -> None:
+        """Its first answers are that it is not ready yet."""
+        with RedisServer(
+            settings={
+                "appendonly": "no",
+                "enable-debug-command": "yes",
+                "loading-process-events-interval-bytes": "1024",
+            }
+        ) as server:
+            async with opened(server.url, timeout=patient(30_000)) as storage:
+                await commit(storage, *(note(f"{number}") for number in range(300)))
+                with redis.Redis.from_url(server.url) as client:
+                    client.save()
+                    client.config_set("key-load-delay", 50_000)
+                    loading = threading.Thread(target=reloaded, args=(server.url,))
+                    loading.start()
+                    await until_loading(server.url)
+
+                position, item = await asyncio.gather(commit(storage, note("new")), get(storage, "1"))
+
+                loading.join()
+                assert (position.sequence, bool(item)) == (2, True)
+
+
+def endless_script(url: str) -> None:
+    with redis.Redis.from_url(url, retry=None) as client, pytest.raises(exceptions.RedisError):
+        client.eval("while true do end", 0)
+
+
+def reloaded(url: str) -> None:
+    with redis.Redis.from_url(url, socket_timeout=60) as client:
+        client.execute_command("DEBUG", "RELOAD", "NOSAVE")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("it was never so")
+
+
+async def until_busy(url: str) -> None:
+    await _until_it_says("BUSY", url)
+
+
+async def until_loading(url: str) -> None:
+    await _until_it_says("LOADING", url)
+
+
+async def _until_it_says(code: str, url: str) -> None:
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2].partition("/")[0]))
+        writer.write(b"GET x\r\n")
+        answer = await reader.readline()
+        writer.close()
+        if answer.startswith(f"-{code}".encode()):
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail(f"the server was never {code}")
+
+
+class TestTls:
+    @pytest.fixture
+    def certificate(self, tmp_path: Path) -> tuple[Path, Path]:
+        """A certificate for 127.0.0.1 that signs itself, and its key."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+        now = datetime.now(UTC)
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        signed = (
+            x509.CertificateBuilder(
+                name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1)
+            )
+            .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(key, hashes.SHA256())
+        )
+        paths = tmp_path / "certificate.pem", tmp_path / "key.pem"
+        paths[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        paths[1].write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        return paths
+
+    @asynccontextmanager
+    async def tls(self, url: str, certificate: tuple[Path, Path]) -> AsyncIterator[str]:
+        """Put TLS before the server at *url*; yield the address."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        port = int(url.rpartition(":")[2].partition("/")[0])
+
+        async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while data := await reader.read(65_536):
+                writer.write(data)
+                await writer.drain()
+            writer.close()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
+            await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as listening:
+            yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+    async def test_a_certificate_of_ones_own_is_trusted_where_it_is_named(
+        self, redis_url: str, certificate: tuple[Path, Path]
+    ) -> None:
+        """``ssl_ca_certs`` in the URL says which."""
+        async with self.tls(redis_url, certificate) as address:
+            async with opened(f"rediss://{address}/0?ssl_ca_certs={certificate[0]}") as storage:
+                await commit(storage, note("1"))
+                assert storage.location == f"rediss://{address}/0"
+
+            error = await refusal(f"rediss://:secret@{address}/0")
+
+        assert type(error) is StorageError
+        assert "did not agree on TLS (self-signed certificate)" in str(error)
+        assert "ssl_ca_certs" in str(error)
+
+    async def test_tls_with_a_server_that_has_none(self, redis_url: str) -> None:
+        """The scheme is what has to be corrected."""
+        error = await refusal(redis_url.replace("redis://", "rediss://"), timeout=patient(500))
+
+        assert isinstance(error, StorageError)
+        assert "rediss://" in str(error)
+
+    async def test_no_tls_with_a_server_that_has_it(self, redis_url: str, certificate: tuple[Path, Path]) -> None:
+        """It hangs up, or answers nothing."""
+        async with self.tls(redis_url, certificate) as address:
+            error = await refusal(f"redis://{address}/0", timeout=patient(500))
+
+        assert isinstance(error, StorageError)
+
+
+class TestMeaning:
+    @pytest.mark.parametrize(
+        ("raised", "kind"),
+        [
+            ("Error running script (call to f_1): @user_script:7: -OOM command not allowed", StorageFullError),
+            ("Error running script (call to f_1): @user_script: 7: -READONLY You can't write", StorageReadOnlyError),
+            ("Error running script (call to f_1): @user_script: 7: -MISCONF Redis is configured", StorageFullError),
+            ("MISCONF Errors writing to the AOF file: No space left on device", StorageFullError),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", NotAStorageError),
+            ("CLUSTERDOWN The cluster is down", StorageUnavailableError),
+            ("something that nobody has seen", StorageError),
+        ],
+    )
+    def test_an_old_server_hides_the_code_in_the_text(self, raised: str, kind: type[StorageError]) -> None:
+        """Redis 6.2 says what a script met in the middle of a sentence."""
+        error = storage_error(exceptions.ResponseError(raised), "redis://host")
+
+        assert type(error) is kind
+        assert str(error).endswith(".")
+
+    def test_everything_that_the_driver_raises_has_a_meaning(self) -> None:
+        """Each of its errors becomes one sentence; none gets through as it is."""
+        kinds = [kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+        for kind in kinds:
+            try:
+                raised = kind("1 host:2")
+            except TypeError:
+                raised = kind("1 host:2", "x")
+            error = storage_error(raised, "redis://host")
+
+            assert isinstance(error, StorageError)
+            assert str(error).startswith("Redis at redis://host ")
+
+
+class TestAdvice:
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}, []),
+            ({"appendonly": "yes", "appendfsync": "everysec"}, ["once a second"]),
+            ({"appendonly": "yes", "appendfsync": "no"}, ["half minute"]),
+            ({"appendonly": "no", "save": ""}, ["keeps nothing on disk"]),
+            ({"appendonly": "no", "save": "60 1"}, ["snapshots only"]),
+            ({"appendfsync": "always", "maxmemory-policy": "allkeys-lru"}, ["memories among them"]),
+            ({"appendfsync": "always", "maxmemory-policy": "volatile-ttl"}, ["threads may"]),
+            ({"appendonly": "no", "save": "", "maxmemory-policy": "allkeys-lfu"}, ["keeps nothing", "memories among"]),
+        ],
+    )
+    async def test_what_would_lose_acknowledged_writes_is_said(
+        self, server: RedisServer, settings: dict[str, str], said: list[str]
+    ) -> None:
+        """Each setting of the server's, one sentence with what to set instead."""
+        with redis.Redis.from_url(server.url) as client:
+            before = client.config_get(*settings, "appendonly")
+            for name, value in {"appendonly": "yes", **settings}.items():
+                client.config_set(name, value)
+            try:
+                async with opened(server.url) as storage:
+                    sentences = await storage.advice()
+            finally:
+                for name, value in before.items():
+                    client.config_set(name, value)
+
+        assert len(sentences) == len(said)
+        assert all(part in sentence for part, sentence in zip(said, sentences, strict=True))
+        assert all("Set " in sentence for sentence in sentences)
+
+    def test_a_server_that_does_not_tell_is_said_so(self) -> None:
+        """Managed ones mostly keep their settings to themselves."""
+        (sentence,) = advice({"aof_enabled": "1", "maxmemory_policy": "noeviction"}, {})
+
+        assert "appendfsync always" in sentence
