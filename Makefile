@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 BIN := .venv/bin
 READY := .venv/.ready
-SOURCES := src tests tools packages/minilm
+SOURCES := src tests tools examples packages/minilm
 MINILM := $(wildcard packages/minilm/*.py packages/minilm/*.toml packages/minilm/*.txt packages/minilm/src/*/*.py)
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help

@@ -30,6 +30,7 @@ from threadkeep.owners.service import Owners
 from threadkeep.patience import Patience
 from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
+from threadkeep.runs.service import Runs
 from threadkeep.settings import Settings
 from threadkeep.telemetry import Telemetry, log
 from threadkeep.threads.binding import GuardedBinding, ThreadBinding
@@ -63,6 +64,7 @@ class Rooms:
     captures: Captures
     owners: Owners
     bindings: ThreadBinding
+    runs: Runs
 
 
 @dataclass(eq=False)
@@ -118,6 +120,7 @@ class App:
             captures,
             Owners(self.storage, search, bindings, self.clock, delete_thread=self._delete_thread),
             bindings,
+            Runs(self.storage, self.clock),
         )
         _open.add(self)
 

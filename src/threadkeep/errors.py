@@ -112,6 +112,18 @@ class PartitionErasedError(ConflictError):
     code = "partition_erased"
 
 
+class NothingToResumeError(ConflictError):
+    """No question of the job is open, or the one that is answered was answered. Look at what ``get()`` says."""
+
+    code = "nothing_to_resume"
+
+
+class RunUnfinishedError(ThreadkeepError):
+    """The job is not done. Answer what it asks, or retry it."""
+
+    code = "run_unfinished"
+
+
 class StorageError(ThreadkeepError):
     """The storage cannot be used as it is. The message says what is wrong with it."""
 

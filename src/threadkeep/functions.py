@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.app import settings_of
 from threadkeep.errors import InvalidInputError
@@ -24,6 +24,7 @@ from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import estimate_tokens
 from threadkeep.recall.record import Recalled
 from threadkeep.recall.render import cross_thread_context, memory_context_text
+from threadkeep.runs.record import Run
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Item, Partition, Ref
 from threadkeep.telemetry import log
@@ -47,6 +48,9 @@ __all__ = [
     "repair_orphaned_tool_calls",
     "repair_thread",
     "reset_store",
+    "resume_job",
+    "resume_with_context",
+    "retry_job",
     "sanitize_namespace_label",
     "search_relevant_memories",
     "store_get_cross_thread_context",
@@ -351,6 +355,27 @@ async def repair_thread(graph: Any, config: RunnableConfig) -> bool:
         mended = [AIMessage(RESET_MESSAGE)]
     await graph.aupdate_state(config, {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *mended]})
     return True
+
+
+async def resume_job(tk: Threadkeep, graph: Any, job_id: str, answer: Any, *, owner: str | None = None) -> Run:
+    """Answer what a job waits for; it goes on exactly where it stopped. Several answers are a dict by their ids."""
+    standing = await tk.runs.get(graph, thread_id=job_id, owner=owner)
+    if len(standing.asks) > 1 and isinstance(answer, dict):
+        answers = cast("dict[str, Any]", answer)
+        return await tk.runs.resume(graph, thread_id=job_id, owner=owner, answers=answers)
+    return await tk.runs.resume(graph, answer, thread_id=job_id, owner=owner)
+
+
+async def retry_job(tk: Threadkeep, graph: Any, job_id: str, *, owner: str | None = None) -> Run:
+    """Let a failed or killed job go on from its last good checkpoint; no finished node runs again."""
+    return await tk.runs.retry(graph, thread_id=job_id, owner=owner)
+
+
+async def resume_with_context(
+    tk: Threadkeep, graph: Any, job_id: str, context: dict[str, Any], *, owner: str | None = None
+) -> Run:
+    """Put new information into a paused job's state and let it go on."""
+    return await tk.runs.resume_with_context(graph, context, thread_id=job_id, owner=owner)
 
 
 def _messages(messages: Sequence[Any]) -> list[BaseMessage]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, wraps
@@ -27,12 +30,15 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
+    from threadkeep.langgraph.jobs import RunDoor
     from threadkeep.models.port import Embedder
     from threadkeep.patience import Patience
     from threadkeep.settings import Settings
 
 T = TypeVar("T")
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
+
+_ROOMS: Final = frozenset({"memories", "owners", "runs"})
 
 SETTLE: Final = timedelta(seconds=30)
 """How long ``capture(wait=True)`` waits until what was said can be recalled."""
@@ -189,6 +195,13 @@ class Threadkeep:
     def owners(self) -> OwnerDoor:
         """Everything about one owner: show, export, erase."""
         return OwnerDoor(self._app, self._whose)
+
+    @cached_property
+    def runs(self) -> RunDoor:
+        """Jobs: start, resume, retry, resume_with_context, cancel, history, fork."""
+        from threadkeep.langgraph.jobs import RunDoor
+
+        return RunDoor(self._app, self._whose)
 
     @cached_property
     def sync(self) -> Any:
@@ -442,16 +455,19 @@ class Threadkeep:
 class _Blocking:
     """The sync face: the same object, with every coroutine run to its end on the home loop."""
 
-    def __init__(self, target: object, app: App) -> None:
+    def __init__(self, target: object, app: App, *, apart: bool = False) -> None:
         self._target = target
         self._app = app
+        self._apart = apart
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        if isinstance(found, MemoryDoor | OwnerDoor):
-            return _Blocking(found, self._app)
+        if name in _ROOMS:
+            return _Blocking(
+                found, self._app, apart=name == "runs"
+            )  # a graph's own nodes must not hold up the home loop
         if inspect.iscoroutinefunction(found):
-            return _blocking(found, self._app)
+            return _in_a_loop_of_its_own(found) if self._apart else _blocking(found, self._app)
         if inspect.isasyncgenfunction(found):
             return _listing(found, self._app)
         return found
@@ -461,6 +477,15 @@ def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: App) -> Call
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> T:
         return app.home.run_sync(function(*args, **kwargs))
+
+    return call
+
+
+def _in_a_loop_of_its_own(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> T:
+        with ThreadPoolExecutor(1, "threadkeep-run") as thread:  # the caller may be inside a running loop
+            return thread.submit(copy_context().run, asyncio.run, function(*args, **kwargs)).result()
 
     return call
 

@@ -1,0 +1,103 @@
+"""What is kept of a run beside its checkpoints: how it ended, who wants it to stop, and which effects it had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.errors import InvalidInputError, RevisionConflictError
+from threadkeep.ids import short_digest
+from threadkeep.storage.port import Batch, Expectation, Put, Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.ids import ThreadId
+    from threadkeep.owners.owner import Owner
+    from threadkeep.runs.record import RunStatus
+
+RUNS: Final = ".runs"
+EFFECTS: Final = ".effects"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A side effect of a job, which is to happen once.
+
+    Attributes:
+        idempotency_key: The same each time the node runs again; give it to whoever does the effect.
+        done: Whether it is known to have happened.
+        result: What it gave, if it did.
+    """
+
+    idempotency_key: str
+    done: bool = False
+    result: Any = None
+
+
+class Runs:
+    """The runs of all owners; every method runs on the home loop."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    async def note(self, thread_id: ThreadId, status: RunStatus, *, owner: Owner) -> None:
+        """Keep how the job stands. A wish to cancel it is dropped where it begins anew."""
+        await self._put(thread_id, owner, {"status": status, "cancel": False})
+
+    async def wish_cancelled(self, thread_id: ThreadId, *, owner: Owner) -> bool:
+        """Ask whoever runs the job to stop after the node that it is at; return whether it was running."""
+        value = await self.noted(thread_id, owner=owner)
+        if value.get("status") != "running":
+            return False
+        await self._put(thread_id, owner, {**value, "cancel": True})
+        return True
+
+    async def is_cancelled(self, thread_id: ThreadId, *, owner: Owner) -> bool:
+        """Whether somebody wants the job to stop."""
+        return bool((await self.noted(thread_id, owner=owner)).get("cancel"))
+
+    async def noted(self, thread_id: ThreadId, *, owner: Owner) -> Mapping[str, Any]:
+        """Return what is kept of the job; empty where nothing is."""
+        (item,) = await self._storage.get([Ref(owner.partition, (RUNS,), short_digest(thread_id))])
+        return item.value if item else {}
+
+    async def begin_effect(self, key: str, *, owner: Owner, thread_id: ThreadId) -> Effect:
+        """Say that an effect is about to happen, or what it gave when it did.
+
+        Raises:
+            InvalidInputError: *key* is empty.
+        """
+        if not key:
+            msg = "An effect needs a key that is the same each time the node runs, e.g. 'refund'."
+            raise InvalidInputError(msg)
+        effect = Effect(short_digest("effect", owner.tenant, owner.user_id, thread_id, key))
+        (item,) = await self._storage.get([Ref(owner.partition, (EFFECTS,), effect.idempotency_key)])
+        if item is not None:
+            return replace(effect, done=bool(item.value.get("done")), result=item.value.get("result"))
+        value = {"thread_id": thread_id, "key": key, "done": False, "at": self._clock.now().isoformat()}
+        try:
+            await self._write(owner, EFFECTS, effect.idempotency_key, value, expect="absent")
+        except RevisionConflictError:  # another process runs the same node: it has the same key, so nothing doubles
+            return effect
+        return effect
+
+    async def end_effect(self, effect: Effect, result: Any, *, owner: Owner, thread_id: ThreadId, key: str) -> None:
+        """Keep what an effect gave: the node that runs again gets this instead.
+
+        Raises:
+            InvalidInputError: *result* is no JSON value.
+        """
+        now = self._clock.now().isoformat()
+        value = {"thread_id": thread_id, "key": key, "done": True, "result": result, "at": now}
+        await self._write(owner, EFFECTS, effect.idempotency_key, value)
+
+    async def _put(self, thread_id: ThreadId, owner: Owner, value: Mapping[str, Any]) -> None:
+        value = {**value, "thread_id": thread_id, "at": self._clock.now().isoformat()}
+        await self._write(owner, RUNS, short_digest(thread_id), value)
+
+    async def _write(
+        self, owner: Owner, namespace: str, key: str, value: Mapping[str, Any], *, expect: Expectation = "any"
+    ) -> None:
+        await self._storage.commit(Batch(owner.partition, [Put((namespace,), key, value, expect=expect)]))
