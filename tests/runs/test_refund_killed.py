@@ -123,6 +123,13 @@ def finish(refund: Refund) -> None:
 @pytest.mark.slow
 @pytest.mark.linux
 class TestKilled:
+    @pytest.fixture(scope="class", autouse=True)
+    @staticmethod
+    def imported(tmp_path_factory: pytest.TempPathFactory) -> None:
+        """Run a job here first: what this process has imported, its forks need not."""
+        folder = tmp_path_factory.mktemp("imported")
+        asyncio.run(Refund(folder, f"sqlite:///{folder / 'jobs.sqlite3'}")._run(start, ""))
+
     @pytest.fixture
     def refund(self, tmp_path: Path) -> Refund:
         return Refund(tmp_path, f"sqlite:///{tmp_path / 'jobs.sqlite3'}")

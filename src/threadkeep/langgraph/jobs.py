@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from langgraph.config import get_config
-from langgraph.graph import START
 from langgraph.types import Command
 
 from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError
@@ -265,7 +264,7 @@ class RunDoor:
         return cast("T", result)
 
     async def _mine(self, owner: str | Owner | None, thread_id: str) -> tuple[Owner, ThreadId]:
-        """Return owner and job; one that is bound to somebody else is refused, whatever the graph's checkpointer asks."""
+        """Return owner and job; one that is bound to somebody else is refused, whatever the checkpointer asks."""
         whose, named = self._whose(owner), thread_id_from(thread_id)
         await self._app.call(lambda rooms: rooms.bindings.check(named, whose))
         return whose, named
@@ -361,9 +360,9 @@ class RunDoor:
 
 def _run_of(thread_id: str, snapshot: Any, noted: str | None, *, running: bool = False) -> Run:
     asks = tuple(Ask(ask.id, task.name, ask.value) for task in snapshot.tasks for ask in task.interrupts)
-    # After the input's own checkpoint nothing has run yet, though LangGraph shows no next node once it is read.
-    metadata: Mapping[str, Any] = snapshot.metadata or {}
-    next_nodes = tuple(snapshot.next) or ((START,) if metadata.get("source") == "input" else ())
+    # Where a step's nodes are all finished and the process was killed before the next checkpoint, no node is next,
+    # but the step still stands there; a job that is done has none.
+    next_nodes = tuple(snapshot.next) or tuple(task.name for task in snapshot.tasks)
     status: RunStatus = "paused"
     if running:
         status = "running"
