@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from threadkeep.memories.record import Forgotten, Kept, Memory, NewMemory, Source, Version
     from threadkeep.owners.owner import Owner
     from threadkeep.owners.record import Erased, Holdings
+    from threadkeep.proposals.record import Choice, Chosen, Proposal, Proposed, Tombstone
     from threadkeep.recall.record import Recall, Recalled
     from threadkeep.settings import Settings
 
 __all__ = [
+    "Choice",
+    "Chosen",
     "Erased",
     "Forgotten",
     "Health",
@@ -34,6 +37,8 @@ __all__ = [
     "Memory",
     "NewMemory",
     "Owner",
+    "Proposal",
+    "Proposed",
     "Recall",
     "Recalled",
     "Receipt",
@@ -41,6 +46,7 @@ __all__ = [
     "Source",
     "Threadkeep",
     "ThreadkeepError",
+    "Tombstone",
     "Version",
     "__version__",
     "open",
@@ -49,6 +55,8 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Choice": "proposals.record",
+    "Chosen": "proposals.record",
     "Erased": "owners.record",
     "Forgotten": "memories.record",
     "Health": "library",
@@ -57,6 +65,8 @@ _HOMES = {
     "Memory": "memories.record",
     "NewMemory": "memories.record",
     "Owner": "owners.owner",
+    "Proposal": "proposals.record",
+    "Proposed": "proposals.record",
     "Recall": "recall.record",
     "Recalled": "recall.record",
     "Receipt": "capture.record",
@@ -64,6 +74,7 @@ _HOMES = {
     "Source": "memories.record",
     "Threadkeep": "library",
     "ThreadkeepError": "errors",
+    "Tombstone": "proposals.record",
     "Version": "memories.record",
     "open": "library",
 }

@@ -21,13 +21,20 @@ from weakref import WeakSet
 
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.redact import redact
+from threadkeep.capture.reviews import Reviews
 from threadkeep.capture.service import Captures
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.errors import SettingsError, StorageError
+from threadkeep.errors import InvalidInputError, SettingsError, StorageError
 from threadkeep.home import Home
 from threadkeep.memories.service import Memories
 from threadkeep.owners.service import Owners
 from threadkeep.patience import Patience
+from threadkeep.proposals.policies import Policies
+from threadkeep.proposals.policy import Rule, rules_of
+from threadkeep.proposals.record import Verdict
+from threadkeep.proposals.rows import ProposalRows
+from threadkeep.proposals.service import Proposals
+from threadkeep.proposals.tombstones import Tombstones
 from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
 from threadkeep.runs.service import Runs
@@ -62,6 +69,9 @@ class Rooms:
     memories: Memories
     recalls: Recalls
     captures: Captures
+    proposals: Proposals
+    tombstones: Tombstones
+    policies: Policies
     owners: Owners
     bindings: ThreadBinding
     runs: Runs
@@ -102,15 +112,40 @@ class App:
             max_bytes=settings.index_megabytes * 1024 * 1024,
             telemetry=self.telemetry,
         )
+        tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime)
+        policies = Policies(self.storage, memory_rules_of(settings))
+        reviews = Reviews(
+            ProposalRows(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
+        )
         captures = Captures(
             self.storage,
             search,
             LocalExtractor(),
             self.clock,
             self.telemetry,
+            reviews=reviews,
             ttl=settings.ttl,
         )
-        memories = Memories(self.storage, search, self.clock, turns=captures, redact=redact, ttl=settings.ttl)
+        memories = Memories(
+            self.storage,
+            search,
+            self.clock,
+            turns=captures,
+            tombstones=tombstones,
+            redact=redact,
+            ttl=settings.ttl,
+        )
+        proposals = Proposals(
+            self.storage,
+            search,
+            memories,
+            tombstones,
+            policies,
+            self.clock,
+            self.telemetry,
+            lifetime=settings.proposal_lifetime,
+            redact=redact,
+        )
         bindings = ThreadBinding(self.storage)
         self._rooms = Rooms(
             self.storage,
@@ -118,6 +153,9 @@ class App:
             memories,
             Recalls(search, self.storage, memories, self.clock, self.telemetry),
             captures,
+            proposals,
+            tombstones,
+            policies,
             Owners(self.storage, search, bindings, self.clock, delete_thread=self._delete_thread),
             bindings,
             Runs(self.storage, self.clock),
@@ -230,9 +268,10 @@ class App:
         return self._rooms
 
     async def _sweep(self) -> None:
-        """Remove expired rows physically, now and then; no read shows them in the meantime."""
+        """Remove expired rows physically, now and then, and let proposals lapse; no read shows either meanwhile."""
         while True:
             try:
+                await self._rooms.proposals.lapse()
                 self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
             except StorageError as error:
                 self.telemetry.degraded("storage.sweep", error)
@@ -377,6 +416,19 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
     named = f"{parts.scheme[:40]!r} names no storage; give" if parts.scheme else "The storage is given as a URL:"
     msg = f"{named} sqlite:///file.db, postgresql://host/database, redis://host, mongodb://host or memory://."
     raise SettingsError(msg)
+
+
+def memory_rules_of(settings: Settings) -> dict[Rule, Verdict]:
+    """Read the deployment's policy.
+
+    Raises:
+        SettingsError: A rule cannot be understood; the message names it.
+    """
+    try:
+        return rules_of(settings.memory_policy)
+    except InvalidInputError as error:
+        msg = f"THREADKEEP_MEMORY_POLICY: {error}"
+        raise SettingsError(msg, variable="THREADKEEP_MEMORY_POLICY") from error
 
 
 def embedder_of(settings: Settings) -> Embedder | None:

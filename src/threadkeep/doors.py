@@ -1,4 +1,4 @@
-"""The two rooms of the Python door: ``tk.memories`` and ``tk.owners``."""
+"""The rooms of the Python door: ``tk.memories``, ``tk.proposals`` and ``tk.owners``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from threadkeep.ids import MemoryId
 from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Version
 from threadkeep.owners.owner import Owner
 from threadkeep.owners.record import Erased, Holdings
+from threadkeep.proposals.policy import Policy
+from threadkeep.proposals.record import Action, Choice, Chosen, NewProposal, Proposal, Proposed, State, Tombstone
 from threadkeep.recall.record import Recalled
 
 if TYPE_CHECKING:
@@ -69,10 +71,14 @@ class MemoryDoor:
         valid_from: datetime | None = None,
         pinned: bool = False,
     ) -> Kept:
-        """Keep a statement of 1–8,000 characters; one that an active memory makes already is a duplicate."""
+        """Keep a statement of 1–8,000 characters; one that an active memory makes already is a duplicate.
+
+        Where *source* is an assistant, a tool or a document, it is proposed: it is not recalled before
+        somebody approves it.
+        """
         new = NewMemory(text, kind, (source,) if source else (), valid_from=valid_from, pinned=pinned)
         whose = self._whose(owner)
-        return await self._app.call(lambda rooms: rooms.memories.remember(new, owner=whose))
+        return await self._app.call(lambda rooms: rooms.proposals.keep(new, owner=whose))
 
     async def remember_many(
         self,
@@ -125,7 +131,11 @@ class MemoryDoor:
         revision: int | None = None,
         source: Source | None = None,
     ) -> Memory:
-        """Replace what a memory says; what it said before stays in its history."""
+        """Replace what a memory says; what it said before stays in its history.
+
+        Raises:
+            ApprovalRequiredError: *source* is an assistant, a tool or a document: propose it instead.
+        """
         whose = self._whose(owner)
         return await self._app.call(
             lambda rooms: rooms.memories.correct(memory_id, text, owner=whose, revision=revision, source=source)
@@ -144,6 +154,181 @@ class MemoryDoor:
     async def history(self, memory_id: str, *, owner: str | Owner | None = None) -> tuple[Version, ...]:
         """Return what a memory said before, oldest first."""
         return (await self.require(memory_id, owner=owner)).history
+
+
+class ProposalDoor:
+    """Changes to an owner's memory that wait for a decision, and what must not be learnt again."""
+
+    def __init__(self, app: App, whose: Whose) -> None:
+        self._app = app
+        self._whose = whose
+
+    async def propose(
+        self,
+        text: str = "",
+        *,
+        owner: str | Owner | None = None,
+        action: Action = "add",
+        kind: Kind = "semantic",
+        memory_id: str | None = None,
+        base_revision: int | None = None,
+        source: Source | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> Proposed:
+        """Propose to ``add`` a statement, or to ``correct`` or ``forget`` a memory; it waits until somebody decides.
+
+        Args:
+            text: The statement; none to forget.
+            owner: About whom.
+            action: What shall be done.
+            kind: Of the memory.
+            memory_id: What to correct or to forget.
+            base_revision: The memory's revision that was looked at; ``None``: what it is now.
+            source: Where it comes from; ``None``: an assistant, outside any thread.
+            reason: For whoever decides.
+            key: The client's; the same key is the same proposal, however often it is made.
+        """
+        new = NewProposal(
+            text,
+            action,
+            kind,
+            (source,) if source else (),
+            MemoryId(memory_id) if memory_id is not None else None,
+            base_revision,
+            reason,
+            key,
+        )
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.proposals.propose(new, owner=whose))
+
+    async def list(
+        self,
+        *,
+        owner: str | Owner | None = None,
+        state: State | None = "pending",
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[Proposal]:
+        """Return proposals, newest first: those that wait, those in another *state*, or all (``None``)."""
+        whose = self._whose(owner)
+        return await self._app.call(
+            lambda rooms: rooms.proposals.list(owner=whose, state=state, limit=limit, offset=offset)
+        )
+
+    async def get(self, proposal_id: str, *, owner: str | Owner | None = None) -> Proposal | None:
+        """Return a proposal, or ``None`` where the owner has none with this id."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.proposals.get(proposal_id, owner=whose))
+
+    async def require(self, proposal_id: str, *, owner: str | Owner | None = None) -> Proposal:
+        """Return a proposal, or raise ``ProposalNotFoundError``."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.proposals.require(proposal_id, owner=whose))
+
+    async def approve(
+        self,
+        proposal_id: str,
+        *,
+        owner: str | Owner | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+        base_revision: int | None = None,
+        key: str | None = None,
+    ) -> Proposal:
+        """Do what was proposed. It is decided once: a second decision raises ``ProposalDecidedError``.
+
+        Args:
+            proposal_id: Which one.
+            owner: About whom.
+            by: Who decides; ``None``: the owner.
+            comment: What there is to say to it.
+            base_revision: The revision of the memory that was looked at, where it was changed since.
+            key: The client's; the same decision with the same key is told again, not refused.
+
+        Raises:
+            ProposalNotFoundError, ProposalDecidedError, RevisionConflictError: As they say.
+        """
+        whose = self._whose(owner)
+        return await self._app.call(
+            lambda rooms: rooms.proposals.approve(
+                proposal_id,
+                owner=whose,
+                by=by or whose.user_id,
+                comment=comment,
+                base_revision=base_revision,
+                key=key,
+            )
+        )
+
+    async def edit(
+        self,
+        proposal_id: str,
+        text: str,
+        *,
+        owner: str | Owner | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+        base_revision: int | None = None,
+        key: str | None = None,
+    ) -> Proposal:
+        """Approve a proposal, but with *text* as its statement; otherwise as :meth:`approve`."""
+        whose = self._whose(owner)
+        return await self._app.call(
+            lambda rooms: rooms.proposals.approve(
+                proposal_id,
+                owner=whose,
+                by=by or whose.user_id,
+                text=text,
+                comment=comment,
+                base_revision=base_revision,
+                key=key,
+            )
+        )
+
+    async def reject(
+        self,
+        proposal_id: str,
+        *,
+        owner: str | Owner | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+        key: str | None = None,
+    ) -> Proposal:
+        """Refuse what was proposed; what it says is not learnt again until its tombstone is lifted or expires."""
+        whose = self._whose(owner)
+        return await self._app.call(
+            lambda rooms: rooms.proposals.reject(
+                proposal_id, owner=whose, by=by or whose.user_id, comment=comment, key=key
+            )
+        )
+
+    async def decide(
+        self, choices: Sequence[Choice], *, owner: str | Owner | None = None, by: str | None = None
+    ) -> list[Chosen]:
+        """Decide on many proposals; what cannot be decided says why, and the others are."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.proposals.decide(choices, owner=whose, by=by or whose.user_id))
+
+    async def policy(self, owner: str | Owner | None = None) -> Policy:
+        """Return which statements about the owner are kept by themselves, asked, or never kept."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.policies.of(whose))
+
+    async def set_policy(self, rules: str, *, owner: str | Owner | None = None) -> Policy:
+        """Give the owner rules of their own, such as ``assistant=never``; an empty text takes them away."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.policies.set(rules, owner=whose))
+
+    async def tombstones(self, owner: str | Owner | None = None) -> list[Tombstone]:
+        """Return what is not learnt again, newest first: rejected statements, and digests of forgotten ones."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.tombstones.list(owner=whose))
+
+    async def lift(self, tombstone_id: str, *, owner: str | Owner | None = None) -> bool:
+        """Let a statement be learnt again; return whether there was such a tombstone."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.tombstones.lift(tombstone_id, owner=whose))
 
 
 class OwnerDoor:

@@ -11,7 +11,10 @@
     │   └── OwnerConflictError
     ├── NotYoursError            another owner's thread or namespace
     ├── MemoryNotFoundError
+    ├── ProposalNotFoundError
+    ├── ApprovalRequiredError    nobody who is believed stands behind a statement
     ├── ConflictError            somebody else wrote first
+    │   ├── ProposalDecidedError
     │   ├── RevisionConflictError
     │   └── PartitionErasedError
     ├── StorageError             the storage cannot be used as it is
@@ -23,6 +26,7 @@
     │   └── NotAStorageError
     ├── EmbedderUnavailableError
     ├── ModelUnavailableError
+    ├── ExtractionError          a model extractor gave nothing that can be used
     └── ClosedError
 """
 
@@ -94,6 +98,18 @@ class MemoryNotFoundError(ThreadkeepError, LookupError):
     code = "memory_not_found"
 
 
+class ProposalNotFoundError(ThreadkeepError, LookupError):
+    """The owner has no proposal with this id. List the owner's proposals to see which there are."""
+
+    code = "proposal_not_found"
+
+
+class ApprovalRequiredError(ThreadkeepError):
+    """Only an assistant, a tool or a document stands behind the statement. Propose it, and have it approved."""
+
+    code = "approval_required"
+
+
 class ConflictError(ThreadkeepError):
     """Somebody else wrote first, so nothing was written. Read again and decide anew."""
 
@@ -104,6 +120,12 @@ class RevisionConflictError(ConflictError):
     """An item is not at the revision that the batch expects. Read it again and repeat the change."""
 
     code = "revision_conflict"
+
+
+class ProposalDecidedError(ConflictError):
+    """The proposal was decided before; the message says how and by whom. The first decision stands."""
+
+    code = "proposal_decided"
 
 
 class PartitionErasedError(ConflictError):
@@ -176,6 +198,12 @@ class ModelUnavailableError(ThreadkeepError):
     """The chat model could not be loaded. Check its name, its package and its key."""
 
     code = "model_unavailable"
+
+
+class ExtractionError(ThreadkeepError):
+    """A model extractor gave nothing that can be used, or too late. Nothing was changed; the turn is tried again."""
+
+    code = "extraction_failed"
 
 
 class ClosedError(ThreadkeepError):

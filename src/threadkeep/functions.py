@@ -13,14 +13,16 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.app import settings_of
-from threadkeep.errors import InvalidInputError
-from threadkeep.ids import new_id
+from threadkeep.app import Rooms, settings_of
+from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.ids import MemoryId, ThreadId, new_id
 from threadkeep.library import Threadkeep
 from threadkeep.library import open as open_memory
-from threadkeep.memories.record import Memory
+from threadkeep.memories.lifecycle import recallable
+from threadkeep.memories.record import Kind, Memory, Source
 from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_of
 from threadkeep.owners.owner import Owner
+from threadkeep.proposals.record import MemoryState, NewProposal, Proposal, Proposed
 from threadkeep.recall.budget import estimate_tokens
 from threadkeep.recall.record import Recalled
 from threadkeep.recall.render import cross_thread_context, memory_context_text
@@ -37,14 +39,20 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
     from langgraph.store.base import Item as StoreItem
 
+    from threadkeep.langgraph.store import ThreadkeepStore
+
 __all__ = [
+    "approve_memory_update",
     "create_store",
     "extract_tool_call_ids",
     "find_safe_split_index",
     "find_safe_summarization_boundary",
+    "get_memory_state",
     "get_store",
     "memory_context_system_message",
     "preflight_context_check",
+    "propose_memory_update",
+    "reject_memory_update",
     "repair_orphaned_tool_calls",
     "repair_thread",
     "reset_store",
@@ -179,6 +187,110 @@ def memory_context_system_message(hits: Sequence[Recalled], *, max_chars: int = 
     return SystemMessage(text) if text else None
 
 
+async def propose_memory_update(
+    store: BaseStore,
+    user_id: str,
+    text: str,
+    *,
+    kind: Kind = "semantic",
+    memory_id: str | None = None,
+    base_revision: int | None = None,
+    source_thread: str | None = None,
+    key: str | None = None,
+) -> Proposed:
+    """Propose to remember *text*, or to have it replace what a memory says; it is not recalled before it is approved.
+
+    Args:
+        store: Ours.
+        user_id: About whom.
+        text: The statement.
+        kind: Of the memory.
+        memory_id: The memory to change; ``None``: a new one.
+        base_revision: Its revision that was looked at; ``None``: what it is now.
+        source_thread: Where it comes from.
+        key: The client's; the same key is the same proposal, however often it is made.
+    """
+    new = NewProposal(
+        text,
+        "correct" if memory_id else "add",
+        kind,
+        (Source("assistant", ThreadId(source_thread) if source_thread else None),),
+        MemoryId(memory_id) if memory_id else None,
+        base_revision,
+        key=key,
+    )
+    ours, owner = _ours(store, user_id)
+    return await ours.call(lambda rooms: rooms.proposals.propose(new, owner=owner))
+
+
+async def approve_memory_update(
+    store: BaseStore,
+    user_id: str,
+    proposal_id: str,
+    *,
+    by: str | None = None,
+    text: str | None = None,
+    comment: str | None = None,
+    key: str | None = None,
+) -> Proposal:
+    """Do what was proposed, or *text* instead; a proposal is decided once.
+
+    Raises:
+        ProposalNotFoundError, ProposalDecidedError, RevisionConflictError: As they say.
+    """
+    ours, owner = _ours(store, user_id)
+    return await ours.call(
+        lambda rooms: rooms.proposals.approve(
+            proposal_id, owner=owner, by=by or user_id, text=text, comment=comment, key=key
+        )
+    )
+
+
+async def reject_memory_update(
+    store: BaseStore,
+    user_id: str,
+    proposal_id: str,
+    *,
+    by: str | None = None,
+    comment: str | None = None,
+    key: str | None = None,
+) -> Proposal:
+    """Refuse what was proposed; what it says is not learnt again.
+
+    Raises:
+        ProposalNotFoundError, ProposalDecidedError: As they say.
+    """
+    ours, owner = _ours(store, user_id)
+    return await ours.call(
+        lambda rooms: rooms.proposals.reject(proposal_id, owner=owner, by=by or user_id, comment=comment, key=key)
+    )
+
+
+async def get_memory_state(store: BaseStore, user_id: str, *, limit: int = 100) -> MemoryState:
+    """Return what is remembered about a user and may be recalled, and what waits for a decision."""
+    ours, owner = _ours(store, user_id)
+
+    async def state(rooms: Rooms) -> MemoryState:
+        memories = [one async for one in rooms.memories.walk(owner=owner) if recallable(one)]
+        return MemoryState(tuple(memories[:limit]), tuple(await rooms.proposals.list(owner=owner, limit=limit)))
+
+    return await ours.call(state)
+
+
+def _ours(store: BaseStore, user_id: str) -> tuple[ThreadkeepStore, Owner]:
+    """Return *store*, which has to be ours, and the owner; another's is refused by a store that is locked."""
+    from threadkeep.langgraph.store import ThreadkeepStore
+
+    if not isinstance(store, ThreadkeepStore):
+        msg = f"Proposals need a Threadkeep store, not {type(store).__name__}; make one by create_store()."
+        raise InvalidInputError(msg)
+    owner = Owner(user_id)
+    if store.locked_to not in (None, owner):
+        msg = "This memory is locked to another owner."
+        raise NotYoursError(msg)
+    return store, owner
+
+
 def _create(settings: Settings | None) -> Threadkeep:
     settings = settings_of(None, settings)
     if settings.store_type is None:
@@ -224,7 +336,7 @@ def _memory(item: StoreItem, user_id: str) -> Memory | None:
         value.setdefault("data", value["summary"])
     ref = Ref(Partition("owner", (owner.tenant, owner.user_id)), tuple(item.namespace), item.key)
     memory = memory_of(Item(ref, value, 0, item.created_at, item.updated_at))
-    return memory if memory is not None and memory.status == "active" and memory.valid_to is None else None
+    return memory if memory is not None and recallable(memory) else None
 
 
 def _newest(memories: list[Memory], limit: int) -> list[str]:

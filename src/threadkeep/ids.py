@@ -10,6 +10,7 @@ MemoryId = NewType("MemoryId", str)
 ThreadId = NewType("ThreadId", str)
 MessageId = NewType("MessageId", str)
 TurnId = NewType("TurnId", str)
+ProposalId = NewType("ProposalId", str)
 
 DIGEST_BYTES = 32
 

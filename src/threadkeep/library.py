@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 from threadkeep.app import App, Rooms, embedder_of, settings_of, storage_of
 from threadkeep.capture.record import Receipt
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.doors import MemoryDoor, OwnerDoor, Whose, as_owner
+from threadkeep.doors import MemoryDoor, OwnerDoor, ProposalDoor, Whose, as_owner
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, StorageError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.owners.owner import Owner
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
-_ROOMS: Final = frozenset({"memories", "owners", "runs"})
+_ROOMS: Final = frozenset({"memories", "owners", "proposals", "runs"})
 
 SETTLE: Final = timedelta(seconds=30)
 """How long ``capture(wait=True)`` waits until what was said can be recalled."""
@@ -192,6 +192,11 @@ class Threadkeep:
         return MemoryDoor(self._app, self._whose)
 
     @cached_property
+    def proposals(self) -> ProposalDoor:
+        """What waits for a decision: propose, list, approve, reject, edit; and what must not be learnt again."""
+        return ProposalDoor(self._app, self._whose)
+
+    @cached_property
     def owners(self) -> OwnerDoor:
         """Everything about one owner: show, export, erase."""
         return OwnerDoor(self._app, self._whose)
@@ -282,7 +287,8 @@ class Threadkeep:
 
         Args:
             names: Of ``remember``, ``search_memory``, ``list_memories``, ``correct_memory`` and
-                ``forget_memory``; none: all.
+                ``forget_memory``; none: all of these. ``propose_memory_update``, which pauses the run until
+                somebody has decided, has to be asked for.
             owner: Whose memory; ``None``: the runtime says.
         """
         from threadkeep.langgraph.tools import memory_tools

@@ -139,6 +139,28 @@ class Settings(BaseSettings):
         validation_alias="THREADKEEP_CAPTURE",
         description="How turns are learnt from: local (no model) or off.",
     )
+    memory_policy: str = Field(
+        default="",
+        validation_alias="THREADKEEP_MEMORY_POLICY",
+        description="What is kept by itself, asked, or never kept: who, kind or both = auto, ask or never,"
+        " e.g. tool=never, user.episodic=never.",
+    )
+    proposal_days: float = Field(
+        default=30,
+        validation_alias="THREADKEEP_PROPOSAL_DAYS",
+        gt=0,
+        allow_inf_nan=False,
+        le=36_500,
+        description="After how many days a proposal that nobody decided expires, a number.",
+    )
+    tombstone_days: float = Field(
+        default=365,
+        validation_alias="THREADKEEP_TOMBSTONE_DAYS",
+        ge=0,
+        allow_inf_nan=False,
+        le=36_500,
+        description="How many days what was rejected or forgotten is not learnt again, a number; 0: for ever.",
+    )
     model: str | None = Field(
         default=None,
         validation_alias="THREADKEEP_MODEL",
@@ -233,6 +255,16 @@ class Settings(BaseSettings):
     def ttl(self) -> timedelta | None:
         """After how long memories expire; ``None``: never."""
         return timedelta(minutes=self.store_ttl_minutes) if self.store_ttl_minutes else None
+
+    @property
+    def proposal_lifetime(self) -> timedelta:
+        """How long a proposal waits."""
+        return timedelta(days=self.proposal_days)
+
+    @property
+    def tombstone_lifetime(self) -> timedelta | None:
+        """How long what was rejected or forgotten is not learnt again; ``None``: for ever."""
+        return timedelta(days=self.tombstone_days) if self.tombstone_days else None
 
     @property
     def recall_timeout(self) -> timedelta:

@@ -13,7 +13,9 @@ from threadkeep.capture.reconcile import (
     Add,
     Decision,
     Duplicate,
+    Propose,
     Reject,
+    Rules,
     Update,
     memory_id_of,
     reconcile,
@@ -21,10 +23,10 @@ from threadkeep.capture.reconcile import (
 )
 from threadkeep.capture.record import Candidate
 from threadkeep.capture.timeline import MAX_SOURCES
-from threadkeep.capture.wording import content_words, normalised
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.lifecycle import corrected
 from threadkeep.memories.record import Memory, Source
+from threadkeep.memories.wording import content_words, normalised
 
 NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLACE: Final = ("memories", "ana")
@@ -42,7 +44,7 @@ def alike(one: str, other: str) -> float:
 
 
 def decide(candidates: Sequence[Candidate], known: Sequence[Memory] = ()) -> tuple[Decision, ...]:
-    return reconcile(candidates, known, namespace=PLACE, now=NOW, similarity=alike)
+    return reconcile(candidates, known, Rules(PLACE, NOW, alike))
 
 
 def after(candidates: Sequence[Candidate], known: Sequence[Memory] = ()) -> list[Memory]:
@@ -86,10 +88,11 @@ class TestAdd:
         assert expect == "absent"
 
     def test_what_no_user_said_waits(self):
-        """A statement of the assistant's is a proposal."""
-        (memory,) = after([said("The user is called Max", 1, speaker="assistant")])
+        """A statement of the assistant's is a proposal, and no memory."""
+        (decision,) = decide([said("The user is called Max", 1, speaker="assistant")])
 
-        assert memory.status == "proposed"
+        assert isinstance(decision, Propose)
+        assert writes([decision], ()) == ()
 
     @pytest.mark.parametrize(
         ("one", "other"),
@@ -134,7 +137,7 @@ class TestDuplicate:
         """Without one, other words are another statement."""
         known = after([said("We deploy with ArgoCD", 1)])
 
-        (decision,) = reconcile([said("We just deploy with ArgoCD", 2)], known, namespace=PLACE, now=NOW)
+        (decision,) = reconcile([said("We just deploy with ArgoCD", 2)], known, Rules(PLACE, NOW))
 
         assert isinstance(decision, Add)
 
@@ -238,7 +241,7 @@ class TestReject:
     )
     def test_it_is_refused_with_a_reason(self, text: str, reason: str):
         """What must not be kept is not kept, and it is said why."""
-        (decision,) = reconcile([said(text, 1)], (), namespace=PLACE, now=NOW, recalled=["I live in Lisbon"])
+        (decision,) = reconcile([said(text, 1)], (), Rules(PLACE, NOW, recalled=["I live in Lisbon"]))
 
         assert isinstance(decision, Reject)
         assert decision.reason == reason
@@ -313,7 +316,7 @@ def _same_words(one: str, other: str) -> float:
 
 
 def _decide_exactly(candidates: Sequence[Candidate], known: Sequence[Memory]) -> tuple[Decision, ...]:
-    return reconcile(candidates, known, namespace=PLACE, now=NOW, similarity=_same_words)
+    return reconcile(candidates, known, Rules(PLACE, NOW, _same_words))
 
 
 def _exactly(candidates: Sequence[Candidate], known: Sequence[Memory]) -> list[Memory]:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any, Final
 
 import pytest
@@ -92,3 +93,12 @@ class TestRun:
         tk.sync.drain()
         assert [m.text for m in tk.sync.memories.list(owner="ana@x.org", kind="semantic")] == ["I live in Lisbon."]
         tk.close()
+
+    def test_proposals(self) -> None:
+        """What is proposed waits, and is remembered when it is approved."""
+        code = blocks("docs/proposals.md")
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            names = run(f"async def main():\n{indent(code, '    ')}", tk=tk)
+            asyncio.run(names["main"]())
+
+            assert [m.text for m in tk.sync.memories.list(owner="ana")] == ["Ana prefers terse answers."]

@@ -156,22 +156,24 @@ class TestRecall:
     async def test_tools_remember_correct_and_forget(self, tk: threadkeep.Threadkeep, face: str) -> None:
         """The whole round by tool calls, on both faces."""
 
-        async def run(*replies: Any) -> str:
+        async def run(message: str, *replies: Any) -> str:
             model = ScriptedModel(replies=[*replies, "Done."])
             agent = create_agent(model, tk.tools(), middleware=[tk.middleware(capture=False)])
             config = tk.config(user_id="eve@x.org", thread_id="1")
             if face == "invoke":
-                agent.invoke(said("Please."), config)
+                agent.invoke(said(message), config)
             else:
-                await agent.ainvoke(said("Please."), config)
+                await agent.ainvoke(said(message), config)
             return model.prompts[1][-1].text
 
-        kept = await run(calling("remember", statement="I have two cats."))
+        kept = await run("Remember that I have two cats.", calling("remember", statement="I have two cats."))
         memory_id = kept.removeprefix("Remembered as ").rstrip(".")
-        corrected = await run(calling("correct_memory", memory_id=memory_id, statement="I have three cats."))
-        listed = await run(calling("list_memories"))
-        forgotten = await run(calling("forget_memory", memory_id=memory_id))
-        missing = await run(calling("forget_memory", memory_id=memory_id))
+        corrected = await run(
+            "I have three cats.", calling("correct_memory", memory_id=memory_id, statement="I have three cats.")
+        )
+        listed = await run("What do you know?", calling("list_memories"))
+        forgotten = await run("Forget my cats.", calling("forget_memory", memory_id=memory_id))
+        missing = await run("Forget my cats.", calling("forget_memory", memory_id=memory_id))
 
         assert corrected == f"Corrected {memory_id}."
         assert "I have three cats." in listed

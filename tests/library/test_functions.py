@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 import threadkeep
 from threadkeep import functions
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import InvalidInputError, NotYoursError, ProposalDecidedError
 from threadkeep.testing import HashingEmbedder
 
 ANA = "ana.maria@x.org"
@@ -170,3 +170,57 @@ class TestStoreWith:
 
             assert [item.key for item in found] == ["1", "2"]
             assert found[0].score == pytest.approx(1.0)
+
+
+class TestProposals:
+    """The documents' proposal workflow over our store."""
+
+    async def test_the_whole_round(self) -> None:
+        """Proposed, seen as waiting, approved, remembered; refused, and not proposed again."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            store = tk.store
+            first = await functions.propose_memory_update(store, ANA, "Ana prefers terse answers.", key="k")
+            again = await functions.propose_memory_update(store, ANA, "Ana prefers terse answers.", key="k")
+            second = await functions.propose_memory_update(store, ANA, "Ana's manager is Olga.", source_thread="t1")
+            assert first.proposal is not None
+            assert second.proposal is not None
+            assert again.proposal == first.proposal
+            waiting = await functions.get_memory_state(store, ANA)
+            assert (waiting.memories, len(waiting.pending)) == ((), 2)
+            assert await functions.store_get_cross_thread_context(store, ANA) == ""
+
+            await functions.approve_memory_update(store, ANA, first.proposal.proposal_id, by="carla")
+            await functions.reject_memory_update(store, ANA, second.proposal.proposal_id, by="carla")
+
+            state = await functions.get_memory_state(store, ANA)
+            assert [memory.text for memory in state.memories] == ["Ana prefers terse answers."]
+            assert state.pending == ()
+            assert "Ana prefers terse answers." in await functions.store_get_cross_thread_context(store, ANA)
+            refused = await functions.propose_memory_update(store, ANA, "Ana's manager is Olga")
+            assert refused.status == "rejected"
+            with pytest.raises(ProposalDecidedError, match="approved by carla"):
+                await functions.reject_memory_update(store, ANA, first.proposal.proposal_id)
+
+    async def test_change_of_a_memory(self) -> None:
+        """With the revision that was looked at."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            kept = await tk.memories.remember("Ana lives in Lisbon.", owner=ANA)
+            proposed = await functions.propose_memory_update(
+                tk.store, ANA, "Ana lives in Porto.", memory_id=kept.memory_id, base_revision=kept.memory.revision
+            )
+            assert proposed.proposal is not None
+
+            await functions.approve_memory_update(
+                tk.store, ANA, proposed.proposal.proposal_id, text="Ana lives in Faro."
+            )
+
+            (memory,) = (await functions.get_memory_state(tk.store, ANA)).memories
+            assert memory.text == "Ana lives in Faro."
+
+    async def test_only_ours_and_only_ones_own(self) -> None:
+        """A stock store has no proposals, and a locked one only those of its owner."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            with pytest.raises(InvalidInputError, match="create_store"):
+                await functions.get_memory_state(InMemoryStore(), ANA)
+            with pytest.raises(NotYoursError):
+                await functions.get_memory_state(tk.for_owner("bob").store, ANA)

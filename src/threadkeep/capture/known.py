@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.slots import slot_of
-from threadkeep.capture.wording import content_words
 from threadkeep.ids import digest
+from threadkeep.memories.meaning import signature
 from threadkeep.memories.shapes import MEMORIES, is_memory_namespace, memory_of, text_paths_of
+from threadkeep.memories.wording import content_words
 
 if TYPE_CHECKING:
     from threadkeep.storage.port import Changes, Item, Namespace, Partition, Position, Storage
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _INLINE_CHANGES: Final = 64
 """More puts than these are read off the loop (about 50 µs each)."""
 MAX_PARTITIONS: Final = 256
-"""Tables of so many owners are kept; about 300 bytes a memory."""
+"""Tables of so many owners are kept; about 400 bytes a memory."""
 
 Place = tuple["Namespace", str]
 
@@ -109,6 +110,8 @@ def is_ours(item: Item, namespace: Namespace) -> bool:
 
 
 def _keys(text: str) -> tuple[bytes, ...]:
-    words = digest("words", *content_words(text))[:16]
+    keys = [digest("words", *content_words(text)), digest("meaning", *sorted(signature(text)))]
     slot = slot_of(text)
-    return (words,) if slot is None else (words, digest("slot", slot)[:16])
+    if slot is not None:
+        keys.append(digest("slot", slot))
+    return tuple(key[:16] for key in keys)

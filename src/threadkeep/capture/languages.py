@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from threadkeep.capture.wording import straight
+from threadkeep.memories.wording import straight
 
 _SCORE: Final = 2.0
 

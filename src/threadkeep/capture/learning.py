@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture import reconcile as rules
+from threadkeep.capture.extractors.local import candidates as local_candidates
+from threadkeep.capture.extractors.port import Extraction
 from threadkeep.capture.known import KnownStatements, is_ours
 from threadkeep.capture.record import Candidate, Turn
 from threadkeep.capture.redact import redact
+from threadkeep.capture.reviews import Review, Reviews, confirming, proposal_id_of
+from threadkeep.capture.support import backing
 from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
-from threadkeep.capture.wording import content_words, normalised
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.ids import MemoryId
+from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import shapes
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.record import Memory
+from threadkeep.memories.vectors import comparable, cosine, rows_of
+from threadkeep.memories.wording import content_words, normalised
 from threadkeep.storage.port import Batch, Embedding, Expectation, Item, Put, Ref, Storage
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _TRIES: Final = 6
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _ALIKE: Final = 20
+MAX_CANDIDATES: Final = 64
+"""What comes after so many candidates of a turn is left out: no turn says so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,11 @@ class _Read:
     head: Item | None
     memories: Mapping[MemoryId, Item]
     foreign: frozenset[str]
+    review: Review
 
 
 class Learning:
-    """Turns pending records into memories."""
+    """Turns pending records into memories and proposals."""
 
     def __init__(
         self,
@@ -56,6 +62,7 @@ class Learning:
         clock: Clock,
         telemetry: Telemetry,
         *,
+        reviews: Reviews | None = None,
         ttl: timedelta | None,
     ) -> None:
         self._storage = storage
@@ -63,6 +70,7 @@ class Learning:
         self._extractor = extractor
         self._clock = clock
         self._telemetry = telemetry
+        self._reviews = reviews or Reviews.of(storage, search, clock)
         self._ttl = ttl
         self._known = KnownStatements(storage)
 
@@ -82,13 +90,13 @@ class Learning:
         record = record_of(item) if item else None
         if record is None or record.state != "pending":
             return False
-        extracted = (await self._extractor.extract(record.turn, await self._alike(record.turn, owner))).candidates
-        candidates = tuple(replace(candidate, text=redact(candidate.text)) for candidate in extracted)
-        texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in candidates))
-        vectors = _rows(await self._search.embed_put(texts), texts)
+        found = await self._extractor.extract(record.turn, await self._alike(record.turn, owner))
+        extraction = replace(found, candidates=judged(found.candidates, record.turn))
+        texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
+        vectors = rows_of(await self._search.embed_put(texts), texts)
         for attempt in range(_TRIES):
             try:
-                return await self._finish(ref, owner, candidates, vectors)
+                return await self._finish(ref, owner, extraction, vectors)
             except PartitionErasedError:
                 return False
             except RevisionConflictError:
@@ -97,56 +105,86 @@ class Learning:
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         return False
 
-    async def _finish(
-        self, ref: Ref, owner: Owner, candidates: Sequence[Candidate], vectors: Mapping[str, Embedding]
-    ) -> bool:
-        read = await self._read(ref, owner, candidates)
+    async def _finish(self, ref: Ref, owner: Owner, extraction: Extraction, vectors: Mapping[str, Embedding]) -> bool:
+        read = await self._read(ref, owner, extraction)
         record = record_of(read.record) if read else None
         if read is None or record is None or record.state != "pending":
             return False
-        namespace = (shapes.MEMORIES, owner.label)
         known = [memory for item in read.memories.values() if (memory := shapes.memory_of(item)) is not None]
-        decisions = rules.reconcile(
-            [c for c in candidates if normalised(c.text) not in read.foreign],
-            known,
-            namespace=namespace,
+        given = rules.Rules(
+            namespace=(shapes.MEMORIES, owner.label),
             now=self._clock.now(),
             similarity=_similarity(vectors, known, read.memories),
             recalled=record.turn.recalled,
+            verdict=read.review.policy.verdict,
+            unwanted=lambda text: read.review.why_unwanted(text, vectors),
+            pending=read.review.pending,
+        )
+        candidates = [c for c in extraction.candidates if normalised(c.text) not in read.foreign]
+        decisions = (
+            *rules.reconcile(candidates, known, given),
+            *rules.removals(extraction.removals, known, given),
         )
         written = rules.writes(decisions, known)
         puts = [self._put(memory, expect, vectors, read.memories) for memory, expect in written]
-        finished = done(record, learnt(decisions))
+        waiting, proposal_puts = self._waiting(decisions, record.turn, owner)
+        puts += proposal_puts
+        puts += [
+            confirming(proposal, memory_id, owner, now=given.now)
+            for proposal, memory_id in rules.confirmed(decisions, read.review.pending)
+        ]
+        finished = done(record, learnt(decisions), waiting)
         puts += [
             put_of(finished, owner, due_at=None, expect=read.record.revision),
-            Put(
-                (shapes.HEAD, owner.label),
-                shapes.HEAD_KEY,
-                {"turn_id": record.turn.turn_id},
-                expect=read.head.revision if read.head else "absent",
-            ),
+            shapes.head_put(owner, read.head),
         ]
         await self._storage.commit(Batch(owner.partition, puts, epoch=read.epoch))
         self._count(decisions, record)
         return True
 
-    async def _read(self, ref: Ref, owner: Owner, candidates: Sequence[Candidate]) -> _Read | None:
+    async def _read(self, ref: Ref, owner: Owner, extraction: Extraction) -> _Read | None:
         """Read everything that the decision rests on; the epoch and the head first."""
         partition = owner.partition
         namespace = (shapes.MEMORIES, owner.label)
         position = await self._storage.position(partition)
-        record, head = await self._storage.get([ref, Ref(partition, (shapes.HEAD, owner.label), shapes.HEAD_KEY)])
+        record, head = await self._storage.get([ref, shapes.head_ref(owner)])
         if record is None:
             return None
-        places = await self._known.places(partition, [candidate.text for candidate in candidates])
-        own = {(namespace, rules.memory_id_of(c.source.turn_id, c.kind, c.text)) for c in candidates}
-        refs = [Ref(partition, *place) for place in sorted(places | own)]
+        review = await self._reviews.read(owner)
+        places = await self._known.places(partition, [candidate.text for candidate in extraction.candidates])
+        own = {(namespace, rules.memory_id_of(c.source.turn_id, c.kind, c.text)) for c in extraction.candidates}
+        meant = (*extraction.removals, *(c.target for c in extraction.candidates if c.target))
+        refs = [Ref(partition, *place) for place in sorted(places | own | {(namespace, key) for key in meant})]
         items = [item for item in await self._storage.get(refs) if item is not None]
         memories = {MemoryId(item.ref.key): item for item in items if is_ours(item, namespace)}
         foreign = [shapes.memory_of(item) for item in items if not is_ours(item, namespace)]
         return _Read(
-            position.epoch, record, head, memories, frozenset(normalised(m.text) for m in foreign if m is not None)
+            position.epoch,
+            record,
+            head,
+            memories,
+            frozenset(normalised(m.text) for m in foreign if m is not None),
+            review,
         )
+
+    def _waiting(
+        self, decisions: Sequence[rules.Decision], turn: Turn, owner: Owner
+    ) -> tuple[tuple[ProposalId, ...], list[Put]]:
+        """Return the proposals that *decisions* leave waiting, and the puts of those that are new."""
+        keys: list[ProposalId] = []
+        puts: dict[ProposalId, Put] = {}
+        for decision in decisions:
+            if not isinstance(decision, rules.Propose):
+                continue
+            if decision.known is not None:
+                keys.append(decision.known.proposal_id)
+                continue
+            key = proposal_id_of(turn.turn_id, decision)
+            candidate = decision.candidate
+            future = rules.memory_id_of(turn.turn_id, candidate.kind, candidate.text) if candidate else MemoryId("")
+            puts[key] = self._reviews.proposed(decision, turn.turn_id, owner, key=future, now=self._clock.now())
+            keys.append(key)
+        return tuple(dict.fromkeys(keys)), list(puts.values())
 
     def _put(
         self,
@@ -179,19 +217,34 @@ class Learning:
             self._telemetry.count("capture.retried")
 
 
+def judged(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate, ...]:
+    """Return *candidates*, redacted, each as the word of whoever stands behind it in *turn*.
+
+    An extractor does not say whose word a statement is: that is looked up in the turn. Where the
+    user's own words bear out no episode, one that is made of them takes its place.
+    """
+    found: list[Candidate] = []
+    for candidate in candidates[:MAX_CANDIDATES]:
+        backed = backing(candidate.text, candidate.kind, turn.messages)
+        source = replace(
+            candidate.source,
+            speaker=backed.speaker,
+            thread_id=turn.thread_id,
+            turn_id=turn.turn_id,
+            message_id=backed.message.message_id if backed.message else None,
+            at=candidate.source.at or turn.at,
+        )
+        found.append(replace(candidate, text=redact(candidate.text), source=source))
+    episodes = [one for one in found if one.kind == "episodic"]
+    if episodes and all(one.source.speaker != "user" for one in episodes):
+        found += [one for one in local_candidates(turn) if one.kind == "episodic"]
+    return tuple(found)
+
+
 def learnt(decisions: Sequence[rules.Decision]) -> tuple[MemoryId, ...]:
     """Return the memories that *decisions* made, changed or found again, each once."""
-    return tuple(dict.fromkeys(d.memory.memory_id for d in decisions if not isinstance(d, rules.Reject)))
-
-
-def _rows(embedding: Embedding | None, texts: Sequence[str]) -> dict[str, Embedding]:
-    if embedding is None:
-        return {}
-    width = embedding.dims * 4
-    return {
-        text: replace(embedding, data=embedding.data[place * width : (place + 1) * width])
-        for place, text in enumerate(texts)
-    }
+    kept = (d for d in decisions if isinstance(d, rules.Add | rules.Update | rules.Duplicate))
+    return tuple(dict.fromkeys(decision.memory.memory_id for decision in kept))
 
 
 def _similarity(
@@ -207,17 +260,10 @@ def _similarity(
         if embedding is not None:
             by_text.setdefault(memory.text, embedding)
 
-    def cosine(one: str, other: str) -> float:
+    def similarity(one: str, other: str) -> float:
         a, b = by_text.get(one), by_text.get(other)
-        if a is None or b is None or a.model != b.model or a.dims != b.dims:
+        if not comparable(a, b):
             return float(content_words(one) == content_words(other))
-        return max(0.0, sum(x * y for x, y in zip(_floats(a), _floats(b), strict=True)))
+        return cosine(a, b)
 
-    return cosine
-
-
-def _floats(embedding: Embedding) -> array[float]:
-    floats = array("f", embedding.data)
-    if sys.byteorder == "big":
-        floats.byteswap()
-    return floats
+    return similarity

@@ -1,4 +1,4 @@
-"""What becomes of candidates: new, an update with history, a duplicate, or refused. Pure rules.
+"""What becomes of candidates: new, an update with history, a duplicate, refused, or proposed. Pure rules.
 
 The outcome depends on what was said and when, not on when or how often it is told: candidates may
 come in any order and as often as they like, in one call or in many.
@@ -6,6 +6,7 @@ come in any order and as often as they like, in one call or in many.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,12 +16,19 @@ from threadkeep.capture.record import Candidate
 from threadkeep.capture.redact import has_secret
 from threadkeep.capture.slots import slot_of
 from threadkeep.capture.timeline import Saying, bounded, runs_of, same_saying, to_memory, with_saying
-from threadkeep.capture.wording import content_words, normalised
 from threadkeep.ids import MemoryId, TurnId, short_digest
-from threadkeep.memories.record import Kind, Memory
+from threadkeep.memories.meaning import gist_of, same_meaning
+from threadkeep.memories.record import TRUSTED, Approval, Kind, Memory, Speaker
+from threadkeep.memories.wording import content_words, normalised
+from threadkeep.proposals.policy import by_default
+from threadkeep.proposals.record import Action, Proposal, Verdict
 from threadkeep.storage.port import Expectation, Namespace
 
 MAX_CHARACTERS: Final = 1_000
+_OF_ANOTHER: Final = re.compile(
+    r"(?i)^\W*(?:(?:the |this )?(?:ai )?(?:assistant|chat ?bot|language model|llm)\b|as an ai\b|you(?:'re| are)\b)"
+)
+_OF_USER: Final = re.compile(r"(?i)^\W*(?:the\s+)?users?\b")
 NEAR: Final = 0.95
 """Cosine from which two statements with the same content words are one."""
 Similarity: TypeAlias = Callable[[str, str], float]
@@ -65,7 +73,8 @@ class Reject:
     """A statement that must not be kept.
 
     Attributes:
-        reason: ``empty``, ``too long``, ``secret``, ``recalled`` or ``rejected before``.
+        reason: ``empty``, ``too long``, ``secret``, ``recalled``, ``not about the owner``, ``rejected before``,
+            ``erased before`` or ``policy``.
         candidate: The statement.
     """
 
@@ -73,46 +82,99 @@ class Reject:
     candidate: Candidate
 
 
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """A statement that waits for somebody's word.
+
+    Attributes:
+        candidate: The statement; of a removal, none.
+        action: What would be done.
+        base: The memory that would be corrected or forgotten.
+        known: The proposal that waits for the same already.
+    """
+
+    candidate: Candidate | None
+    action: Action
+    base: Memory | None = None
+    known: Proposal | None = None
+
+
 Kept: TypeAlias = Add | Update | Duplicate
-Decision: TypeAlias = Kept | Reject
+Decision: TypeAlias = Kept | Reject | Propose
 
 
-def reconcile(
-    candidates: Sequence[Candidate],
-    known: Sequence[Memory],
-    *,
-    namespace: Namespace,
-    now: datetime,
-    similarity: Similarity = lambda _a, _b: 0.0,
-    recalled: Sequence[str] = (),
-) -> tuple[Decision, ...]:
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What decisions rest on, beside what is known.
+
+    Attributes:
+        namespace: Where new memories are kept.
+        now: The time of learning.
+        similarity: Cosine of two texts.
+        recalled: Texts that recall had put in before the turn; such a candidate is refused.
+        verdict: What is kept by itself, what is proposed and what is never kept.
+        unwanted: Why a text must not be learnt again, if so.
+        pending: Proposals that wait.
+    """
+
+    namespace: Namespace
+    now: datetime
+    similarity: Similarity = lambda _a, _b: 0.0
+    recalled: Sequence[str] = ()
+    verdict: Callable[[Kind, Speaker], Verdict] = by_default
+    unwanted: Callable[[str], str | None] = lambda _: None
+    pending: Sequence[Proposal] = ()
+
+
+def reconcile(candidates: Sequence[Candidate], known: Sequence[Memory], rules: Rules) -> tuple[Decision, ...]:
     """Decide on each candidate, in the order in which they were said.
 
     Args:
         candidates: What extractors found; in any order, and repeated as it may be.
         known: The owner's memories that may say the same or stand in the same slot.
-        namespace: Where new memories are kept.
-        now: The time of learning.
-        similarity: Cosine of two texts.
-        recalled: Texts that recall had put in before the turn; such a candidate is refused.
+        rules: What else the decision rests on.
 
     Returns:
         One decision a candidate. Each builds on those before it, so the last one about a memory
         holds the whole; :func:`writes` gives what has to be written.
     """
     state = {memory.memory_id: memory for memory in known}
-    put_in = {normalised(text) for text in recalled}
+    put_in = {normalised(text) for text in rules.recalled}
+    return tuple(_decide(candidate, state, put_in, rules) for candidate in sorted(candidates, key=_said))
+
+
+def removals(memory_ids: Sequence[MemoryId], known: Sequence[Memory], rules: Rules) -> tuple[Propose, ...]:
+    """Return what becomes of memories that an extractor would have removed: it may propose it."""
+    by_id = {memory.memory_id: memory for memory in known if memory.status == "active"}
+    waiting = {proposal.memory_id: proposal for proposal in rules.pending if proposal.action == "forget"}
     return tuple(
-        _decide(candidate, state, put_in, namespace=namespace, now=now, similarity=similarity)
-        for candidate in sorted(candidates, key=_said)
+        Propose(None, "forget", by_id[key], waiting.get(key))
+        for key in dict.fromkeys(memory_ids)
+        if key in by_id and rules.verdict(by_id[key].kind, "assistant") != "never"
     )
+
+
+def confirmed(decisions: Sequence[Decision], pending: Sequence[Proposal]) -> tuple[tuple[Proposal, MemoryId], ...]:
+    """Return the proposals whose statement the user has said themselves, each with the memory that holds it."""
+    kept = [decision.memory for decision in decisions if isinstance(decision, Add | Update | Duplicate)]
+    found: dict[str, tuple[Proposal, MemoryId]] = {}
+    for memory in kept:
+        if memory.trust != "user":
+            continue
+        said = gist_of(memory.text)
+        for proposal in pending:
+            if (proposal.action, proposal.kind) == ("add", memory.kind) and same_meaning(gist_of(proposal.text), said):
+                found[proposal.proposal_id] = (proposal, memory.memory_id)
+    return tuple(found.values())
 
 
 def writes(decisions: Sequence[Decision], known: Sequence[Memory]) -> tuple[tuple[Memory, Expectation], ...]:
     """Return the memories that *decisions* change, as they end, each with what must be in its place."""
     before = {memory.memory_id: memory for memory in known}
     ends: dict[MemoryId, Memory] = {
-        decision.memory.memory_id: decision.memory for decision in decisions if not isinstance(decision, Reject)
+        decision.memory.memory_id: decision.memory
+        for decision in decisions
+        if isinstance(decision, Add | Update | Duplicate)
     }
     return tuple(
         (memory, before[key].revision if key in before else "absent")
@@ -132,31 +194,52 @@ def _said(candidate: Candidate) -> tuple[str, str, str, str, str]:
     return at, source.turn_id or "", candidate.kind, normalised(candidate.text), source.message_id or ""
 
 
-def _decide(
-    candidate: Candidate,
-    state: dict[MemoryId, Memory],
-    put_in: set[str],
-    *,
-    namespace: Namespace,
-    now: datetime,
-    similarity: Similarity,
-) -> Decision:
+def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str], rules: Rules) -> Decision:
     if reason := _refusal(candidate, put_in):
         return Reject(reason, candidate)
     alike = [memory for memory in state.values() if memory.kind == candidate.kind]
-    if any(m.status == "rejected" and _says(m.text, candidate.text, similarity) for m in alike):
+    if any(m.status == "rejected" and _says(m.text, candidate.text, rules.similarity) for m in alike):
         return Reject("rejected before", candidate)
+    if reason := rules.unwanted(candidate.text):
+        return Reject(reason, candidate)
+    verdict = rules.verdict(candidate.kind, candidate.source.speaker)
+    if verdict == "never":
+        return Reject("policy", candidate)
     active = [memory for memory in alike if memory.status == "active" and memory.valid_to is None]
     slot = (candidate.slot or slot_of(candidate.text)) if candidate.kind != "episodic" else None
     in_slot = [memory for memory in active if slot is not None and slot_of(memory.text) == slot]
-    if in_slot:
-        decision: Kept = _placed(candidate, max(in_slot, key=_recency), now, similarity)
-    elif twin := _twin(candidate, active, similarity):
-        decision = _again(candidate, twin, now)
+    target = next((memory for memory in active if memory.memory_id == candidate.target), None)
+    place = target or max(in_slot, key=_recency, default=None)
+    twin = _twin(candidate, active, rules.similarity)
+    if verdict == "ask":
+        return _proposed(candidate, place, twin, rules)
+    if place is not None:
+        decision: Kept = _placed(candidate, place, rules.now, rules.similarity)
+    elif twin is not None:
+        decision = _again(candidate, twin, rules.now)
     else:
-        decision = _added(candidate, state, namespace, now)
+        decision = _added(candidate, state, rules)
     state[decision.memory.memory_id] = decision.memory
     return decision
+
+
+def _proposed(candidate: Candidate, place: Memory | None, twin: Memory | None, rules: Rules) -> Decision:
+    """Let a statement wait, unless a memory says it, which then is nothing new."""
+    if twin is not None:
+        return Duplicate(twin.memory_id, twin)
+    if place is not None and _says(place.text, candidate.text, rules.similarity):
+        return Duplicate(place.memory_id, place)
+    said = gist_of(candidate.text)
+    known = next(
+        (
+            one
+            for one in rules.pending
+            if one.kind == candidate.kind
+            and (normalised(one.text) == normalised(candidate.text) or same_meaning(gist_of(one.text), said))
+        ),
+        None,
+    )
+    return Propose(candidate, "correct" if place else "add", place, known)
 
 
 def _refusal(candidate: Candidate, put_in: set[str]) -> str | None:
@@ -167,7 +250,13 @@ def _refusal(candidate: Candidate, put_in: set[str]) -> str | None:
         return "too long"
     if has_secret(text):
         return "secret"
+    if _OF_ANOTHER.match(text):
+        return "not about the owner"
     return "recalled" if normalised(text) in put_in else None
+
+
+def _of_user(text: str) -> bool:
+    return _OF_USER.match(text) is not None
 
 
 def _recency(memory: Memory) -> tuple[datetime, str]:
@@ -184,6 +273,8 @@ def _twin(candidate: Candidate, active: Sequence[Memory], similarity: Similarity
 def _says(known: str, text: str, similarity: Similarity) -> bool:
     if normalised(known) == normalised(text):
         return True
+    if _of_user(known) != _of_user(text):  # one was worded by a model: "The user lives …" beside "I live …"
+        return same_meaning(gist_of(known), gist_of(text))
     return content_words(known) == content_words(text) and similarity(text, known) >= NEAR
 
 
@@ -210,24 +301,24 @@ def _again(candidate: Candidate, memory: Memory, now: datetime) -> Duplicate:
     return Duplicate(memory.memory_id, changed)
 
 
-def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], namespace: Namespace, now: datetime) -> Kept:
+def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], rules: Rules) -> Kept:
     source = candidate.source
     key = memory_id_of(source.turn_id, candidate.kind, candidate.text)
     if key in state:  # it says something else by now, or is no longer true: what was decided stays
         return Duplicate(key, state[key])
     memory = Memory(
         memory_id=key,
-        namespace=namespace,
+        namespace=rules.namespace,
         text=candidate.text.strip(),
         kind=candidate.kind,
-        # What no user message supports waits for a decision.
-        status="active" if source.speaker == "user" else "proposed",
+        status="active",
         trust=source.speaker,
         sources=(source,),
         revision=0,
-        created_at=source.at or now,
-        updated_at=now,
+        created_at=source.at or rules.now,
+        updated_at=rules.now,
         valid_from=candidate.valid_from,
+        approval=None if source.speaker in TRUSTED else Approval("policy", rules.now),
     )
     return Add(memory)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
+from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.record import Kind, Source
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
@@ -58,6 +58,7 @@ class Candidate:
         slot: What it is about, where the extractor can tell (``"favourite colour"``): a later
             statement with the same slot replaces an earlier one. ``None``: nothing is replaced.
         valid_from: From when it is true, where the words say so.
+        target: The memory that it takes the place of, where the extractor can tell.
     """
 
     text: str
@@ -65,6 +66,7 @@ class Candidate:
     source: Source
     slot: str | None = None
     valid_from: datetime | None = None
+    target: MemoryId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Receipt:
             ``failed``: it was tried often enough and is kept aside.
         turn_ids: The turns, oldest first.
         memory_ids: What they taught, where that is known already.
+        proposal_ids: What of it waits for approval, where that is known already.
+        reason: Why it failed, or failed last.
         degraded: What was missing: ``storage`` (not recorded; the next turn records it), ``timeout``
             (it is recorded, and was not learnt from in time).
     """
@@ -85,3 +89,5 @@ class Receipt:
     turn_ids: tuple[TurnId, ...] = ()
     memory_ids: tuple[MemoryId, ...] = ()
     degraded: tuple[str, ...] = ()
+    proposal_ids: tuple[ProposalId, ...] = ()
+    reason: str | None = None

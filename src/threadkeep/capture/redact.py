@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import log2
 from typing import Final, NamedTuple
 
-from threadkeep.capture.wording import words
+from threadkeep.memories.wording import words
 
 MARK: Final = "[redacted: "
 

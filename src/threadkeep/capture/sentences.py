@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from threadkeep.capture.wording import plain, words
+from threadkeep.memories.wording import plain, words
 
 MAX_CHARACTERS: Final = 32_768
 """What comes after so many characters of a message is not looked at."""

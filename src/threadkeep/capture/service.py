@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.capture.learning import Learning, Searcher
+from threadkeep.capture.learning import Learning, Reviews, Searcher
 from threadkeep.capture.queue import Queue
 from threadkeep.capture.record import Message, Receipt
 from threadkeep.capture.statements import unwanted
@@ -32,7 +32,7 @@ from threadkeep.capture.turns import (
     turns_namespace,
 )
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.ids import MemoryId, ThreadId, TurnId
+from threadkeep.ids import ThreadId, TurnId
 from threadkeep.storage.port import Batch, Partition, Position, Put, Ref, Storage
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Captures:
         extractor: What turns a turn into candidates.
         clock: What the time is.
         telemetry: Counts what was learnt and what was survived.
+        reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
         ttl: How long a captured memory lives; ``None``: for ever.
         poll: How often to look for work that another process left.
     """
@@ -83,13 +84,14 @@ class Captures:
         clock: Clock,
         telemetry: Telemetry,
         *,
+        reviews: Reviews | None = None,
         ttl: timedelta | None = None,
         poll: timedelta = timedelta(seconds=5),
     ) -> None:
         self._storage = storage
         self._clock = clock
         self._telemetry = telemetry
-        learning = Learning(storage, search, extractor, clock, telemetry, ttl=ttl)
+        learning = Learning(storage, search, extractor, clock, telemetry, reviews=reviews, ttl=ttl)
         self._queue = Queue(storage, learning.learn, clock, telemetry, poll=poll)
         self._last_at: datetime | None = None
 
@@ -248,7 +250,9 @@ class Captures:
 
     async def _duplicate(self, newest: Spoken, owner: Owner) -> Receipt:
         (record,) = await self._records([newest.turn_id], owner)
-        return Receipt("duplicate", (newest.turn_id,), record.memory_ids if record else ())
+        if record is None:
+            return Receipt("duplicate", (newest.turn_id,))
+        return Receipt("duplicate", (newest.turn_id,), record.memory_ids, (), record.proposal_ids)
 
     async def _records(self, turn_ids: Sequence[TurnId], owner: Owner) -> list[TurnRecord | None]:
         items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
@@ -256,7 +260,13 @@ class Captures:
 
 
 def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
-    learnt: dict[MemoryId, None] = {key: None for record in records if record for key in record.memory_ids}
-    failed = any(record is not None and record.state == "failed" for record in records)
-    status = "failed" if failed else "duplicate" if receipt.status == "duplicate" else "done"
-    return Receipt(status, receipt.turn_ids, tuple(learnt), receipt.degraded)
+    known = [record for record in records if record is not None]
+    failed = next((record for record in known if record.state == "failed"), None)
+    return Receipt(
+        "failed" if failed else "duplicate" if receipt.status == "duplicate" else "done",
+        receipt.turn_ids,
+        tuple(dict.fromkeys(key for record in known for key in record.memory_ids)),
+        receipt.degraded,
+        tuple(dict.fromkeys(key for record in known for key in record.proposal_ids)),
+        failed.reason if failed else None,
+    )

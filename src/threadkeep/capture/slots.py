@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from threadkeep.capture.wording import plain, straight, words
+from threadkeep.memories.wording import plain, straight, words
 
 _MAX_CHARACTERS: Final = 300
 

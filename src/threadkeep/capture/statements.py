@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from threadkeep.capture import languages
 from threadkeep.capture.redact import MARK
-from threadkeep.capture.wording import plain, straight, words
+from threadkeep.memories.wording import plain, straight, words
 
 MAX_CHARACTERS: Final = 300
 MIN_WORDS: Final = 3
@@ -291,6 +291,27 @@ def statements(sentence: str) -> list[Statement]:
             return [Statement(clause, score) for clause, score in found]
     score = _score(text)
     return [Statement(text, score)] if score >= MIN_SCORE else []
+
+
+def clauses(sentence: str) -> list[str]:
+    """Return *sentence* without greeting and request, and, where it has several clauses, each of them."""
+    text = _trimmed(plain(sentence))
+    parts = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
+    return parts if len(parts) > 1 else [text]
+
+
+def asserts(clause: str) -> bool:
+    """Return whether *clause* says that something is so, or how something is always to be done.
+
+    A question, a request of the moment, a supposition, a report of what others say and a part that is
+    played say nothing of what is so.
+    """
+    said = straight(clause)
+    if "?" in said or MARK in said or _is_quotation(said):
+        return False
+    if _STANDING.match(said):
+        return True
+    return not any(rule.search(said) for rule in (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ROLE_PLAY))
 
 
 def _trimmed(text: str) -> str:

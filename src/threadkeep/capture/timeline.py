@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from threadkeep.capture.wording import normalised
 from threadkeep.memories.record import Memory, Source, Speaker, Version
+from threadkeep.memories.wording import normalised
 
 MAX_SOURCES: Final = 64
 _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)

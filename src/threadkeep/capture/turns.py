@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.capture.record import Message, Role, Turn
 from threadkeep.capture.redact import redact
-from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId, short_digest
+from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.render import strip_blocks
 from threadkeep.storage.port import Due, Item, Namespace, Put
@@ -61,6 +61,7 @@ class TurnRecord:
         tries: How often it failed.
         reason: Kind of the last failure.
         memory_ids: What it taught, once it is done.
+        proposal_ids: What of it waits for approval, once it is done.
     """
 
     turn: Turn
@@ -68,6 +69,7 @@ class TurnRecord:
     tries: int = 0
     reason: str | None = None
     memory_ids: tuple[MemoryId, ...] = ()
+    proposal_ids: tuple[ProposalId, ...] = ()
 
 
 def turns_namespace(owner: Owner) -> Namespace:
@@ -164,6 +166,8 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
     }
     if record.state == "done":
         value["memory_ids"] = list(record.memory_ids)
+        if record.proposal_ids:
+            value["proposal_ids"] = list(record.proposal_ids)
     else:
         value["messages"] = [
             {"role": message.role, "text": message.text, "message_id": message.message_id} for message in turn.messages
@@ -182,10 +186,10 @@ def trace_put(trace: str, turn_id: TurnId, owner: Owner) -> Put:
     return Put(traces_namespace(owner), trace, {"turn_id": turn_id})
 
 
-def done(record: TurnRecord, memory_ids: Sequence[MemoryId]) -> TurnRecord:
+def done(record: TurnRecord, memory_ids: Sequence[MemoryId], proposal_ids: Sequence[ProposalId] = ()) -> TurnRecord:
     """Return *record* as it is for ever: which turn it was and what it taught, and no text."""
-    turn = record.turn
-    return TurnRecord(Turn(turn.turn_id, turn.thread_id, (), turn.at), "done", memory_ids=tuple(memory_ids))
+    turn = Turn(record.turn.turn_id, record.turn.thread_id, (), record.turn.at)
+    return TurnRecord(turn, "done", memory_ids=tuple(memory_ids), proposal_ids=tuple(proposal_ids))
 
 
 def record_of(item: Item) -> TurnRecord | None:
@@ -212,6 +216,7 @@ def record_of(item: Item) -> TurnRecord | None:
         tries if isinstance(tries, int) else 0,
         reason if isinstance(reason, str) else None,
         tuple(MemoryId(key) for key in _texts(value.get("memory_ids"))),
+        tuple(ProposalId(key) for key in _texts(value.get("proposal_ids"))),
     )
 
 

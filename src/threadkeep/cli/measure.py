@@ -74,6 +74,18 @@ def facts(
     out.print(render_table(report))
 
 
+@app.command()
+def tombstones(*, json: Json = False) -> None:
+    """Rejected and forgotten statements that are learnt again in other words, and others that are blocked."""
+    from threadkeep.evals.tombstones import render_table, run_tombstones
+
+    report = run_tombstones()
+    if json:
+        print_json(report)
+        return
+    out.print(render_table(report))
+
+
 def bench(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that it works.")] = False,

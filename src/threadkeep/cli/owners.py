@@ -28,6 +28,7 @@ def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = Fa
         out.print(f"  {kind}: {count}", markup=False)
     out.print(f"  summaries: {held.summaries}")
     out.print(f"  turns waiting to be learnt from: {held.turns_waiting} (learnt from: {held.turns_seen})")
+    out.print(f"  proposals: {held.proposals}")
     out.print(f"  threads: {', '.join(map(plain, held.threads)) or 'none'}", markup=False)
 
 

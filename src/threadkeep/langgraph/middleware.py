@@ -8,7 +8,7 @@ would show in the user's streams.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,6 +23,7 @@ from threadkeep.capture.record import Receipt
 from threadkeep.errors import ClosedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of
+from threadkeep.langgraph.turns import written_by_a_model
 from threadkeep.models.langchain import newest_human, plain_messages
 from threadkeep.recall.record import Recall
 from threadkeep.recall.render import memory_context_text
@@ -212,7 +213,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         config = get_config()
         turn, _ = self._turn_of(state["messages"], runtime, config)
         seen = self._seen.pop(turn, None)
-        if not self._captures or not self._tk.app.capturing or _inside_a_tool(config):
+        if not self._captures or not self._tk.app.capturing or written_by_a_model(config):
             return None
         return self._record(turn, list(state["messages"]), seen)
 
@@ -264,15 +265,3 @@ def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:
             "degraded": list(receipt.degraded),
         }
     )
-
-
-def _inside_a_tool(config: Mapping[str, Any]) -> bool:
-    """Whether this agent runs within another's tool call: its human message is a task that a model wrote.
-
-    A run that was given a thread id of its own has a namespace of its own, too; then only the
-    metadata, which are handed down, name the tool call.
-    """
-    own = str(config.get("configurable", {}).get("checkpoint_ns", "")).split("|")[:-1]
-    metadata: Mapping[str, Any] = config.get("metadata") or {}
-    handed_down = str(metadata.get("checkpoint_ns", "")).split("|")
-    return any(part.split(":")[0] == "tools" for part in (*own, *handed_down))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from langgraph.store.base import (
     NOT_PROVIDED,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from threadkeep.home import Home
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Item as StoredItem
+
+T = TypeVar("T")
 
 _FLOAT_BYTES: Final = 4
 
@@ -90,6 +92,19 @@ class ThreadkeepStore(BaseStore):
         if self.ttl_config is not None:
             self.ttl_config["default_ttl"] = self.ttl_config.get("default_ttl") or None
             ttl_of(self.ttl_config["default_ttl"])
+
+    @property
+    def locked_to(self) -> Owner | None:
+        """The owner that this store is locked to, if it is."""
+        return self._owner
+
+    async def call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """Run *work* with the rooms below this store, connected, from any loop."""
+
+        async def on_home() -> T:
+            return await work(await self._rooms())
+
+        return await self._home.run(on_home())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Perform *ops* as :meth:`abatch` does, and block until they are done."""

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from threadkeep.memories.record import Memory, Source, Version
+from threadkeep.errors import ApprovalRequiredError
+from threadkeep.memories.record import TRUSTED, Approval, Memory, Source, Speaker, Version
 
 _WORDS: Final = re.compile(r"\w+")
 _HOLDS: Final = 0.6
+_SPEAKERS: Final[Mapping[Speaker, str]] = {
+    "user": "a user",
+    "import": "an import",
+    "assistant": "an assistant",
+    "document": "a document",
+    "tool": "a tool",
+}
 
 
 def corrected(memory: Memory, text: str, *, source: Source, at: datetime) -> Memory:
@@ -29,9 +37,28 @@ def corrected(memory: Memory, text: str, *, source: Source, at: datetime) -> Mem
     )
 
 
+def recallable(memory: Memory) -> bool:
+    """Return whether *memory* is active and, as far as known, still true."""
+    return memory.status == "active" and memory.valid_to is None
+
+
 def same_words(text: str) -> str:
     """Return *text* as it is compared: case, width, white space and a final stop do not matter."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!")
+
+
+def require_approval(speaker: Speaker, approval: Approval | None) -> None:
+    """Let a statement pass whose least trusted *speaker* is believed, or that somebody approved.
+
+    Raises:
+        ApprovalRequiredError: It is neither.
+    """
+    if speaker not in TRUSTED and approval is None:
+        msg = (
+            f"A statement that {_SPEAKERS[speaker]} stands behind waits for approval; "
+            "propose it by tk.proposals.propose(), or name who approved it."
+        )
+        raise ApprovalRequiredError(msg, speaker=speaker)
 
 
 def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
@@ -59,6 +86,22 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
                 gone[known.memory_id] = known
                 grew = True
     return list(gone.values())
+
+
+def statements_of(memories: Sequence[Memory]) -> tuple[str, ...]:
+    """Return what *memories* say and said, each once; an episode tells of a turn and is no statement beside others."""
+    facts = [memory for memory in memories if memory.kind != "episodic"] or memories
+    return tuple(dict.fromkeys(text for m in facts for text in (m.text, *(old.text for old in m.history))))
+
+
+def sources_in(memories: Iterable[Memory]) -> tuple[Source, ...]:
+    """Return everywhere that *memories* were said, now and before, each once."""
+    return tuple(dict.fromkeys(source for memory in memories for source in _sources(memory)))
+
+
+def messages_of(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Return one source for each message of a thread."""
+    return tuple({(s.thread_id, s.message_id, s.speaker): s for s in reversed(sources) if s.thread_id}.values())
 
 
 def _sources(memory: Memory) -> Iterable[Source]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
-from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
+from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 
 Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 Status: TypeAlias = Literal["active", "proposed", "rejected"]
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "document", "import"]
 
 MAX_TEXT_CHARACTERS: Final = 8_000
+
+TRUST: Final[tuple[Speaker, ...]] = ("user", "import", "assistant", "document", "tool")
+"""Who is believed, most first: a person, what was moved in by whoever runs this, and then what others wrote."""
+TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})
+"""Whose statements are kept without anybody's approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,30 @@ class Source:
     message_id: MessageId | None = None
     turn_id: TurnId | None = None
     at: datetime | None = None
+
+
+def least_trusted(sources: Iterable[Source], *, otherwise: Speaker = "user") -> Speaker:
+    """Return the speaker of *sources* that is believed least; *otherwise* where there is no source."""
+    speakers = {source.speaker for source in sources}
+    least = otherwise
+    for speaker in TRUST:
+        least = speaker if speaker in speakers else least
+    return least
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Who let a statement pass that nobody would have kept by itself.
+
+    Attributes:
+        by: Who: a person as the application names them, ``user`` (it was said again by them) or ``policy``.
+        at: When.
+        proposal_id: The proposal that was decided; ``None`` where a policy let it pass at once.
+    """
+
+    by: str
+    at: datetime
+    proposal_id: ProposalId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +103,7 @@ class Memory:
         pinned: Never expires, and is recalled first among equals.
         history: What it said before, oldest first.
         derived_from: Memories that it was made of.
+        approval: Who approved it, where that was needed or done; such a memory does not expire.
     """
 
     memory_id: MemoryId
@@ -90,6 +121,7 @@ class Memory:
     pinned: bool = False
     history: tuple[Version, ...] = ()
     derived_from: tuple[MemoryId, ...] = ()
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +137,7 @@ class NewMemory:
         valid_to: Until when it was true; such a memory is kept and not recalled.
         pinned: See :class:`Memory`.
         memory_id: Its key; ``None``: a new one. An existing memory with this key is left as it is.
+        approval: Who approved it; needed where not only the user or an import stands behind it.
     """
 
     text: str
@@ -115,6 +148,7 @@ class NewMemory:
     valid_to: datetime | None = None
     pinned: bool = False
     memory_id: MemoryId | None = None
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +156,19 @@ class Kept:
     """What became of a statement that was to be kept.
 
     Attributes:
-        status: ``accepted``: *memory* is new; ``duplicate``: *memory* said it already.
-        memory: The memory that holds it now.
+        status: ``accepted``: *memory* is new; ``duplicate``: *memory* said it already; ``proposed``: it
+            waits for somebody to approve it; ``rejected``: it must not be kept.
+        memory: The memory that holds it now; of a proposal, the one that it becomes when it is approved.
         degraded: What was missing: ``("embedder",)`` when it can be found by its words only.
+        proposal_id: What to approve or reject, where it is proposed.
+        reason: Why it waits, or why it was rejected.
     """
 
-    status: Literal["accepted", "duplicate"]
+    status: Literal["accepted", "duplicate", "proposed", "rejected"]
     memory: Memory
     degraded: tuple[str, ...] = ()
+    proposal_id: ProposalId | None = None
+    reason: str | None = None
 
     @property
     def memory_id(self) -> MemoryId:

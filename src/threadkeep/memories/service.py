@@ -11,25 +11,36 @@ from weakref import WeakValueDictionary
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
-from threadkeep.memories.lifecycle import corrected, goes_with, same_words
+from threadkeep.memories.lifecycle import (
+    corrected,
+    goes_with,
+    messages_of,
+    require_approval,
+    same_words,
+    sources_in,
+    statements_of,
+)
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.record import (
     MAX_TEXT_CHARACTERS,
+    Approval,
     Forgotten,
     Kept,
     Kind,
     Memory,
     NewMemory,
     Source,
+    least_trusted,
 )
-from threadkeep.memories.shapes import HEAD, HEAD_KEY, MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
-from threadkeep.storage.port import Batch, Delete, Embedding, Item, Namespace, Operation, Partition, Put, Ref, Storage
+from threadkeep.memories.rows import MemoryRows
+from threadkeep.memories.shapes import MEMORIES, SUMMARIES, head_put, head_ref, memory_namespaces, memory_of, put_of
+from threadkeep.memories.vectors import row_of
+from threadkeep.storage.port import Batch, Delete, Embedding, Item, Operation, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.owners.owner import Owner
 
-_PAGE: Final = 500
 _BATCH: Final = 500
 _NEWEST: Final = 1000
 _TRIES: Final = 5
@@ -45,6 +56,18 @@ class TurnRecords(Protocol):
         ...
 
 
+class Tombstones(Protocol):
+    """What this room needs of proposals: what shall not be learnt again."""
+
+    async def forgetting(self, owner: Owner, statements: Sequence[str]) -> Sequence[Operation]:
+        """Return what keeps forgotten *statements* from being learnt again, for one commit with the rest."""
+        ...
+
+    async def lifting(self, owner: Owner, statement: str) -> Sequence[Operation]:
+        """Return what lets *statement* be kept again: somebody wants it."""
+        ...
+
+
 class Memories:
     """The memories of all owners; every method reads and writes one owner's partition only."""
 
@@ -55,31 +78,45 @@ class Memories:
         clock: Clock,
         *,
         turns: TurnRecords | None = None,
+        tombstones: Tombstones | None = None,
         redact: Callable[[str], str] = str,
         ttl: timedelta | None = None,
     ) -> None:
         self._storage = storage
         self._searcher = searcher
         self._clock = clock
+        self._rows = MemoryRows(storage)
         self._turns = turns
+        self._tombstones = tombstones
         self._redact = redact
         self._ttl = ttl
         self._remembering: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
-    async def remember(self, new: NewMemory, *, owner: Owner) -> Kept:
+    async def remember(
+        self, new: NewMemory, *, owner: Owner, also: Callable[[MemoryId], Sequence[Operation]] = lambda _: ()
+    ) -> Kept:
         """Keep one statement, unless an active memory says the very same already.
+
+        It is somebody's decision: a statement that was forgotten or rejected before is let in again.
+
+        Args:
+            new: The statement; one that an assistant, a tool or a document stands behind needs an approval.
+            owner: Whose.
+            also: Gives operations of the owner's for the same commit, for a duplicate, too; it is told which
+                memory holds the statement.
 
         Raises:
             InvalidInputError, TooLargeError: The text cannot be kept.
+            ApprovalRequiredError: Nobody who is believed stands behind it; nothing was written.
         """
         memory = self._memory(new, owner)
+        require_approval(memory.trust, memory.approval)
         embedding = await self._searcher.embed_put([memory.text])
-        degraded = () if embedding else ("embedder",)
         lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
         for attempt in range(_TRIES):
             try:
                 async with lock:
-                    return await self._remember(memory, embedding, owner, degraded)
+                    return await self._remember(memory, embedding, owner, also)
             except RevisionConflictError:  # another process; the same statement perhaps
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
@@ -94,8 +131,13 @@ class Memories:
 
         Returns:
             The keys, in the order given.
+
+        Raises:
+            ApprovalRequiredError: Nobody who is believed stands behind one of them; nothing was written.
         """
         memories = [self._memory(new, owner) for new in news]
+        for memory in memories:
+            require_approval(memory.trust, memory.approval)
         keys = [memory.memory_id for memory in memories]
         if len(set(keys)) != len(keys):
             msg = "Two of the statements have the same memory_id; give each its own."
@@ -106,7 +148,7 @@ class Memories:
             part = [memory for memory, item in zip(part, known, strict=True) if item is None]
             embedding = await self._searcher.embed_put([memory.text for memory in part]) if part else None
             puts = [
-                put_of(memory, embedding=_row(embedding, i), expect="any", ttl=self._ttl)
+                put_of(memory, embedding=row_of(embedding, i) if embedding else None, expect="any", ttl=self._ttl)
                 for i, memory in enumerate(part)
             ]
             if puts:
@@ -116,7 +158,7 @@ class Memories:
 
     async def get(self, memory_id: str, *, owner: Owner) -> Memory | None:
         """Return the owner's memory with this key, or ``None``."""
-        item = await self._item(memory_id, owner)
+        item = await self._rows.item(memory_id, owner)
         return memory_of(item) if item else None
 
     async def require(self, memory_id: str, *, owner: Owner) -> Memory:
@@ -145,10 +187,8 @@ class Memories:
 
     async def walk(self, *, owner: Owner) -> AsyncIterator[Memory]:
         """Yield every memory of the owner, most recently changed first."""
-        streams = [self._pages(owner.partition, prefix) for prefix in memory_namespaces(owner.label)]
-        async for item in _merged(streams):
-            if memory := memory_of(item):
-                yield memory
+        async for memory in self._rows.walk(owner):
+            yield memory
 
     async def newest(self, *, owner: Owner, limit: int) -> list[Memory]:
         """Return the *limit* memories that were learnt last, newest first, by the time they carry.
@@ -165,7 +205,15 @@ class Memories:
         return sorted(active, key=lambda m: (m.created_at, m.revision), reverse=True)[:limit]
 
     async def correct(
-        self, memory_id: str, text: str, *, owner: Owner, revision: int | None = None, source: Source | None = None
+        self,
+        memory_id: str,
+        text: str,
+        *,
+        owner: Owner,
+        revision: int | None = None,
+        source: Source | None = None,
+        approval: Approval | None = None,
+        also: Sequence[Operation] = (),
     ) -> Memory:
         """Replace what a memory says; the old statement stays in its history.
 
@@ -175,22 +223,27 @@ class Memories:
             owner: Whose.
             revision: The revision that was read; ``None``: whatever it is now.
             source: Where the new statement was made; ``None``: by the user, outside any thread.
+            approval: Who approved it; needed where *source* is an assistant, a tool or a document.
+            also: Operations of the owner's for the same commit.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
             RevisionConflictError: It was changed since *revision*.
+            ApprovalRequiredError: Nobody who is believed stands behind the statement; nothing was written.
         """
         text = self._checked(text)
         embedding = await self._searcher.embed_put([text])
         now = self._clock.now()
         source = source or Source("user", at=now)
+        require_approval(source.speaker, approval)
         for _ in range(_TRIES):
             memory = await self.require(memory_id, owner=owner)
             if revision is not None and memory.revision != revision:
                 break
-            changed = corrected(memory, text, source=source, at=now)
+            changed = replace(corrected(memory, text, source=source, at=now), approval=approval or memory.approval)
+            put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
             try:
-                await self._write(owner, [put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)])
+                await self._write(owner, [put, *also])
             except RevisionConflictError:
                 continue
             return await self.require(memory_id, owner=owner)
@@ -200,7 +253,7 @@ class Memories:
     async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
         """Let a memory never expire (or let it expire again)."""
         for _ in range(_TRIES):
-            item = await self._item(memory_id, owner)
+            item = await self._rows.item(memory_id, owner)
             memory = memory_of(item) if item else None
             if item is None or memory is None:
                 break
@@ -212,31 +265,48 @@ class Memories:
             return await self.require(memory_id, owner=owner)
         return await self.require(memory_id, owner=owner)
 
-    async def forget(self, memory_id: str, *, owner: Owner) -> Forgotten:
+    async def forget(
+        self, memory_id: str, *, owner: Owner, revision: int | None = None, also: Sequence[Operation] = ()
+    ) -> Forgotten:
         """Remove a statement: its memory with all history, what was derived from it, and its turn record.
 
         Memories that say the very same, and episodes of its turns that hold it, go with it. It is
-        one commit: afterwards either all of it is gone or nothing.
+        one commit: afterwards either all of it is gone or nothing. What was said is not learnt again.
+
+        Args:
+            memory_id: Which one.
+            owner: Whose.
+            revision: The revision that was read; ``None``: whatever it is now.
+            also: Operations of the owner's for the same commit.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: It was changed since *revision*.
         """
         for _ in range(_TRIES):
+            (head,) = await self._storage.get([head_ref(owner)])
             memory = await self.require(memory_id, owner=owner)
+            if revision is not None and memory.revision != revision:
+                msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
+                raise RevisionConflictError(msg, memory_id=memory_id)
             everything = [known async for known in self.walk(owner=owner)]
             gone = goes_with(memory, everything)
-            sources = _all_sources(gone)
+            sources = sources_in(gone)
             turn_ids = tuple(dict.fromkeys(s.turn_id for s in sources if s.turn_id))
             emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
             operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
+            if self._tombstones:
+                said = {(one.namespace, one.key) for one in also}
+                unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
+                operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
             try:
-                await self._write(owner, [*operations, *emptied])
+                await self._write(owner, [*operations, *emptied, head_put(owner, head), *also])
             except RevisionConflictError:
                 continue
             return Forgotten(
                 tuple(m.memory_id for m in gone),
                 tuple(TurnId(put.key) for put in emptied),
-                _messages_of(sources),
+                messages_of(sources),
             )
         msg = f"Memory {memory_id} was changed again and again; try again."
         raise RevisionConflictError(msg, memory_id=memory_id)
@@ -258,7 +328,7 @@ class Memories:
     async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
         """Return what the newest *limit* summaries say, newest first."""
         texts: list[tuple[str, int, str]] = []
-        async for item in self._pages(owner.partition, (SUMMARIES, owner.label)):
+        async for item in self._rows.pages(owner.partition, (SUMMARIES, owner.label)):
             said = item.value.get("summary", item.value.get("data", item.value.get("text")))
             if isinstance(said, str) and said.strip():
                 as_memory = memory_of(replace(item, value={**item.value, "data": said}))
@@ -267,62 +337,41 @@ class Memories:
         return [text for _, _, text in sorted(texts, reverse=True)[:limit]]
 
     async def _remember(
-        self, memory: Memory, embedding: Embedding | None, owner: Owner, degraded: tuple[str, ...]
+        self,
+        memory: Memory,
+        embedding: Embedding | None,
+        owner: Owner,
+        also: Callable[[MemoryId], Sequence[Operation]],
     ) -> Kept:
         """Look for the statement and write it, unless somebody else wrote a statement in between."""
-        (head,) = await self._storage.get([Ref(owner.partition, (HEAD, owner.label), HEAD_KEY)])
+        degraded = () if embedding else ("embedder",)
+        (head,) = await self._storage.get([head_ref(owner)])
         if twin := await self._twin(memory, owner):
+            if operations := also(twin.memory_id):
+                await self._write(owner, operations)
             return Kept("duplicate", twin, degraded)
-        changed = Put(
-            (HEAD, owner.label),
-            HEAD_KEY,
-            {"memory_id": memory.memory_id},
-            expect=head.revision if head else "absent",
-        )
-        await self._write(owner, [put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl), changed])
+        lifted = await self._tombstones.lifting(owner, memory.text) if self._tombstones else ()
+        put = put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)
+        await self._write(owner, [put, head_put(owner, head), *lifted, *also(memory.memory_id)])
         return Kept("accepted", await self.require(memory.memory_id, owner=owner), degraded)
 
-    async def _item(self, memory_id: str, owner: Owner) -> Item | None:
-        label = owner.label
-        places: tuple[Namespace, ...] = (
-            (MEMORIES, label),
-            ("users", label, MEMORIES, "user"),
-            ("users", label, MEMORIES, "episodic"),
+    async def find(self, text: str, *, kind: Kind, owner: Owner) -> Memory | None:
+        """Return the active memory that says the very same, case and a final stop apart, if there is one."""
+        found = await self._searcher.ranking(
+            owner.partition, text, prefixes=memory_namespaces(owner.label), limit=_LIKELY_DUPLICATES
         )
-        found = await self._storage.get([Ref(owner.partition, place, memory_id) for place in places])
-        return next((item for item in found if item), None) or await self._item_below(memory_id, owner)
-
-    async def _item_below(self, memory_id: str, owner: Owner) -> Item | None:
-        """Look in deeper namespaces, which only other programs write to."""
-        for prefix in memory_namespaces(owner.label):
-            async for item in self._pages(owner.partition, prefix):
-                if item.ref.key == memory_id:
-                    return item
+        refs = [Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits]
+        said = same_words(text)
+        for item in await self._storage.get(refs):
+            known = memory_of(item) if item else None
+            if known and known.kind == kind and known.valid_to is None and same_words(known.text) == said:
+                return known
         return None
-
-    async def _pages(self, partition: Partition, prefix: Namespace) -> AsyncIterator[Item]:
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(partition, prefix=prefix, after=after, limit=_PAGE)
-            for item in page.items:
-                yield item
-            if page.after is None:
-                return
-            after = page.after
 
     async def _twin(self, memory: Memory, owner: Owner) -> Memory | None:
         if item := await self._item_at(owner, memory):
             return memory_of(item)
-        found = await self._searcher.ranking(
-            owner.partition, memory.text, prefixes=memory_namespaces(owner.label), limit=_LIKELY_DUPLICATES
-        )
-        refs = [Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits]
-        said = same_words(memory.text)
-        for item in await self._storage.get(refs):
-            known = memory_of(item) if item else None
-            if known and known.kind == memory.kind and known.valid_to is None and same_words(known.text) == said:
-                return known
-        return None
+        return await self.find(memory.text, kind=memory.kind, owner=owner)
 
     async def _item_at(self, owner: Owner, memory: Memory) -> Item | None:
         (item,) = await self._storage.get([Ref(owner.partition, memory.namespace, memory.memory_id)])
@@ -344,7 +393,7 @@ class Memories:
             text=self._checked(new.text),
             kind=new.kind,
             status="active",
-            trust=sources[0].speaker,
+            trust=least_trusted(sources),
             sources=sources,
             revision=0,
             created_at=_aware(created_at),
@@ -352,6 +401,7 @@ class Memories:
             valid_from=_aware(new.valid_from) if new.valid_from else None,
             valid_to=_aware(new.valid_to) if new.valid_to else None,
             pinned=new.pinned,
+            approval=new.approval,
         )
 
     def _checked(self, text: str) -> str:
@@ -376,32 +426,3 @@ def _aware(moment: datetime) -> datetime:
         msg = "A time needs a time zone; give an aware datetime."
         raise InvalidInputError(msg)
     return moment
-
-
-def _row(embedding: Embedding | None, row: int) -> Embedding | None:
-    if embedding is None:
-        return None
-    width = embedding.dims * 4
-    return replace(embedding, data=embedding.data[row * width : (row + 1) * width])
-
-
-def _all_sources(memories: Sequence[Memory]) -> tuple[Source, ...]:
-    found = (s for m in memories for s in (*m.sources, *(s for old in m.history for s in old.sources)))
-    return tuple(dict.fromkeys(found))
-
-
-def _messages_of(sources: Sequence[Source]) -> tuple[Source, ...]:
-    """Return one source for each message of a thread."""
-    return tuple({(s.thread_id, s.message_id, s.speaker): s for s in reversed(sources) if s.thread_id}.values())
-
-
-async def _merged(streams: Sequence[AsyncIterator[Item]]) -> AsyncIterator[Item]:
-    """Merge streams that are sorted newest first."""
-    heads = {i: await anext(stream, None) for i, stream in enumerate(streams)}
-    while True:
-        waiting = [(i, item) for i, item in heads.items() if item is not None]
-        if not waiting:
-            return
-        i, item = max(waiting, key=lambda pair: (pair[1].updated_at, pair[1].revision))
-        yield item
-        heads[i] = await anext(streams[i], None)

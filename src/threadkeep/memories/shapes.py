@@ -12,13 +12,14 @@ LangMem's tool         ``{"content": text}``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast, get_args
 
-from threadkeep.ids import MemoryId, MessageId, ThreadId, TurnId
-from threadkeep.memories.record import Kind, Memory, Source, Speaker, Status, Version
-from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Put
+from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
+from threadkeep.memories.record import Approval, Kind, Memory, Source, Speaker, Status, Version
+from threadkeep.owners.owner import Owner
+from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Put, Ref
 
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"
@@ -79,9 +80,9 @@ def memory_of(item: Item) -> Memory | None:
     text = _text_of(value)
     if not text:
         return None
-    said_at = _moment(value.get("timestamp"))
+    said_at = moment_of(value.get("timestamp"))
     thread = value.get("source_thread", value.get("thread_id"))
-    sources = tuple(s for s in map(_source_of, _rows(value.get("sources"))) if s is not None)
+    sources = sources_of(value.get("sources"))
     if not sources:
         sources = (Source("import", _thread(thread), at=said_at),)
     return Memory(
@@ -95,11 +96,12 @@ def memory_of(item: Item) -> Memory | None:
         revision=item.revision,
         created_at=said_at or item.created_at,
         updated_at=item.updated_at,
-        valid_from=_moment(value.get("valid_from")),
-        valid_to=_moment(value.get("valid_to")),
+        valid_from=moment_of(value.get("valid_from")),
+        valid_to=moment_of(value.get("valid_to")),
         pinned=value.get("pinned") is True,
         history=tuple(v for v in map(_version_of, _rows(value.get("history"))) if v is not None),
         derived_from=tuple(MemoryId(key) for key in _texts(value.get("derived_from"))),
+        approval=_approval_of(value.get("approval")),
     )
 
 
@@ -114,7 +116,7 @@ def value_of(memory: Memory) -> dict[str, Any]:
         "trust": memory.trust,
         "timestamp": memory.created_at.isoformat(),
         "source_thread": first.thread_id if first else None,
-        "sources": [_spell_source(source) for source in memory.sources],
+        "sources": spell_sources(memory.sources),
         "valid_from": _spell(memory.valid_from),
         "valid_to": _spell(memory.valid_to),
         "pinned": memory.pinned,
@@ -124,19 +126,30 @@ def value_of(memory: Memory) -> dict[str, Any]:
                 "valid_from": _spell(old.valid_from),
                 "valid_to": _spell(old.valid_to),
                 "replaced_at": old.replaced_at.isoformat(),
-                "sources": [_spell_source(source) for source in old.sources],
+                "sources": spell_sources(old.sources),
             }
             for old in memory.history
         ],
         "derived_from": list(memory.derived_from),
+        "approval": _spell_approval(memory.approval) if memory.approval else None,
     }
     return {key: field for key, field in value.items() if field not in (None, [], False)}
+
+
+def head_ref(owner: Owner) -> Ref:
+    """Return where the row is by which two writers of *owner*'s statements meet."""
+    return Ref(owner.partition, (HEAD, owner.label), HEAD_KEY)
+
+
+def head_put(owner: Owner, head: Item | None) -> Put:
+    """Return the put that fails where somebody has written since *head* was read."""
+    return Put((HEAD, owner.label), HEAD_KEY, {}, expect=head.revision if head else "absent")
 
 
 def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation, ttl: timedelta | None = None) -> Put:
     """Return the put that writes *memory*; it is searchable only while it may be recalled.
 
-    A pinned memory does not expire by *ttl*.
+    A memory that somebody pinned or approved does not expire by *ttl*.
     """
     recallable = memory.status == "active" and memory.valid_to is None
     return Put(
@@ -145,9 +158,19 @@ def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation, 
         value_of(memory),
         index=(text_path(memory.namespace),) if recallable else (),
         embedding=embedding if recallable else None,
-        ttl=None if memory.pinned else ttl,
+        ttl=None if memory.pinned or memory.approval else ttl,
         expect=expect,
     )
+
+
+def sources_of(rows: object) -> tuple[Source, ...]:
+    """Read a list of sources; what cannot be understood is left out."""
+    return tuple(source for source in map(_source_of, _rows(rows)) if source is not None)
+
+
+def spell_sources(sources: Iterable[Source]) -> list[dict[str, Any]]:
+    """Spell *sources* as JSON; what is empty is left out."""
+    return [_spell_source(source) for source in sources]
 
 
 def _text_of(value: Mapping[str, Any]) -> str:
@@ -184,7 +207,7 @@ def _source_of(row: Mapping[str, Any]) -> Source | None:
         _thread(row.get("thread_id")),
         MessageId(message) if isinstance(message, str) else None,
         TurnId(turn) if isinstance(turn, str) else None,
-        _moment(row.get("at")),
+        moment_of(row.get("at")),
     )
 
 
@@ -200,11 +223,26 @@ def _spell_source(source: Source) -> dict[str, Any]:
 
 
 def _version_of(row: Mapping[str, Any]) -> Version | None:
-    text, replaced_at = row.get("text"), _moment(row.get("replaced_at"))
+    text, replaced_at = row.get("text"), moment_of(row.get("replaced_at"))
     if not isinstance(text, str) or replaced_at is None:
         return None
-    sources = tuple(s for s in map(_source_of, _rows(row.get("sources"))) if s is not None)
-    return Version(text, _moment(row.get("valid_from")), _moment(row.get("valid_to")), replaced_at, sources)
+    sources = sources_of(row.get("sources"))
+    return Version(text, moment_of(row.get("valid_from")), moment_of(row.get("valid_to")), replaced_at, sources)
+
+
+def _approval_of(row: object) -> Approval | None:
+    if not isinstance(row, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", row)
+    by, at, proposal = fields.get("by"), moment_of(fields.get("at")), fields.get("proposal_id")
+    if not isinstance(by, str) or at is None:
+        return None
+    return Approval(by, at, ProposalId(proposal) if isinstance(proposal, str) else None)
+
+
+def _spell_approval(approval: Approval) -> dict[str, Any]:
+    row = {"by": approval.by, "at": approval.at.isoformat(), "proposal_id": approval.proposal_id}
+    return {key: field for key, field in row.items() if field is not None}
 
 
 def _one_of(words: frozenset[str], value: object) -> str | None:
@@ -230,7 +268,7 @@ def _spell(moment: datetime | None) -> str | None:
     return moment.isoformat() if moment else None
 
 
-def _moment(value: object) -> datetime | None:
+def moment_of(value: object) -> datetime | None:
     """Read a time as others write it: ISO text, or seconds since 1970; ``None`` where it is neither."""
     try:
         if isinstance(value, str):

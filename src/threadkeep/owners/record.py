@@ -19,6 +19,8 @@ class Holdings:
         turns_waiting: Turns that are recorded and not yet learnt from.
         turns_seen: Turns that were learnt from; their texts are gone.
         threads: The threads that are bound to the owner.
+        proposals: Changes that wait for a decision or waited.
+        tombstones: What must not be learnt again, and the key of the forgotten ones' digests.
         other: Further LangGraph items of the owner.
     """
 
@@ -29,6 +31,8 @@ class Holdings:
     turns_seen: int
     threads: tuple[str, ...]
     other: int
+    proposals: int = 0
+    tombstones: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from threadkeep.memories.shapes import HEAD, SUMMARIES, is_memory_namespace, memory_of
 from threadkeep.owners.record import Erased, Holdings
+from threadkeep.proposals.shapes import DIGEST_KEY, PROPOSALS, TOMBSTONES
 from threadkeep.storage.port import Item, Partition, Storage
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ FORMAT: Final = 1
 """Version of the export's lines."""
 
 _PAGE: Final = 500
+_PLACES: Final = {SUMMARIES: "summary", ".threads": "thread", PROPOSALS: "proposal", TOMBSTONES: "tombstone"}
 
 
 class Indexes(Protocol):
@@ -75,6 +77,8 @@ class Owners:
             summaries=rest["summary"],
             turns_waiting=rest["turn"],
             turns_seen=rest["turn_seen"],
+            proposals=rest["proposal"],
+            tombstones=rest["tombstone"],
             threads=tuple(await self._threads.of_owner(owner)),
             other=rest["item"],
         )
@@ -90,7 +94,7 @@ class Owners:
             "threads": list(await self._threads.of_owner(owner)),
         }
         async for item in self._items(owner):
-            if item.ref.namespace[:1] == (HEAD,):  # it says nothing of anybody
+            if _says_nothing(item):
                 continue
             yield {
                 "type": _place(item),
@@ -127,14 +131,17 @@ class Owners:
             after = page.after
 
 
+def _says_nothing(item: Item) -> bool:
+    """Whether a row says nothing of anybody: where writers meet, and the key that digests are made with."""
+    root = item.ref.namespace[:1]
+    return root == (HEAD,) or (root == (TOMBSTONES,) and item.ref.key == DIGEST_KEY)
+
+
 def _place(item: Item) -> str:
     namespace = item.ref.namespace
     if is_memory_namespace(namespace):
         return "memory"
-    if namespace[:1] == (SUMMARIES,):
-        return "summary"
-    if namespace[:1] == (".turns",):
+    root = namespace[0] if namespace else ""
+    if root == ".turns":
         return "turn" if item.value.get("state") != "done" else "turn_seen"
-    if namespace[:1] == (".threads",):
-        return "thread"
-    return "internal" if namespace and namespace[0].startswith(".") else "item"
+    return _PLACES.get(root, "internal" if root.startswith(".") else "item")

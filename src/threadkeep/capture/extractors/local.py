@@ -12,8 +12,8 @@ from threadkeep.capture.redact import MARK, redact
 from threadkeep.capture.sentences import sentences
 from threadkeep.capture.slots import slot_of
 from threadkeep.capture.statements import Statement, is_request, is_small_talk, meant, statements, unwanted
-from threadkeep.capture.wording import normalised
 from threadkeep.memories.record import Kind, Memory, Source
+from threadkeep.memories.wording import normalised
 
 MAX_FACTS: Final = 3
 MAX_EPISODE_CHARACTERS: Final = 240

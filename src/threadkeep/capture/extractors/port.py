@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from threadkeep.capture.record import Candidate, Turn
+from threadkeep.ids import MemoryId
 from threadkeep.memories.record import Memory
 
 
@@ -15,10 +16,13 @@ class Extraction:
     """What an extractor found in a turn.
 
     Attributes:
-        candidates: At most 3 lasting facts and one episode, best first; reconciled with what is known afterwards.
+        candidates: Lasting facts and an episode, best first; reconciled with what is known afterwards. Whose word
+            each is is checked afterwards, too, whatever its source says.
+        removals: Memories that should go; they are proposed, never removed.
     """
 
     candidates: tuple[Candidate, ...] = ()
+    removals: tuple[MemoryId, ...] = ()
 
 
 class Extractor(Protocol):

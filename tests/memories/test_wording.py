@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.capture.wording import content_words, normalised
+from threadkeep.memories.wording import content_words, normalised
 
 
 class TestContentWords:

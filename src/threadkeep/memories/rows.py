@@ -1,0 +1,71 @@
+"""One owner's memories as they are kept: found by key wherever they are, and walked through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.memories.shapes import MEMORIES, memory_namespaces, memory_of
+from threadkeep.storage.port import Item, Namespace, Partition, Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.memories.record import Memory
+    from threadkeep.owners.owner import Owner
+
+_PAGE: Final = 500
+
+
+class MemoryRows:
+    """Reads memories; it decides and writes nothing."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def item(self, memory_id: str, owner: Owner) -> Item | None:
+        """Return the row with this key, wherever below the owner's memories it is kept."""
+        label = owner.label
+        places: tuple[Namespace, ...] = (
+            (MEMORIES, label),
+            ("users", label, MEMORIES, "user"),
+            ("users", label, MEMORIES, "episodic"),
+        )
+        found = await self._storage.get([Ref(owner.partition, place, memory_id) for place in places])
+        return next((item for item in found if item), None) or await self._item_below(memory_id, owner)
+
+    async def walk(self, owner: Owner) -> AsyncIterator[Memory]:
+        """Yield every memory of the owner, most recently changed first."""
+        streams = [self.pages(owner.partition, prefix) for prefix in memory_namespaces(owner.label)]
+        async for item in _merged(streams):
+            if memory := memory_of(item):
+                yield memory
+
+    async def pages(self, partition: Partition, prefix: Namespace) -> AsyncIterator[Item]:
+        """Yield every item below *prefix*, most recently changed first."""
+        after: str | None = None
+        while True:
+            page = await self._storage.scan(partition, prefix=prefix, after=after, limit=_PAGE)
+            for item in page.items:
+                yield item
+            if page.after is None:
+                return
+            after = page.after
+
+    async def _item_below(self, memory_id: str, owner: Owner) -> Item | None:
+        """Look in deeper namespaces, which only other programs write to."""
+        for prefix in memory_namespaces(owner.label):
+            async for item in self.pages(owner.partition, prefix):
+                if item.ref.key == memory_id:
+                    return item
+        return None
+
+
+async def _merged(streams: Sequence[AsyncIterator[Item]]) -> AsyncIterator[Item]:
+    """Merge streams that are sorted newest first."""
+    heads = {i: await anext(stream, None) for i, stream in enumerate(streams)}
+    while True:
+        waiting = [(i, item) for i, item in heads.items() if item is not None]
+        if not waiting:
+            return
+        i, item = max(waiting, key=lambda pair: (pair[1].updated_at, pair[1].revision))
+        yield item
+        heads[i] = await anext(streams[i], None)

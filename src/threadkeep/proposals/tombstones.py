@@ -1,0 +1,203 @@
+"""What must not be learnt again: rejected statements with their vectors, forgotten ones as keyed digests."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.ids import short_digest
+from threadkeep.memories.meaning import Gist, agrees, gist_of, same_meaning, signature
+from threadkeep.memories.vectors import cosine
+from threadkeep.memories.wording import normalised
+from threadkeep.proposals.record import Proposal, Tombstone
+from threadkeep.proposals.shapes import (
+    DIGEST_KEY,
+    PROPOSALS,
+    proposal_of,
+    tombstone_of,
+    tombstone_put,
+    tombstones_namespace,
+)
+from threadkeep.storage.port import Batch, Delete, Embedding, Item, Namespace, Operation, Put, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.memories.port import Searcher
+    from threadkeep.owners.owner import Owner
+
+NEAR: Final = 0.9
+"""Cosine from which a statement with one word more or less is a rejected one again.
+Source: in ``evals/paraphrase_bank.py``, statements about somebody else come up to 0.895."""
+
+_PAGE: Final = 500
+_DIGEST_CHARACTERS: Final = 24
+_SECRET_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Unwanted:
+    """An owner's tombstones, read, and the key of their digests."""
+
+    tombstones: tuple[Tombstone, ...] = ()
+    secret: bytes = b""
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.tombstones)
+
+    def blocks(self, text: str, embedding: Embedding | None = None) -> Tombstone | None:
+        """Return the tombstone that *text* says again, if it does.
+
+        Args:
+            text: The statement.
+            embedding: Its vector; without one, only what has the very same words is found.
+        """
+        if not self.tombstones:
+            return None
+        gist = gist_of(text)
+        digests = self._digests(text)
+        return next((one for one in self.tombstones if _says_again(one, text, gist, digests, embedding)), None)
+
+    def _digests(self, text: str) -> frozenset[str]:
+        return digests_of(text, self.secret) if any(one.text is None for one in self.tombstones) else frozenset()
+
+
+def digests_of(text: str, secret: bytes) -> frozenset[str]:
+    """Return what is kept of a forgotten statement: a keyed digest of each of its terms."""
+    terms = signature(text) or {normalised(text)}
+    return frozenset(
+        hmac.digest(secret, term.encode("utf-8", "surrogatepass"), "sha256").hex()[:_DIGEST_CHARACTERS]
+        for term in terms
+    )
+
+
+def _says_again(
+    tombstone: Tombstone, text: str, gist: Gist, digests: frozenset[str], embedding: Embedding | None
+) -> bool:
+    if tombstone.text is None:
+        return bool(digests) and tombstone.digests == digests
+    if normalised(tombstone.text) == normalised(text):
+        return True
+    rejected = gist_of(tombstone.text)
+    if same_meaning(rejected, gist):
+        return True
+    more, less = set(gist.words) - set(rejected.words), set(rejected.words) - set(gist.words)
+    if len(more) + len(less) != 1 or not agrees(rejected, gist):
+        return False
+    return cosine(tombstone.embedding, embedding) >= NEAR
+
+
+class Tombstones:
+    """The tombstones of all owners.
+
+    Operations that a method returns are committed by the caller, together with what they belong to.
+    """
+
+    def __init__(self, storage: Storage, searcher: Searcher, clock: Clock, *, lifetime: timedelta | None) -> None:
+        self._storage = storage
+        self._searcher = searcher
+        self._clock = clock
+        self._lifetime = lifetime
+
+    async def of(self, owner: Owner) -> Unwanted:
+        """Read the tombstones of *owner*."""
+        items = await self._items(owner, tombstones_namespace(owner))
+        return Unwanted(
+            tuple(one for item in items if (one := tombstone_of(item)) is not None),
+            _secret_of(items),
+        )
+
+    async def list(self, *, owner: Owner) -> list[Tombstone]:
+        """Return what is not learnt again, newest first."""
+        found = (await self.of(owner)).tombstones
+        return sorted(found, key=lambda one: (one.at, one.tombstone_id), reverse=True)
+
+    async def lift(self, tombstone_id: str, *, owner: Owner) -> bool:
+        """Let a statement be learnt again; return whether there was such a tombstone."""
+        if all(one.tombstone_id != tombstone_id for one in (await self.of(owner)).tombstones):
+            return False
+        await self._storage.commit(Batch(owner.partition, [Delete(tombstones_namespace(owner), tombstone_id)]))
+        return True
+
+    async def rejecting(self, owner: Owner, text: str, *, by: str) -> Sequence[Operation]:
+        """Return what keeps a rejected statement from being learnt again; its text stays visible to its owner."""
+        now = self._clock.now()
+        embedding = await self._searcher.embed_put([text])
+        key = short_digest("rejected", normalised(text))
+        tombstone = Tombstone(key, "rejected", text, now, by, self._until(now), embedding=embedding)
+        return [tombstone_put(tombstone, owner, now=now)]
+
+    async def forgetting(self, owner: Owner, statements: Sequence[str]) -> Sequence[Operation]:
+        """Return what keeps forgotten *statements* from being learnt again, and removes where they still wait.
+
+        Nothing of their text stays: keyed digests of their terms do. Proposals and tombstones that say
+        one of them go.
+        """
+        now = self._clock.now()
+        items = await self._items(owner, tombstones_namespace(owner))
+        operations: list[Operation] = []
+        secret = _secret_of(items)
+        if not secret:
+            secret = secrets.token_bytes(_SECRET_BYTES)
+            value = {"secret": secret.hex()}
+            operations.append(Put(tombstones_namespace(owner), DIGEST_KEY, value, expect="absent"))
+        for digests in dict.fromkeys(digests_of(text, secret) for text in statements):
+            key = short_digest("erased", *sorted(digests))
+            tombstone = Tombstone(key, "erased", None, now, "user", self._until(now), digests)
+            operations.append(tombstone_put(tombstone, owner, now=now))
+        gists = [gist_of(text) for text in statements]
+        operations += [
+            Delete(item.ref.namespace, item.ref.key)
+            for item in items
+            if (one := tombstone_of(item)) is not None and one.text is not None and _says_one(one.text, gists)
+        ]
+        for item in await self._items(owner, (PROPOSALS, owner.label)):
+            proposal = proposal_of(item)
+            if proposal is None or any(_says_one(text, gists) for text in _texts_of(proposal)):
+                operations.append(Delete(item.ref.namespace, item.ref.key))
+        return operations
+
+    async def lifting(self, owner: Owner, statement: str) -> Sequence[Operation]:
+        """Return what lets *statement* be kept again: whoever it is about wants it."""
+        unwanted = await self.of(owner)
+        if not unwanted:
+            return ()
+        embedding = await self._searcher.embed_put([statement])
+        namespace = tombstones_namespace(owner)
+        return [
+            Delete(namespace, one.tombstone_id)
+            for one in unwanted.tombstones
+            if Unwanted((one,), unwanted.secret).blocks(statement, embedding)
+        ]
+
+    def _until(self, now: datetime) -> datetime | None:
+        return now + self._lifetime if self._lifetime else None
+
+    async def _items(self, owner: Owner, namespace: Namespace) -> Sequence[Item]:
+        items: Sequence[Item] = ()
+        after: str | None = None
+        while True:
+            page = await self._storage.scan(owner.partition, prefix=namespace, after=after, limit=_PAGE)
+            items = (*items, *page.items)
+            if page.after is None:
+                return items
+            after = page.after
+
+
+def _secret_of(items: Sequence[Item]) -> bytes:
+    secret = next((item.value.get("secret") for item in items if item.ref.key == DIGEST_KEY), None)
+    return bytes.fromhex(secret) if isinstance(secret, str) else b""
+
+
+def _texts_of(proposal: Proposal) -> list[str]:
+    texts = (proposal.text, proposal.base_text, proposal.decision.text if proposal.decision else None)
+    return [text for text in texts if text]
+
+
+def _says_one(text: str, gists: Sequence[Gist]) -> bool:
+    said = gist_of(text)
+    return any(same_meaning(said, gist) for gist in gists)
