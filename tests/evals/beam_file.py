@@ -28,7 +28,7 @@ def write_beam(folder: Path) -> Path:
         for number, (role, time, text) in enumerate(SAID)
     ]
     questions = [
-        {"qid": f"q{number}", "type": kind, "q": text, "ans": "…", "ev": evidence}
+        {"qid": f"q{number}", "type": kind, "q": text, "ev": evidence}
         for number, (kind, text, evidence) in enumerate(ASKED)
     ]
     path = folder / "mini_beam.json"

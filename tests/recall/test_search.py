@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.recall.world import ANA, MEMORIES, HeldStorage, StillClock, embedder, embedding, keep, put
+from tests.recall.world import ANA, MEMORIES, NOW, HeldStorage, StillClock, embedder, embedding, keep, put
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
+from threadkeep.memories.shapes import memory_of
 from threadkeep.recall import search as search_module
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.search import Search
-from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Touch
+from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Ref, Touch
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
 
@@ -397,37 +398,79 @@ def put_with_ttl(key: str, text: str, *, hours: int) -> Put:
     return type(kept)(kept.namespace, kept.key, kept.value, index=kept.index, ttl=timedelta(hours=hours))
 
 
-class TestItems:
+class TestMemories:
     async def test_what_another_writer_changed_is_read_again(self, search: Search, storage: HeldStorage):
-        """Items that were found are kept for the next turn, and never longer than they are true."""
+        """Memories that were found are kept for the next turn, and never longer than they are true."""
         await keep(storage, search, "tea one", "tea two")
         first = await search.ranking(ANA, "tea", limit=2)
-        assert {item.value["data"] for item in await search.items(ANA, first.hits) if item} == {"tea one", "tea two"}
+        assert {one.text for one in await search.memories(ANA, first.hits) if one} == {"tea one", "tea two"}
 
         changed = Put(MEMORIES, "tea one", {"data": "tea three"}, index=("data",))
         await storage.commit(Batch(ANA, [changed, Delete(MEMORIES, "tea two")]))
         second = await search.ranking(ANA, "tea", limit=2)
 
-        assert [item.value["data"] for item in await search.items(ANA, second.hits) if item] == ["tea three"]
+        assert [one.text for one in await search.memories(ANA, second.hits) if one] == ["tea three"]
+        assert await search.memories(ANA, first.hits) == [*await search.memories(ANA, second.hits), None]
+
+    async def test_what_was_found_is_not_read_from_storage(self, search: Search, storage: HeldStorage):
+        """Whether it is asked for the first time or again; only what is long is."""
+        await keep(storage, search, "tea one", "tea " * 1000)
+        ranking = await search.ranking(ANA, "tea", limit=2)
+
+        for _ in range(2):
+            storage.gets.clear()
+            texts = {one.text for one in await search.memories(ANA, ranking.hits) if one}
+
+            assert texts == {"tea one", ("tea " * 1000).strip()}
+            assert [ref.key for refs in storage.gets for ref in refs] == ["tea " * 1000]
+
+    async def test_a_memory_is_the_one_that_storage_gives(self, search: Search, storage: HeldStorage):
+        """With every field, whichever way it came."""
+        value = {
+            "data": "tea one",
+            "sources": [{"speaker": "user", "thread_id": "t"}],
+            "pinned": True,
+            "kind": "semantic",
+        }
+        await storage.commit(Batch(ANA, [Put(MEMORIES, "a", value, index=("data",), created_at=NOW - timedelta(3))]))
+        ranking = await search.ranking(ANA, "tea", limit=1)
+
+        (item,) = await storage.get([Ref(ANA, MEMORIES, "a")])
+        assert item is not None
+        assert await search.memories(ANA, ranking.hits) == [memory_of(item)]
 
     async def test_what_was_erased_is_not_kept(self, search: Search, storage: HeldStorage):
         """An erased partition leaves nothing in RAM that could be given once more."""
         await keep(storage, search, "tea one")
         found = await search.ranking(ANA, "tea", limit=1)
-        await search.items(ANA, found.hits)
+        await search.memories(ANA, found.hits)
 
         await storage.erase(ANA)
         search.forget(ANA)
 
-        assert await search.items(ANA, found.hits) == [None]
+        assert await search.memories(ANA, found.hits) == [None]
 
     async def test_a_partition_reads_its_own(self, search: Search, storage: HeldStorage):
         """The same place in another partition is another item."""
         await keep(storage, search, "tea one")
         found = await search.ranking(ANA, "tea", limit=1)
-        await search.items(ANA, found.hits)
+        await search.memories(ANA, found.hits)
 
-        assert await search.items(BOB, found.hits) == [None]
+        assert await search.memories(BOB, found.hits) == [None]
+
+    async def test_only_so_many_are_kept(self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch):
+        """Those of whoever was not asked for longest go first, and are unpacked anew."""
+        monkeypatch.setattr("threadkeep.recall.held.MEMORIES_KEPT", 4)
+        for partition in (ANA, BOB):
+            await keep(storage, search, *(f"tea {n}" for n in range(3)), partition=partition)
+            ranking = await search.ranking(partition, "tea", limit=3)
+            found = await search.memories(partition, ranking.hits)
+
+            assert {one.text for one in found if one} == {f"tea {n}" for n in range(3)}
+        held = {one.partition: len(one.memories) for one in search._held}
+
+        assert held[ANA] == 0
+        assert sum(held.values()) <= 4
 
 
 class TestParticipants:

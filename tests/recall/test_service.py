@@ -22,7 +22,7 @@ from threadkeep.recall.budget import estimate_tokens
 from threadkeep.recall.record import Recall
 from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
-from threadkeep.storage.port import Batch, Item, Put, Ref
+from threadkeep.storage.port import Batch, Changes, Partition, Position, Put
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
 
@@ -197,12 +197,12 @@ class TestDegraded:
     async def test_a_broken_storage_gives_an_empty_recall(self, world: World, monkeypatch: pytest.MonkeyPatch):
         """Nothing is raised; it is counted."""
 
-        async def down(refs: list[Ref]) -> tuple[Item | None, ...]:
+        async def down(partition: Partition, since: Position | None) -> Changes:
             msg = "The storage is away."
             raise StorageUnavailableError(msg)
 
         await world.know("I drink tea.")
-        monkeypatch.setattr(world.storage, "get", down)
+        monkeypatch.setattr(world.storage, "changes", down)
 
         assert await world.recall("tea") == Recall(degraded=("storage",))
         assert world.telemetry.counts()["recall.degraded"] == 1

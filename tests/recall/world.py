@@ -48,8 +48,13 @@ class HeldStorage(InMemoryStorage):
     def __init__(self, clock: StillClock) -> None:
         super().__init__(clock=clock)
         self.polls: list[Position | None] = []
+        self.gets: list[Sequence[Ref]] = []
         self.go = asyncio.Event()
         self.go.set()
+
+    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
+        self.gets.append(refs)
+        return await super().get(refs)
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         self.polls.append(since)

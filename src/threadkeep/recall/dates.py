@@ -23,8 +23,8 @@ _PATTERNS: Final = tuple(
         rf"\b(?:in|during|of|early|late|mid|im|en|ends?|since|until|last|this)\s+{_MONTH}",
     )
 )
-_HAS_DIGIT_OR_MONTH: Final = re.compile(rf"\d|{_MONTH}", re.IGNORECASE)
-
+_WORDS: Final = re.compile(r"\w+")
+_COUNTED_FROM_TODAY: Final = frozenset({"yesterday", "last", "on", "ago"})
 _PAST: Final = re.compile(r"\b(?:did|was|were|had|said|told|tell you|talked|discussed|mentioned)\b", re.IGNORECASE)
 _RELATIVE: Final = re.compile(
     r"\b(?:(?P<yesterday>yesterday)|(?P<last>last) (?P<unit>week|month)"
@@ -84,8 +84,11 @@ def dates_in(question: str, *, now: datetime) -> tuple[Span | Yearly, ...]:
         question: Any text.
         now: What ``yesterday`` is counted from.
     """
-    dates: list[Span | Yearly] = list(_named(question)) if _HAS_DIGIT_OR_MONTH.search(question) else []
-    if _PAST.search(question):
+    words = set(_WORDS.findall(question.lower()))
+    dates: list[Span | Yearly] = []
+    if not words.isdisjoint(MONTHS) or any(word[:1].isdecimal() for word in words):
+        dates += _named(question)
+    if not words.isdisjoint(_COUNTED_FROM_TODAY) and _PAST.search(question):
         today = now.astimezone(UTC).date()
         dates += (_counted(found, today) for found in _RELATIVE.finditer(question))
     return tuple(dates)

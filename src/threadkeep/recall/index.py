@@ -14,6 +14,7 @@ from threadkeep.recall.columns import Column
 from threadkeep.recall.conversations import Conversations
 from threadkeep.recall.lexical import Postings
 from threadkeep.recall.question import Reading, named, read
+from threadkeep.recall.shelf import Shelf
 from threadkeep.recall.snapshot import Priors, Snapshot, unit
 from threadkeep.recall.text import TIME_TERMS, texts_of, tokenise
 from threadkeep.recall.traits import Traits, traits_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.recall.record import Hit, Method
-    from threadkeep.storage.port import Changes, Item, Namespace
+    from threadkeep.storage.port import Changes, Item, Namespace, Ref
 
 _NEVER: Final = float("inf")
 _SMALLEST_WASTE: Final = 256
@@ -54,6 +55,7 @@ class PartitionIndex:
     def _clear(self) -> None:
         self._postings = Postings(TIME_TERMS)
         self._conversations = Conversations()
+        self._shelf = Shelf()
         self._vectors = Column(np.float32, self.dims) if self.dims else None
         self._has_vector = Column(np.bool_)
         self._starts = Column(np.int64)  # of each item: its first row
@@ -92,8 +94,8 @@ class PartitionIndex:
         vectors = self._vectors.nbytes if self._vectors is not None else 0
         names = sys.getsizeof(self._names) + sys.getsizeof(self._slots) + len(self._names) * _NAME_BYTES
         namespaces = len(self._namespaces) * _NAMESPACE_BYTES
-        arrays = vectors + sum(column.nbytes for column in columns) + self._postings.nbytes + self._conversations.nbytes
-        return arrays + names + self._name_bytes + namespaces
+        parts = (*columns, self._postings, self._conversations, self._shelf)
+        return vectors + sum(part.nbytes for part in parts) + names + self._name_bytes + namespaces
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -167,6 +169,14 @@ class PartitionIndex:
         snapshot = self.snapshot(read(question, now=now), vector, prefixes=prefixes, now=now)
         return snapshot.search(method, limit)
 
+    def item(self, ref: Ref) -> Item | None:
+        """Return the item at *ref* as it is now, without vectors; ``None`` where only the storage can tell."""
+        slot = self._slots.get((ref.namespace, ref.key))
+        if slot is None:
+            return None
+        revision, updated_at = int(self._revisions.filled[slot]), float(self._updated_at.filled[slot])
+        return self._shelf.item(slot, ref, revision=revision, updated_at=updated_at)
+
     def _priors(self, asked: Reading, threads: Sequence[str]) -> Priors:
         talk = self._conversations
         people = named(asked.people, talk.participants)
@@ -216,6 +226,7 @@ class PartitionIndex:
             return
         self._alive.filled[list(slots)] = False
         self._conversations.drop(slots)
+        self._shelf.drop(slots)
         starts, rows = self._starts.filled, self.rows
         ends = (int(starts[slot + 1]) if slot + 1 < len(starts) else rows for slot in slots)
         self._postings.remove(
@@ -241,6 +252,7 @@ class PartitionIndex:
                 lengths.append(len(terms))
         self._postings.extend(tokens, lengths)
         self._conversations.extend(traits)
+        self._shelf.extend(items.values())
         if self.dims is None and vectors.dims:
             self.dims = vectors.dims
             self._vectors = Column(np.float32, self.dims)
@@ -276,6 +288,7 @@ class PartitionIndex:
         kept = np.repeat(alive, per_slot)
         self._postings.keep(kept)
         self._conversations.keep(alive)
+        self._shelf.keep(alive)
         if self._vectors is not None:
             self._vectors.replace(self._vectors.filled[kept])
         self._has_vector.replace(self._has_vector.filled[kept])

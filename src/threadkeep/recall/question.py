@@ -21,7 +21,9 @@ _ABOUT_ME: Final = re.compile(
 _AROUND: Final = re.compile(r"^\W+|(?:['’]s)?\W*$")
 _ENDS_SENTENCE: Final = (".", "?", "!", ":")
 _ENDS_NAME: Final = (*_ENDS_SENTENCE, ",", ";", "'s", "’s")
-_FIRST_PERSON: Final = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours)\b", re.IGNORECASE)
+_WORDS: Final = re.compile(r"\w+")
+_FIRST_PERSON: Final = frozenset("i me my mine myself we us our ours".split())  # noqa: SIM905 - a table of words
+_MAY_ASK_WHEN: Final = frozenset("when how date day month year time".split())  # noqa: SIM905
 _ASKS_THE_ASSISTANT: Final = re.compile(
     r"\b(?:did|have|had|were) you\b|\byou(?:['’]ve| have| had)? (?:advised|explained|mentioned|proposed|recommended"
     r"|said|showed|suggested|told|wrote)\b",
@@ -61,12 +63,14 @@ def read(question: str, *, now: datetime) -> Reading:
     terms = tuple(tokenise(question))
     if len(question) > _LONGEST:
         return Reading(terms)
+    words = set(_WORDS.findall(question.lower()))
+    first_person = not words.isdisjoint(_FIRST_PERSON)
     return Reading(
         terms,
         people=tuple(core for word in question.split() if (core := _AROUND.sub("", word))),
         names=tuple(_names(question)),
-        first_person=_FIRST_PERSON.search(question) is not None and not _ASKS_THE_ASSISTANT.search(question),
-        when=_WHEN.search(question) is not None,
+        first_person=first_person and not ("you" in words and _ASKS_THE_ASSISTANT.search(question)),
+        when=not words.isdisjoint(_MAY_ASK_WHEN) and _WHEN.search(question) is not None,
         dates=dates_in(question, now=now),
     )
 

@@ -115,7 +115,8 @@ def standardised(signal: NDArray[np.float64]) -> NDArray[np.float64]:
     mean = present.sum() / len(present)
     levels = signal - mean
     differences = levels if present is signal else present - mean
-    spread = sqrt(float(differences @ differences) / len(present))
+    # No product of vectors: from 10,000 elements on it takes threads, and waits for a busy core.
+    spread = sqrt(np.square(differences).sum() / len(present))
     if spread < _SAME:
         return np.zeros(len(signal))
     levels /= spread

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.memories.shapes import memory_of
+from threadkeep.recall.held import Held, HeldIndexes
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.loading import without_collector
 from threadkeep.recall.question import Reading, named, read, without_names, without_people
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.clock import Clock
+    from threadkeep.memories.record import Memory
     from threadkeep.models.port import Embedder
-    from threadkeep.storage.port import Changes, Item, Namespace, Partition, Position, Storage
+    from threadkeep.storage.port import Changes, Namespace, Partition, Storage
     from threadkeep.telemetry import Telemetry
 
 EMBEDDER: Final = "embedder"
@@ -41,14 +43,8 @@ MAX_QUESTION_CHARACTERS: Final = 32_768
 _INLINE_CHANGES: Final = 64
 """More puts than these are read into an index off the loop (about 1 ms for 64)."""
 
-_ITEMS_KEPT: Final = 8_192
-"""So many items that were found are kept for the next turn: about 10 MB."""
-
 _INLINE_ROWS: Final = 20_000
 """More rows than these are scored off the loop (about 2 ms for 20,000)."""
-
-
-_Place: TypeAlias = "tuple[bytes, Namespace, str]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +62,6 @@ class IndexStats:
     items: int
     nbytes: int
     max_bytes: int
-
-
-@dataclass(eq=False)
-class _Held:
-    """The index of one partition and how far it has come."""
-
-    partition: Partition
-    index: PartitionIndex
-    nbytes: int = 0
-    position: Position | None = None
-    running: asyncio.Task[None] | None = None
-    waiting: asyncio.Task[None] | None = None
-    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Search:
@@ -106,13 +89,10 @@ class Search:
         self._storage = storage
         self._embedder = embedder
         self._clock = clock
-        self._max_bytes = max_bytes
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
-        self._held: OrderedDict[bytes, _Held] = OrderedDict()
-        self._nbytes = 0
+        self._held = HeldIndexes(max_bytes)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._read: OrderedDict[_Place, Item] = OrderedDict()
 
     @property
     def semantic(self) -> bool:
@@ -153,7 +133,7 @@ class Search:
         embeds = vector is None and ranking != "lexical" and self._embedder is not None
         if ranking == "lexical":
             vector = None
-        known = self._held.get(partition.digest)
+        known = self._held.get(partition)
         question = _Forms(query, asked, ranking, known.index.participants if known else ())
         vectors = await self._embed(question.texts) if embeds else None
         held = await self._current(partition, len(vectors[0]) if vectors is not None else _length(vector))
@@ -175,31 +155,19 @@ class Search:
             hits = snapshot.search(ranking, limit)
         return Ranking(hits, degraded)
 
-    async def items(self, partition: Partition, hits: Sequence[Hit]) -> list[Item | None]:
-        """Return the items of *hits*, which :meth:`ranking` has just found in *partition*, without their vectors.
+    async def memories(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None]:
+        """Return the memories that *hits* are, which :meth:`ranking` has just found in *partition*.
 
-        The same few items matter turn after turn, so the last ones are kept; what changes them drops
-        them. Nothing may be changed in what is returned. ``None`` where an item is gone by now.
+        They come out of the index, and only what is too long for it is read from the storage.
+        ``None`` where one is gone by now, or says nothing.
         """
-        places = [(partition.digest, hit.namespace, hit.key) for hit in hits]
-        missing = [place for place in places if place not in self._read]
-        found: dict[_Place, Item | None] = {}
-        if missing:
-            held = self._held.get(partition.digest)
-            position = held.position if held else None
-            refs = [Ref(partition, namespace, key) for _, namespace, key in missing]
-            for place, item in zip(missing, await self._storage.get(refs), strict=True):
-                found[place] = replace(item, embedding=None) if item else None
-            # Where the index has moved on meanwhile, what was read may be older than it is now.
-            if held is not None and held.position == position and self._held.get(partition.digest) is held:
-                self._read.update((place, item) for place, item in found.items() if item)
-        items = [found[place] if place in found else self._read[place] for place in places]
-        for place in places:
-            if place in self._read:
-                self._read.move_to_end(place)
-        while len(self._read) > _ITEMS_KEPT:
-            self._read.popitem(last=False)
-        return items
+        found = [self._held.memory(partition, (hit.namespace, hit.key)) for hit in hits]
+        left = [place for place, one in enumerate(found) if isinstance(one, Ref)]
+        if left:
+            items = await self._storage.get([one for one in found if isinstance(one, Ref)])
+            for place, item in zip(left, items, strict=True):
+                found[place] = memory_of(item) if item is not None else None
+        return cast("list[Memory | None]", found)
 
     async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
         """Return the vectors of *texts*, for writing; ``None`` without texts or embedder, or when it failed.
@@ -216,17 +184,17 @@ class Search:
 
     def forget(self, partition: Partition) -> None:
         """Drop the index of *partition*; the next search reads it anew."""
-        if held := self._held.get(partition.digest):
-            self._drop(held)
+        if held := self._held.get(partition):
+            self._held.drop(held)
 
     def stats(self) -> IndexStats:
         """Return how much is held."""
-        indexes = [held.index for held in self._held.values()]
+        indexes = [held.index for held in self._held]
         return IndexStats(
             partitions=len(indexes),
             items=sum(map(len, indexes)),
-            nbytes=self._nbytes,
-            max_bytes=self._max_bytes,
+            nbytes=self._held.nbytes,
+            max_bytes=self._held.max_bytes,
         )
 
     async def close(self) -> None:
@@ -234,7 +202,6 @@ class Search:
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._held.clear()
-        self._nbytes = 0
 
     async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         if self._embedder is None:
@@ -247,18 +214,18 @@ class Search:
                 self._telemetry.degraded(EMBEDDER, error)
             return None
 
-    async def _current(self, partition: Partition, dims: int | None) -> _Held:
+    async def _current(self, partition: Partition, dims: int | None) -> Held:
         """Return the index of *partition*, as of now or later."""
-        held = self._held.get(partition.digest)
+        held = self._held.get(partition)
         if held is not None and dims is not None and held.index.dims not in (None, dims):
-            self._drop(held)  # the model gives vectors of another length than the ones that were read
+            self._held.drop(held)  # the model gives vectors of another length than the ones that were read
             held = None
         if held is None:
             name = self._embedder.name if self._embedder is not None else None
             known_dims = dims or (self._embedder.dims if self._embedder is not None else None)
-            held = _Held(partition, PartitionIndex(model=name, dims=known_dims))
-            self._held[partition.digest] = held
-        self._held.move_to_end(partition.digest)
+            held = Held(partition, PartitionIndex(model=name, dims=known_dims))
+            self._held.add(held)
+        self._held.use(held)
         idle = held.waiting is None and (held.running is None or held.running.done())
         if idle and held.position is not None:
             # Mostly nothing has happened, and then nothing has to go on should the caller give up.
@@ -274,7 +241,7 @@ class Search:
         await asyncio.shield(held.waiting)
         return held
 
-    async def _follow(self, held: _Held, before: asyncio.Task[None] | None) -> None:
+    async def _follow(self, held: Held, before: asyncio.Task[None] | None) -> None:
         """Bring *held* up to date, after the round *before* this one."""
         if before is not None and not before.done():
             await asyncio.wait([before])
@@ -285,14 +252,14 @@ class Search:
         else:
             await self._catch_up(held)
 
-    async def _catch_up(self, held: _Held) -> None:
+    async def _catch_up(self, held: Held) -> None:
         changes = await self._storage.changes(held.partition, held.position)
         if changes.position == held.position and not changes.reset:
             return
         async with held.changing:
             await self._apply(held, changes)
 
-    async def _apply(self, held: _Held, changes: Changes) -> None:
+    async def _apply(self, held: Held, changes: Changes) -> None:
         try:
             if len(changes.puts) + len(changes.removed) > _INLINE_CHANGES:
                 await asyncio.to_thread(held.index.apply, changes)
@@ -300,41 +267,9 @@ class Search:
                 held.index.apply(changes)
         except BaseException:
             # Half applied: nobody may see it.
-            self._drop(held)
+            self._held.drop(held)
             raise
-        if changes.reset:
-            self._unread(held.partition)
-        for item in changes.puts:
-            self._read.pop((held.partition.digest, item.ref.namespace, item.ref.key), None)
-        for namespace, key in changes.removed:
-            self._read.pop((held.partition.digest, namespace, key), None)
-        held.position = changes.position
-        if self._held.get(held.partition.digest) is held:
-            self._nbytes -= held.nbytes
-            held.nbytes = held.index.nbytes
-            self._nbytes += held.nbytes
-            self._evict()
-
-    def _evict(self) -> None:
-        """Drop the longest unused indexes until the rest fits; never the last one, nor one that is being loaded."""
-        if self._nbytes <= self._max_bytes:
-            return
-        for held in list(self._held.values())[:-1]:
-            if not held.changing.locked():
-                self._drop(held)
-            if self._nbytes <= self._max_bytes:
-                return
-
-    def _drop(self, held: _Held) -> None:
-        if self._held.get(held.partition.digest) is held:
-            del self._held[held.partition.digest]
-            self._nbytes -= held.nbytes
-            self._unread(held.partition)
-
-    def _unread(self, partition: Partition) -> None:
-        """Forget the items of *partition*: nobody follows any more what happens to them."""
-        for place in [place for place in self._read if place[0] == partition.digest]:
-            del self._read[place]
+        self._held.changed(held, changes)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

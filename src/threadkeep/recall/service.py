@@ -155,9 +155,8 @@ class Recalls:
         size = max(limit, _CHUNK)
         for start in range(0, len(ranking.hits), size):
             chunk = ranking.hits[start : start + size]
-            items = await self._search.items(partition, chunk)
-            for hit, item in zip(chunk, items, strict=True):
-                memory = memory_of(item) if item is not None else None
+            memories = await self._search.memories(partition, chunk)
+            for hit, memory in zip(chunk, memories, strict=True):
                 if memory is not None and kind in (None, memory.kind):
                     found.append(Recalled(memory, hit.score))
             if len(found) >= limit:
@@ -186,8 +185,7 @@ class Recalls:
             if fitting.full:
                 break
             chunk = hits[start : start + _CHUNK]
-            items = await self._search.items(partition, chunk)
-            memories = [memory_of(item) if item is not None else None for item in items]
+            memories = await self._search.memories(partition, chunk)
             offered = [
                 Recalled(memory, hit.score)
                 for hit, memory in zip(chunk, memories, strict=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from threadkeep.recall.dates import Span, Yearly
-from threadkeep.recall.traits import ASSISTANT, DOCUMENT, TOOL
+from threadkeep.recall.traits import ASSISTANT, DOCUMENT, ROLES, TOOL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _DAY_SECONDS: Final = 86_400.0
 _YEAR_DAYS: Final = 365.2425
 
-_NOT_THE_USER: Final = np.array([ASSISTANT, TOOL, DOCUMENT], np.int8)
+_HELD_BACK: Final = np.zeros(ROLES)
+_HELD_BACK[[ASSISTANT, TOOL, DOCUMENT]] = -1.0
 _NEAR_A_DAY: Final = ((21, 0.25), (7, 0.6), (1, 1.0))
 _NEAR_A_MONTH: Final = ((14, 0.25), (0, 1.0))
 
@@ -40,7 +41,7 @@ def not_the_users(roles: NDArray[np.int8]) -> NDArray[np.float64]:
     Source:
         BEAM-100K: 77 % of the evidence are the user's messages, and the long answers swamp them; 8 points of recall@10.
     """
-    return -np.isin(roles, _NOT_THE_USER).astype(np.float64)
+    return _HELD_BACK[roles]
 
 
 def near_dates(said_at: NDArray[np.float64], dates: Sequence[Span | Yearly]) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ USER: Final = 1
 ASSISTANT: Final = 2
 TOOL: Final = 3
 DOCUMENT: Final = 4
+ROLES: Final = 5
 
 _ROLES: Final = {"user": USER, "assistant": ASSISTANT, "tool": TOOL, "document": DOCUMENT}
 _TRUST: Final = {"user": 1.0, "import": 0.75, "document": 0.5, "tool": 0.25, "assistant": 0.0}
