@@ -41,6 +41,7 @@ from threadkeep.runs.service import Runs
 from threadkeep.settings import Settings
 from threadkeep.telemetry import Telemetry, log
 from threadkeep.threads.binding import GuardedBinding, ThreadBinding
+from threadkeep.threads.choice import check
 
 if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
@@ -160,6 +161,8 @@ class App:
             bindings,
             Runs(self.storage, self.clock),
         )
+        if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
+            check(settings)
         _open.add(self)
 
     @property
@@ -172,14 +175,25 @@ class App:
         """The saver of threads; ``None`` under a LangGraph server, which brings its own."""
         if self.settings.under_langgraph_server:
             return None
-        from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+        from threadkeep.threads.factory import create_checkpointer
 
-        settings = self.settings
-        kind = settings.checkpoint_type or ("memory" if settings.store_type == "memory" else "sqlite")
-        path = settings.checkpoint_path if kind == "sqlite" else None
-        saver = ThreadkeepCheckpointer(kind, home=self.home, path=path, binder=self.binder)
+        def pool(dsn: str, variable: str) -> PostgresPool:
+            return self.postgres_pool(dsn, variable=variable)
+
+        saver = create_checkpointer(self.settings, home=self.home, pool=pool, binder=self.binder)
         self.closers.append(saver.aclose)
         return saver
+
+    async def ready_checkpointer(self) -> None:
+        """Connect the saver of threads now, where it is in use or was chosen by name.
+
+        Raises:
+            StorageError: It cannot be used; the message says why.
+        """
+        if self.settings.checkpoint_type is None and "checkpointer" not in vars(self):
+            return  # the application may have its own
+        if self.checkpointer is not None:
+            await self.checkpointer.connect()
 
     def postgres_pool(self, dsn: str, *, variable: str) -> PostgresPool:
         """Return the pool of connections to *dsn*: the storage's, where that is kept there, else one of its own.

@@ -131,12 +131,13 @@ class Threadkeep:
         self._app.close()
 
     async def ready(self) -> Health:
-        """Connect, check the storage and load the embedder; for start-up and readiness probes.
+        """Connect, check the storage and the checkpointer, and load the embedder; for start-up and readiness probes.
 
         Raises:
-            StorageError: The storage cannot be used; the message says why.
+            StorageError: The storage, or the checkpointer if it is in use, cannot be used; the message says why.
         """
         await self._app.call(_nothing)
+        await self._app.ready_checkpointer()
         degraded = await self._app.home.run(self._warm())
         embedder = self._app.embedder
         return Health(

@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from threadkeep.errors import SettingsError
 
 StoreType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
-CheckpointType = Literal["memory", "sqlite"]
+CheckpointType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
 
 _TRUTHY: Final = frozenset({"1", "true", "yes", "on"})
 
@@ -100,12 +100,48 @@ class Settings(BaseSettings):
     checkpoint_type: CheckpointType | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_TYPE",
-        description="Where threads are kept: memory or sqlite; unset: as the memories.",
+        description="Where threads are kept: memory, sqlite, redis, postgres or mongodb; unset: as the memories.",
     )
     checkpoint_sqlite_path: Path | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
         description="The SQLite file of the threads; unset: memory-checkpoints.sqlite3 beside the memories.",
+    )
+    checkpoint_redis_url: SecretStr | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_REDIS_URL",
+        description="Where the threads' Redis is, with its JSON and Search modules; unset: the memories' one.",
+    )
+    checkpoint_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_POSTGRES_DSN",
+        description="Where the threads' PostgreSQL is; unset: the memories' one.",
+    )
+    checkpoint_mongodb_uri: SecretStr | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_MONGODB_URI",
+        description="Where the threads' MongoDB is; unset: the memories' one.",
+    )
+    checkpoint_ttl_minutes: float = Field(
+        default=0,
+        validation_alias="LANGGRAPH_CHECKPOINT_TTL_MINUTES",
+        ge=0,
+        allow_inf_nan=False,
+        le=525_600_000,
+        description="After how many minutes checkpoints expire in Redis or MongoDB, a number; 0: never.",
+    )
+    checkpoint_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_CHECKPOINT_KEY",
+        description="Encrypts checkpoints: 32 or more characters, and behind a comma older keys that are still read.",
+    )
+    checkpoint_timeout_seconds: float = Field(
+        default=10,
+        validation_alias="THREADKEEP_CHECKPOINT_TIMEOUT_SECONDS",
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="How long a checkpoint is waited for before the run fails, in seconds, a number.",
     )
     langgraph_dev: str = Field(
         default="",
@@ -265,6 +301,16 @@ class Settings(BaseSettings):
     def tombstone_lifetime(self) -> timedelta | None:
         """How long what was rejected or forgotten is not learnt again; ``None``: for ever."""
         return timedelta(days=self.tombstone_days) if self.tombstone_days else None
+
+    @property
+    def checkpoint_ttl(self) -> timedelta | None:
+        """After how long checkpoints expire; ``None``: never."""
+        return timedelta(minutes=self.checkpoint_ttl_minutes) if self.checkpoint_ttl_minutes else None
+
+    @property
+    def checkpoint_timeout(self) -> timedelta:
+        """How long a checkpoint is waited for."""
+        return timedelta(seconds=self.checkpoint_timeout_seconds)
 
     @property
     def recall_timeout(self) -> timedelta:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sqlite3
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
@@ -12,6 +13,10 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import START, StateGraph
 
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.sqlite import SqliteCheckpoints
+
+KEY = "fZx0mJ5sQw8dLr2VtY7bNc4GhUkPeA9i+1oRj3TzWq6="
 METADATA: CheckpointMetadata = {"source": "loop", "step": 0, "parents": {}}
 
 
@@ -54,6 +59,14 @@ def value_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> Any:
 async def avalue_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> Any:
     found = await saver.aget_tuple(config)
     return None if found is None else found.checkpoint["channel_values"]["x"]
+
+
+def connection_of(checkpointer: ThreadkeepCheckpointer) -> sqlite3.Connection:
+    """Return the connection of a checkpointer over SQLite, which has been used."""
+    backend = checkpointer.backend
+    assert isinstance(backend, SqliteCheckpoints)
+    assert backend.connection is not None
+    return backend.connection
 
 
 def echo_graph(checkpointer: Any = None, **options: Any) -> Any:

@@ -11,24 +11,32 @@ import pytest
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 
+from tests.threads.checkpoints import KEY
+from tests.threads.conftest import Places
 from threadkeep.home import Home
 from threadkeep.owners.owner import Owner
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.cipher import Cipher
+from threadkeep.threads.factory import checkpointer_over
 
 OWNER = Owner("ana@x.org", "https://issuer.example")
 
 
 class TestConforming:
-    @pytest.mark.parametrize("owner", [None, OWNER], ids=["unscoped", "scoped"])
+    @pytest.mark.parametrize(
+        ("owner", "options"),
+        [(None, {}), (OWNER, {}), (OWNER, {"cipher": Cipher(KEY), "key_prefix": "blue"})],
+        ids=["unscoped", "scoped", "sealed"],
+    )
     async def test_every_required_capability_passes_in_full(
-        self, kind: Any, owner: Owner | None, home: Home, tmp_path: Path
+        self, kind: str, owner: Owner | None, options: dict[str, Any], home: Home, places: Places, tmp_path: Path
     ):
         """All 58 tests of the required capabilities pass; those that the inner savers lack are not claimed."""
+        url = places.url(kind)
 
         @checkpointer_test(name=f"{kind}-{owner}")
         async def factory() -> AsyncIterator[BaseCheckpointSaver[str]]:
-            path = tmp_path / uuid4().hex / "checkpoints.sqlite3" if kind == "sqlite" else None
-            checkpointer = ThreadkeepCheckpointer(kind, home=home, path=path)
+            where = places.backend(kind, path=tmp_path / uuid4().hex / "checkpoints.sqlite3", url=url)
+            checkpointer = checkpointer_over(where, home=home, **options)
             yield checkpointer.scoped(owner) if owner else checkpointer
             await checkpointer.aclose()
 
@@ -39,4 +47,5 @@ class TestConforming:
         assert report.conformance_level() == "FULL"
         assert sum(result.tests_passed for result in report.results.values()) >= 58
         claimed = {name for name, result in report.results.items() if result.detected}
-        assert claimed == {"put", "put_writes", "get_tuple", "list", "delete_thread"}
+        pruning = {"prune"} if places.backend(kind, url=url).capabilities.prunes else set[str]()
+        assert claimed == {"put", "put_writes", "get_tuple", "list", "delete_thread"} | pruning

@@ -16,10 +16,10 @@ import pytest
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from tests.threads.checkpoints import METADATA, aput, avalue_of, checkpoint_of, config_of, put, value_of
-from threadkeep.errors import ClosedError, InvalidInputError, SettingsError, TooLargeError
+from threadkeep.errors import ClosedError, InvalidInputError, TooLargeError
 from threadkeep.home import Home
-from threadkeep.threads import savers
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer, create_checkpointer
+from threadkeep.threads import sqlite
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 HERE = config_of("1", checkpoint_ns="")
 
@@ -50,8 +50,8 @@ class TestConstructing:
     ):
         """Ten threads that come at once share one connection."""
         opened: list[Path] = []
-        real = savers.open_file
-        monkeypatch.setattr(savers, "open_file", lambda path: (opened.append(path), real(path))[1])
+        real = sqlite.open_file
+        monkeypatch.setattr(sqlite, "open_file", lambda path: (opened.append(path), real(path))[1])
         checkpointer = make("sqlite")
 
         with ThreadPoolExecutor(10) as threads:
@@ -70,17 +70,6 @@ class TestConstructing:
         put(checkpointer, HERE, 2)
 
         assert value_of(checkpointer, HERE) == 2
-
-    def test_the_factory_makes_what_is_named(self, home: Home, path: Path):
-        """A kind has its checkpointer, and a platform that brings its own has none of ours."""
-        in_memory = create_checkpointer("memory", home=home, path=path)
-        in_file = create_checkpointer("sqlite", home=home, path=path)
-
-        assert isinstance(in_memory, ThreadkeepCheckpointer)
-        assert isinstance(in_file, ThreadkeepCheckpointer)
-        assert create_checkpointer(None, home=home) is None
-        with pytest.raises(SettingsError, match="need a path"):
-            create_checkpointer("sqlite", home=home)
 
 
 class TestCalling:
@@ -310,9 +299,10 @@ class TestClosing:
         """No thread of ours keeps the interpreter, and what was acknowledged is in the file."""
         program = (
             "import sys; from pathlib import Path; from threadkeep.home import Home\n"
-            "from threadkeep.threads.checkpointers import ThreadkeepCheckpointer\n"
+            "from threadkeep.threads.factory import checkpointer_over\n"
+            "from threadkeep.threads.sqlite import SqliteCheckpoints\n"
             "from tests.threads.checkpoints import put, config_of\n"
-            "put(ThreadkeepCheckpointer('sqlite', home=Home(), path=Path(sys.argv[1])), config_of('1'), 'kept')\n"
+            "put(checkpointer_over(SqliteCheckpoints(Path(sys.argv[1])), home=Home()), config_of('1'), 'kept')\n"
         )
 
         ended = subprocess.run([sys.executable, "-c", program, str(path)], timeout=60, check=False, capture_output=True)

@@ -20,9 +20,10 @@ from pathlib import Path
 from tests.threads.checkpoints import config_of, put, value_of
 from threadkeep.errors import ClosedError
 from threadkeep.home import Home
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.factory import checkpointer_over
+from threadkeep.threads.sqlite import SqliteCheckpoints
 path = Path(sys.argv[1])
-checkpointer = ThreadkeepCheckpointer("sqlite", home=Home(), path=path)
+checkpointer = checkpointer_over(SqliteCheckpoints(path), home=Home())
 """
 
 WRITING = f"""{OPENED}
@@ -38,7 +39,7 @@ if child == 0:
     try:
         value_of(checkpointer, config_of("1"))
     except ClosedError:
-        own = ThreadkeepCheckpointer("sqlite", home=Home(), path=path)
+        own = checkpointer_over(SqliteCheckpoints(path), home=Home())
         put(own, config_of("2"), "child's")
         own.close()
         os._exit(7)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from tests.threads.checkpoints import config_of, put, value_of
+from tests.threads.checkpoints import config_of, connection_of, put, value_of
 from threadkeep.errors import (
     InvalidInputError,
     NotAStorageError,
@@ -58,8 +58,7 @@ class TestOpening:
         checkpointer = make("sqlite")
         put(checkpointer, HERE, 1)
 
-        connection = checkpointer._shared._connection
-        assert connection is not None
+        connection = connection_of(checkpointer)
 
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -94,9 +93,10 @@ class TestOpening:
         """Nobody fails because somebody else is just setting the file up."""
         program = (
             "import sys; from pathlib import Path; from threadkeep.home import Home\n"
-            "from threadkeep.threads.checkpointers import ThreadkeepCheckpointer\n"
+            "from threadkeep.threads.factory import checkpointer_over\n"
+            "from threadkeep.threads.sqlite import SqliteCheckpoints\n"
             "from tests.threads.checkpoints import put, config_of\n"
-            "checkpointer = ThreadkeepCheckpointer('sqlite', home=Home(), path=Path(sys.argv[1]))\n"
+            "checkpointer = checkpointer_over(SqliteCheckpoints(Path(sys.argv[1])), home=Home())\n"
             "print('ready', flush=True); sys.stdin.readline()\n"
             "for n in range(20): put(checkpointer, config_of(sys.argv[2]), n)\n"
             "checkpointer.close()\n"
@@ -199,8 +199,7 @@ class TestFailingWrites:
         """The write that does not fit is refused whole; when there is room again, the thread goes on."""
         checkpointer = make("sqlite")
         saved = put(checkpointer, HERE, "before")
-        connection = checkpointer._shared._connection
-        assert connection is not None
+        connection = connection_of(checkpointer)
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 2}")
 
@@ -234,8 +233,7 @@ class TestFailingWrites:
         """A writer that does not come to its turn in time may try again."""
         checkpointer = make("sqlite")
         put(checkpointer, HERE, "before")
-        connection = checkpointer._shared._connection
-        assert connection is not None
+        connection = connection_of(checkpointer)
         connection.execute("PRAGMA busy_timeout = 1")
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

@@ -52,6 +52,7 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
             rows.append({"what": "embedder", "state": "missing", "detail": detail})
     except StorageError as error:
         rows.append({"what": "storage", "state": "broken", "detail": f"{storage.name} {storage.location}: {error}"})
+    rows += _threads(tk)
     name = tk.app.settings.model
     try:
         chat_model(name)
@@ -63,6 +64,24 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
     except ModelUnavailableError as error:
         rows.append({"what": "model", "state": "broken", "detail": str(error)})
     return rows
+
+
+def _threads(tk: Threadkeep) -> list[dict[str, str]]:
+    from threadkeep.errors import SettingsError, StorageError
+
+    try:
+        saver = tk.app.checkpointer
+    except SettingsError as error:
+        return [{"what": "threads", "state": "broken", "detail": str(error)}]
+    if saver is None:
+        return [{"what": "threads", "state": "ok", "detail": "kept by the LangGraph server"}]
+    sealed = ", encrypted" if tk.app.settings.checkpoint_key else ""
+    detail = f"{saver.backend.name} {saver.backend.location}{sealed}"
+    try:
+        tk.app.home.run_sync(saver.connect())
+    except StorageError as error:
+        return [{"what": "threads", "state": "broken", "detail": str(error)}]
+    return [{"what": "threads", "state": "ok", "detail": detail}]
 
 
 def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
@@ -90,6 +109,15 @@ def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
             "leaves_machine": "no",
         },
     ]
+    saver = tk.app.checkpointer
+    if saver is not None:
+        rows.append(
+            {
+                "to": f"threads {saver.backend.name} {saver.backend.location}",
+                "gets": "whole conversations, encrypted" if tk.app.settings.checkpoint_key else "whole conversations",
+                "leaves_machine": "depends on the server" if saver.backend.capabilities.shared else "no",
+            }
+        )
     return rows
 
 

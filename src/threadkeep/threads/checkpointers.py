@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
-from itertools import islice
-from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -19,58 +16,35 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
+    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.errors import SettingsError
+from threadkeep.errors import InvalidInputError
 from threadkeep.home import Home
 from threadkeep.ids import ThreadId
 from threadkeep.owners.claims import claimed_owner
 from threadkeep.owners.owner import Owner
+from threadkeep.threads.backend import Backend, Saver
 from threadkeep.threads.binding import Binder
-from threadkeep.threads.names import given_id, is_scoped, scoped_name, stored_name, thread_id_from
-from threadkeep.threads.savers import AllowedType, Saver, SharedSaver, StrictSerializer, let_graphs_list_their_types
+from threadkeep.threads.cipher import Cipher
+from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
+from threadkeep.threads.listing import Listing
+from threadkeep.threads.names import Names, given_id, is_digest, spelled, thread_id_from
+from threadkeep.threads.savers import ANSWER, SharedSaver
+from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 
-Kind: TypeAlias = Literal["memory", "sqlite"]
+T = TypeVar("T")
 
-_PAGE: Final = 20
+LONG: Final = 12
+"""How many times longer than others deleting and pruning may take: they touch all of a thread."""
+
 _OWNER_KEY: Final = "threadkeep_owner"
 _THREAD_KEY: Final = "threadkeep_thread"
 
 # All of LangGraph's savers number channel versions in the same way; this one does it for ours, so
 # that asking for a number never waits for the real one to open.
 _versions: Final = InMemorySaver()
-
-
-@dataclass
-class _Listing:
-    """How far a list of checkpoints has come.
-
-    The ids of one thread and namespace are unique and in order, so the last one continues a page.
-    What spans namespaces or threads is fetched in one: there LangGraph promises neither.
-    """
-
-    config: RunnableConfig | None
-    filter: dict[str, Any] | None
-    before: RunnableConfig | None
-    left: int | None
-
-    @property
-    def paged(self) -> bool:
-        return self.config is not None and _configurable(self.config).get("checkpoint_ns") is not None
-
-    @property
-    def size(self) -> int | None:
-        if not self.paged:
-            return self.left
-        return _PAGE if self.left is None else min(_PAGE, self.left)
-
-    def went_on(self, found: Sequence[CheckpointTuple]) -> None:
-        if not self.paged or len(found) < _PAGE:
-            self.left = 0
-            return
-        self.before = {"configurable": {"checkpoint_id": _configurable(found[-1].config)["checkpoint_id"]}}
-        self.left = None if self.left is None else self.left - len(found)
 
 
 class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
@@ -84,35 +58,40 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     those of its owner.
 
     Args:
-        kind: ``memory``, or ``sqlite`` for a file.
+        backend: Where the checkpoints are kept.
         home: The loop that the real saver lives on.
-        path: The file of ``sqlite``.
         binder: Who knows whose thread it is; ``None``: nobody is asked.
         whose: Says whose run a configuration is of, ``None`` for nobody's; by default
             :func:`~threadkeep.owners.claims.claimed_owner`.
         allowed_types: See :class:`StrictSerializer`; what :meth:`with_allowlist` adds.
+        key_prefix: Tells deployments that share one database apart.
+        cipher: Encrypts what the checkpoints hold; ``None``: nothing is encrypted.
+        timeout: How long a call may take, connecting included.
 
     Attributes:
         owner: Whose threads this view is for; ``None``: everybody's.
+        backend: Where the checkpoints are kept.
     """
 
     def __init__(
         self,
-        kind: Kind,
+        backend: Backend,
         *,
         home: Home,
-        path: Path | None = None,
         binder: Binder | None = None,
         whose: Callable[[RunnableConfig], Owner | None] | None = None,
         allowed_types: Collection[AllowedType] = (),
+        key_prefix: str = "",
+        cipher: Cipher | None = None,
+        timeout: timedelta = ANSWER,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
-        if (kind == "sqlite") != (path is not None):
-            msg = "Checkpoints in SQLite need a path, and checkpoints in memory have none."
-            raise SettingsError(msg)
         let_graphs_list_their_types()
         self._home = home
-        self._shared = SharedSaver(path)
+        self.backend = backend
+        self._shared = SharedSaver(backend, timeout=timeout)
+        self._names = Names(key_prefix, backend.longest_name)
+        self._envelope = Envelope(cipher, texts_only=backend.texts_only, plain_texts=backend.plain_texts)
         self._binder = binder
         self._whose = whose or _claimed_owner
         self.owner: Owner | None = None
@@ -147,7 +126,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Open what is needed now, instead of at the first use."""
 
         async def opened() -> None:
-            async with self._shared.using(self.serde):
+            async with self._shared.using():
                 pass
 
         await self._home.run(opened())
@@ -185,7 +164,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, newest first; nothing is held open between them, so a caller may write or stop."""
-        listing = _Listing(config, filter, before, limit)
+        listing = Listing(config, filter, before, limit)
         while page := self._home.run_sync(self._next_page(listing)):
             yield from page
 
@@ -198,7 +177,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, newest first; nothing is held open between them, so a caller may write or stop."""
-        listing = _Listing(config, filter, before, limit)
+        listing = Listing(config, filter, before, limit)
         while page := await self._home.run(self._next_page(listing)):
             for found in page:
                 yield found
@@ -260,24 +239,25 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return _versions.get_next_version(current, channel)
 
     async def _get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        async with self._shared.using(self.serde) as saver:
+        async with self._shared.using():
             thread_id, inner = await self._admitted(config, writing=False)
-            found = await self._shared.run(partial(saver.get_tuple, inner))
-            return self._outward(found, thread_id) if found else None
+            found = await self._run(lambda saver: saver.aget_tuple(inner))
+            return self._outward(self._envelope.opened(found, serde=self.serde), thread_id) if found else None
 
-    async def _next_page(self, listing: _Listing) -> Sequence[CheckpointTuple]:
-        if listing.left is not None and listing.left <= 0:
-            return ()
-        async with self._shared.using(self.serde) as saver:
-            thread_id, inner, wanted = None, None, listing.filter
+    async def _next_page(self, listing: Listing) -> Sequence[CheckpointTuple]:
+        async with self._shared.using():
+            thread_id, inner, wanted = None, None, dict(listing.filter or {})
             if listing.config is not None:
                 thread_id, inner = await self._admitted(listing.config, writing=False)
             elif self.owner is not None:
-                wanted = {**(wanted or {}), **self._notes_of_owner()}
-            work = partial(_fetch, saver, inner, wanted, listing.before, listing.size, self.owner)
-            found = await self._shared.run(work)
-        listing.went_on(found)
-        return [self._outward(one, thread_id) for one in found]
+                wanted |= self._notes_of_owner()
+            asked, keeps = self._sieve(wanted, everybodys=inner is None and self.owner is None)
+
+            async def fetch(before: RunnableConfig | None, limit: int | None) -> Sequence[CheckpointTuple]:
+                found = await self._run(lambda saver: _fetch(saver, inner, asked, before, limit))
+                return [self._envelope.opened(one, serde=self.serde) for one in found]
+
+            return [self._outward(one, thread_id) for one in await listing.next_page(fetch, keeps)]
 
     async def _put(
         self,
@@ -286,22 +266,28 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        async with self._shared.using(self.serde) as saver:
+        async with self._shared.using():
             thread_id, inner = await self._admitted(config, writing=True)
-            noted = {**metadata, **self._notes(thread_id)}
-            work = partial(saver.put, inner, checkpoint, cast("CheckpointMetadata", noted), new_versions)
-            return _with_thread(await self._shared.run(work), thread_id)
+            name, namespace = _place(inner)
+            noted = {**get_checkpoint_metadata(config, metadata), **self._notes(thread_id, name)}
+            kept = self._envelope.checkpoint(checkpoint, serde=self.serde, thread=name, namespace=namespace)
+            packed = self._envelope.metadata(noted, serde=self.serde, thread=name)
+            put = await self._run(lambda saver: saver.aput(inner, kept, packed, new_versions))
+            return _with_thread(put, thread_id)
 
     async def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
-        async with self._shared.using(self.serde) as saver:
+        async with self._shared.using():
             _, inner = await self._admitted(config, writing=True)
-            await self._shared.run(partial(saver.put_writes, inner, writes, task_id, task_path))
+            name, namespace = _place(inner)
+            packed = self._envelope.writes(writes, serde=self.serde, thread=name, namespace=namespace)
+            if packed:
+                await self._run(lambda saver: saver.aput_writes(inner, packed, task_id, task_path))
 
     async def _delete_thread(self, thread_id: ThreadId) -> None:
-        async with self._shared.using(self.serde) as saver:
-            await self._shared.run(partial(saver.delete_thread, self._name(thread_id)))
+        async with self._shared.using():
+            await self._run(lambda saver: saver.adelete_thread(self._name(thread_id)), patience=LONG)
             if self._binder and self.owner:
                 await self._binder.leave(thread_id, self.owner)
             elif self._binder:
@@ -315,9 +301,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _delta_history(
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        async with self._shared.using(self.serde) as saver:
+        async with self._shared.using():
             _, inner = await self._admitted(config, writing=False)
-            return await self._shared.run(partial(saver.get_delta_channel_history, config=inner, channels=channels))
+            name, namespace = _place(inner)
+            found = await self._run(lambda saver: saver.aget_delta_channel_history(config=inner, channels=channels))
+            return self._envelope.opened_history(found, serde=self.serde, thread=name, namespace=namespace)
 
     async def _admitted(self, config: RunnableConfig, *, writing: bool) -> tuple[ThreadId, RunnableConfig]:
         """Return the thread of *config*, and *config* for the real saver; a thread of somebody else is refused."""
@@ -328,25 +316,51 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                 await self._binder.enter(thread_id, self.owner)
         elif self._binder and (owner := self._whose(config)):
             await (self._binder.bind if writing else self._binder.check)(thread_id, owner)
-        inner = {"checkpoint_ns": "", **configurable} if writing else configurable
-        return thread_id, _with_thread({**config, "configurable": inner}, self._name(thread_id))
+        name = self._name(thread_id)
+        if not writing:
+            return thread_id, _with_thread(config, name)
+        # No more than that: savers put what else is there into the metadata, where it would be kept in the clear.
+        parts = {key: configurable[key] for key in ("checkpoint_ns", "checkpoint_id") if key in configurable}
+        return thread_id, {"configurable": {"checkpoint_ns": "", **parts, "thread_id": name}}
+
+    async def _run(self, work: Callable[[Saver], Awaitable[T]], *, patience: int = 1) -> T:
+        return await self._shared.run(self.serde, work, patience=patience)
 
     def _name(self, thread_id: ThreadId) -> str:
-        return scoped_name(thread_id, self.owner) if self.owner else stored_name(thread_id)
+        return self._names.of(thread_id, self.owner)
 
-    def _notes(self, thread_id: ThreadId) -> dict[str, str]:
-        """Return what a scoped view keeps in a checkpoint's metadata, to list by and to tell the id again."""
-        return {**self._notes_of_owner(), _THREAD_KEY: stored_name(thread_id)} if self.owner else {}
+    def _notes(self, thread_id: ThreadId, name: str) -> dict[str, str]:
+        """Return what is kept in a checkpoint's metadata to list by, and to tell the id of a name that does not."""
+        return {**self._notes_of_owner(), **({_THREAD_KEY: spelled(thread_id)} if is_digest(name) else {})}
 
     def _notes_of_owner(self) -> dict[str, str]:
-        return {_OWNER_KEY: self.owner.partition.digest.hex()} if self.owner else {}
+        return {_OWNER_KEY: self._names.note_of(self.owner)} if self.owner else {}
+
+    def _sieve(
+        self, wanted: dict[str, Any], *, everybodys: bool
+    ) -> tuple[dict[str, Any] | None, Callable[[CheckpointTuple], bool] | None]:
+        """Return which filter the database is asked by, and what is left to be told here."""
+        able = self.backend.filters
+        asked = {
+            key: value
+            for key, value in wanted.items()
+            if (able is None or key in able) and (key in PLAIN_METADATA or not self._envelope.everything)
+        }
+        rest = {key: value for key, value in wanted.items() if key not in asked}
+
+        def keeps(one: CheckpointTuple) -> bool:
+            if everybodys and not self._names.is_unscoped(_configurable(one.config)["thread_id"]):
+                return False
+            metadata = cast("dict[str, Any]", one.metadata)
+            return all(key in metadata and metadata[key] == value for key, value in rest.items())
+
+        return asked or None, keeps if rest or everybodys else None
 
     def _outward(self, found: CheckpointTuple, thread_id: ThreadId | None = None) -> CheckpointTuple:
         metadata = dict(found.metadata)
-        noted = metadata.get(_THREAD_KEY) if self.owner else _configurable(found.config)["thread_id"]
-        given = thread_id or given_id(str(noted))
-        if self.owner:
-            metadata = {key: value for key, value in metadata.items() if key not in (_OWNER_KEY, _THREAD_KEY)}
+        metadata.pop(_OWNER_KEY, None)
+        noted = metadata.pop(_THREAD_KEY, None)
+        given = thread_id or given_id(str(noted or _configurable(found.config)["thread_id"]))
         return found._replace(
             config=_with_thread(found.config, given),
             metadata=cast("CheckpointMetadata", metadata),
@@ -354,41 +368,51 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         )
 
 
-def create_checkpointer(
-    kind: Kind | None,
-    *,
-    home: Home,
-    path: Path | None = None,
-    binder: Binder | None = None,
-    whose: Callable[[RunnableConfig], Owner | None] | None = None,
-    allowed_types: Collection[AllowedType] = (),
-) -> ThreadkeepCheckpointer | None:
-    """Return the checkpointer of *kind*, without I/O; ``None`` for ``None``: a platform brings its own.
+class PruningCheckpointer(ThreadkeepCheckpointer):
+    """A checkpointer over a backend that can remove a thread's old checkpoints; LangGraph tells by the method."""
 
-    The arguments are those of :class:`ThreadkeepCheckpointer`; *path* counts for ``sqlite`` only.
-    """
-    if kind is None:
-        return None
-    path = path if kind == "sqlite" else None
-    return ThreadkeepCheckpointer(kind, home=home, path=path, binder=binder, whose=whose, allowed_types=allowed_types)
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``."""
+        self._home.run_sync(self._prune(thread_ids, strategy))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
+
+        Raises:
+            InvalidInputError: The strategy is none, or a thread of a ``DeltaChannel`` has to keep its history.
+        """
+        await self._home.run(self._prune(thread_ids, strategy))
+
+    async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
+        if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
+            msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
+            raise InvalidInputError(msg)
+        ids = [thread_id_from(thread_id) for thread_id in thread_ids]
+        if strategy == "delete":
+            for thread_id in ids:
+                await self._delete_thread(thread_id)
+            return
+        async with self._shared.using():
+            for thread_id in ids:
+                await self._run(partial(_prune, name=self._name(thread_id)), patience=LONG)
 
 
-def _fetch(
+async def _prune(saver: Saver, *, name: str) -> None:
+    try:
+        await saver.aprune([name], strategy="keep_latest")
+    except NotImplementedError as error:
+        msg = "A thread of a graph with a DeltaChannel needs its history; delete the thread instead of pruning it."
+        raise InvalidInputError(msg) from error
+
+
+async def _fetch(
     saver: Saver,
     config: RunnableConfig | None,
     filter: dict[str, Any] | None,  # noqa: A002 - LangGraph's name
     before: RunnableConfig | None,
     limit: int | None,
-    owner: Owner | None,
 ) -> list[CheckpointTuple]:
-    everybodys = config is None and owner is None
-    # Which names are scoped is told here, so there the limit is counted here, too.
-    found = saver.list(config, filter=filter, before=before, limit=None if everybodys else limit)
-    with closing(cast("Any", found)):  # it holds the saver's lock until it is closed
-        if not everybodys:
-            return list(found)
-        seen = (one for one in found if not is_scoped(_configurable(one.config)["thread_id"]))
-        return list(islice(seen, limit))
+    return [one async for one in saver.alist(config, filter=filter, before=before, limit=limit)]
 
 
 def _claimed_owner(config: RunnableConfig) -> Owner | None:
@@ -397,6 +421,12 @@ def _claimed_owner(config: RunnableConfig) -> Owner | None:
 
 def _configurable(config: RunnableConfig) -> dict[str, Any]:
     return config.get("configurable", {})
+
+
+def _place(config: RunnableConfig) -> tuple[str, str]:
+    """Return the thread's name and the namespace of *config*, which is one for the real saver."""
+    configurable = _configurable(config)
+    return configurable["thread_id"], str(configurable.get("checkpoint_ns") or "")
 
 
 def _with_thread(config: RunnableConfig, thread_id: str) -> RunnableConfig:

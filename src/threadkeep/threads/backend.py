@@ -1,0 +1,172 @@
+"""What a place for checkpoints has to offer: LangGraph's saver for it, opened, closed, and its errors in our words."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+T = TypeVar("T")
+Saver: TypeAlias = BaseCheckpointSaver[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What holds of checkpoints that are kept there.
+
+    Attributes:
+        lasting: They outlive the process.
+        shared: Several machines can use them at once.
+        whole_writes: What a task wrote is all there or not at all, also after a crash.
+        prunes: Old checkpoints of a thread can be removed (``prune``).
+        expires: They go by themselves after LANGGRAPH_CHECKPOINT_TTL_MINUTES.
+    """
+
+    lasting: bool = False
+    shared: bool = False
+    whole_writes: bool = True
+    prunes: bool = False
+    expires: bool = False
+
+
+class Backend(ABC):
+    """One place for checkpoints; constructing it does no I/O. Everything runs on the home loop.
+
+    Attributes:
+        name: Its value of LANGGRAPH_CHECKPOINT_TYPE.
+        capabilities: What holds of checkpoints that are kept there.
+        longest_name: The most bytes of a thread's name that it can find a thread by; ``None``: any.
+        filters: The keys of the metadata that it can filter by itself; ``None``: all.
+        texts_only: It keeps JSON, so whatever is not text is packed as text.
+        plain_texts: It keeps only what JSONB can: no NUL, no NaN.
+        waits: Calls of it may take time, so a limit is set to them.
+    """
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+    longest_name: ClassVar[int | None] = None
+    filters: ClassVar[frozenset[str] | None] = None
+    texts_only: ClassVar[bool] = False
+    plain_texts: ClassVar[bool] = False
+    waits: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Where it is, without a secret."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What its driver raises and :meth:`explained` understands; asked for after the first opening began."""
+        return ()
+
+    @abstractmethod
+    async def open(self) -> Saver:
+        """Connect, make what is missing there, and return a saver whose async methods work on this loop.
+
+        Raises:
+            StorageError: It cannot be used; a sentence says why and what to do.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of everything that :meth:`open` took, also where that failed half-way."""
+
+    def explained(self, error: Exception) -> Exception:
+        """Return what *error*, one of :attr:`errors`, means, as an error of ours."""
+        return error
+
+    def gone(self, error: Exception) -> bool:  # noqa: ARG002 - most have no connection that could go
+        """Whether *error* says that a connection broke, so that the same call may work over a new one.
+
+        Every call of a saver may be made twice: what it writes has an id.
+        """
+        return False
+
+    async def call(self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float) -> T:  # noqa: ARG002
+        """Return what *work*, one call of *saver*, returns; after *seconds* nobody waits for it any more."""
+        return await work(saver)
+
+    def with_serializer(self, saver: Saver, serde: SerializerProtocol) -> Saver:
+        """Return *saver* for one operation, reading and writing by *serde*."""
+        one = copy.copy(saver)
+        one.serde = serde
+        return one
+
+
+class ThreadedSaver(BaseCheckpointSaver[str]):
+    """The async methods of a saver that has only blocking ones: each is one call in a thread of ``threads``.
+
+    A cancelled caller interrupts none that has begun.
+    """
+
+    threads: Executor
+    home: AbstractEventLoop
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Do what ``get_tuple`` does."""
+        return await self._there(partial(self.get_tuple, config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Do what ``list`` does; all of it is read before the first is given."""
+
+        def listed() -> list[CheckpointTuple]:
+            return [*self.list(config, filter=filter, before=before, limit=limit)]
+
+        for found in await self._there(listed):
+            yield found
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Do what ``put`` does."""
+        return await self._there(partial(self.put, config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Do what ``put_writes`` does."""
+        await self._there(partial(self.put_writes, config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Do what ``delete_thread`` does."""
+        await self._there(partial(self.delete_thread, thread_id))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Do what ``get_delta_channel_history`` does."""
+        return await self._there(partial(self.get_delta_channel_history, config=config, channels=channels))
+
+    async def _there(self, work: Callable[[], T]) -> T:
+        return await self.home.run_in_executor(self.threads, work)

@@ -1,0 +1,106 @@
+"""Checkpoints in one SQLite file."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar
+
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSaver
+from threadkeep.threads.sqlite_file import open_file, storage_error
+
+
+class SqliteCheckpoints(Backend):
+    """LangGraph's SQLite saver in a thread of its own.
+
+    Not ``AsyncSqliteSaver``: that one changes threads three to five times in an operation, holds its
+    lock while somebody iterates, leaves the transaction of a cancelled write open, and a program
+    that forgets to close it never ends.
+
+    Args:
+        path: The file; see :func:`~threadkeep.threads.sqlite_file.open_file`.
+    """
+
+    name: ClassVar[str] = "sqlite"
+    capabilities: ClassVar[Capabilities] = Capabilities(lasting=True)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread: ThreadPoolExecutor | None = None
+        self.connection: sqlite3.Connection | None = None
+
+    @property
+    def location(self) -> str:
+        """The file."""
+        return str(self._path)
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What SQLite raises."""
+        return (sqlite3.Error, UnicodeEncodeError)
+
+    async def open(self) -> Saver:
+        """Open the file, or begin it."""
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="threadkeep-checkpoints")
+        loop = asyncio.get_running_loop()
+        saver = await loop.run_in_executor(self._thread, self._opened)
+        saver.threads, saver.home = self._thread, loop
+        return saver
+
+    async def close(self) -> None:
+        """Close the file and end the thread."""
+        if self._thread is None:
+            return
+        if self.connection is not None:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.connection.close)
+        self._thread.shutdown()
+
+    def explained(self, error: Exception) -> Exception:
+        """Return what SQLite's *error* means."""
+        if isinstance(error, sqlite3.Error):
+            return storage_error(error, self._path)
+        msg = "The checkpoint's namespace, id or filter holds half a character (a lone surrogate); leave it out."
+        return InvalidInputError(msg)
+
+    def _opened(self) -> _SqliteSaver:
+        if self.connection is None:  # or an attempt that nobody waited for any more has opened it
+            self.connection = open_file(self._path)
+        try:
+            saver = _SqliteSaver(self.connection)
+            saver.setup()
+        except BaseException:
+            self.connection.close()
+            self.connection = None
+            raise
+        return saver
+
+
+class _SqliteSaver(ThreadedSaver, SqliteSaver):
+    """LangGraph's SQLite saver, but a write that fails leaves nothing behind, and neither does a deleted thread."""
+
+    @contextmanager
+    def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:  # noqa: FBT001, FBT002 - LangGraph's name
+        with self.lock:
+            self.setup()
+            with closing(self.conn.cursor()) as cursor:
+                try:
+                    yield cursor
+                    if transaction:
+                        self.conn.commit()
+                except BaseException:
+                    with suppress(sqlite3.Error):  # SQLite may have rolled back already
+                        self.conn.rollback()
+                    raise
+
+    def delete_thread(self, thread_id: str) -> None:
+        super().delete_thread(thread_id)
+        # The log still holds the text; where another process reads, SQLite empties it later.
+        with suppress(sqlite3.OperationalError):
+            self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()

@@ -1,0 +1,35 @@
+"""What the documentation says of the places for checkpoints is what they say themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.threads.conftest import KINDS, Places
+from threadkeep.threads.backend import Capabilities
+
+PAGE = Path(__file__).parents[2] / "docs" / "threads.md"
+ROWS = {
+    "outlives the process": "lasting",
+    "shared by several machines": "shared",
+    "a task's writes are there all or not at all": "whole_writes",
+    "`prune`": "prunes",
+    "`LANGGRAPH_CHECKPOINT_TTL_MINUTES`": "expires",
+}
+
+
+class TestTheTable:
+    def test_it_says_what_the_backends_say(self, places: Places):
+        """A row for each capability, a column for each kind."""
+        urls = {"postgres": "postgresql://a/b", "redis": "redis://a", "mongodb": "mongodb://a"}
+        columns = [places.backend(kind, url=urls.get(kind, "")).capabilities for kind in KINDS]
+        table = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in _lines()]
+
+        assert table[0] == ["", *(f"`{kind}`" for kind in KINDS)]
+        written = {row[0]: row[1:] for row in table[2:]}
+        for label, field in ROWS.items():
+            assert written[label] == ["yes" if getattr(one, field) else "no" for one in columns], label
+        assert set(ROWS.values()) == set(Capabilities.__slots__)
+
+
+def _lines() -> list[str]:
+    return [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
