@@ -62,14 +62,14 @@ class PostgresTables:
         puts = [(change.place, change.content) for change in changes if change.content is not None]
         quiet = [c for c in changes if c.kind == "delete" or (c.content is not None and c.content.paths == NO_PATHS)]
         return (
-            *(self._roles.app, self._digest(partition), self._deployment, self._prefix),
+            *(self._roles.app, *self._keys(partition), self._deployment, self._prefix),
             *(partition.kind, json.dumps(partition.parts), self._birth, batch.epoch, now, MAX_CHANGE_LOG_ROWS),
-            _keys(change.place for change in expecting),
+            _places(change.place for change in expecting),
             _numbers(_expected(change) for change in expecting),
-            _keys(change.place for change in quiet),
-            _keys(change.place for change in changes if change.kind == "delete"),
-            _keys(change.place for change in changes if change.kind == "touch"),
-            _keys(place for place, _ in puts),
+            _places(change.place for change in quiet),
+            _places(change.place for change in changes if change.kind == "delete"),
+            _places(change.place for change in changes if change.kind == "touch"),
+            _places(place for place, _ in puts),
             _texts(namespace for (namespace, _), _ in puts),
             _texts(key for (_, key), _ in puts),
             _texts(content.value for _, content in puts),
@@ -111,7 +111,7 @@ class PostgresTables:
             places.setdefault(place_of(ref.namespace, ref.key), []).append(i)
         found: list[Item | None] = [None] * len(refs)
         for partition, places in asked.items():
-            arguments = (self._roles.app, self._digest(partition), _keys(places), now)
+            arguments = (self._roles.app, self._digest(partition), _places(places), now)
             rows = [Row._make(row) for row in await _rows(connection, SQL["get"], arguments)]
             placed = [(i, row) for row in rows for i in places[row.place]]
             items = items_of([row for _, row in placed], partition)
@@ -122,7 +122,7 @@ class PostgresTables:
     async def scan(self, connection: Connection, scan: Scan, now: int) -> list[tuple[Cursor, Item]]:
         """Return up to ``scan.wanted`` items with their places in the order."""
         statement = SQL["scan_newest" if scan.direction == "newest" else "scan_oldest"]
-        asked = (self._roles.app, self._digest(scan.partition), *scan.namespaces)
+        asked = (self._roles.app, *self._keys(scan.partition), *scan.namespaces)
         start = scan.start
         part = _FIRST_PART if scan.filter else scan.wanted
         found: list[tuple[Cursor, Item]] = []
@@ -141,7 +141,7 @@ class PostgresTables:
     ) -> Changes | None:
         """Return what happened after *since*, where that is little; ``None``: :meth:`load` it."""
         epoch, sequence = (since.epoch, since.sequence) if since else (None, None)
-        asked = (self._roles.app, self._digest(partition), epoch, sequence, now, _FEW)
+        asked = (self._roles.app, *self._keys(partition), epoch, sequence, now, _FEW)
         rows = await _rows(connection, SQL["follow"], asked)
         if not rows:
             position = Position(self._birth, 0)
@@ -165,16 +165,16 @@ class PostgresTables:
 
         The loop is free between the parts, and their values are parsed in a thread.
         """
-        digest = self._digest(partition)
+        digest, shard = self._keys(partition)
         async with self._transaction(connection, b"ISOLATION LEVEL REPEATABLE READ, READ ONLY", partition):
             position, floor = await self._head(connection, partition)
             reset = since is None or since.epoch != position.epoch or not floor <= since.sequence <= position.sequence
             after = -1 if since is None or reset else since.sequence
             removed: list[Place] = []
             if not reset:
-                named = {"digest": digest, "after": after, "now": now}
+                named = {"digest": digest, "shard": shard, "after": after, "now": now}
                 removed = [(namespace, key) for namespace, key in await _rows(connection, SQL["removed"], named)]
-            await connection.execute(SQL["searchable"], (digest, after, now))
+            await connection.execute(SQL["searchable"], (digest, shard, after, now))
             items: list[Item] = []
             while rows := await _rows(connection, SQL["next_searchable"], ()):
                 items += await asyncio.to_thread(_items, rows, partition)
@@ -229,6 +229,10 @@ class PostgresTables:
     def _digest(self, partition: Partition) -> bytes:
         return partition_key(self._prefix, partition.digest)
 
+    def _keys(self, partition: Partition) -> tuple[bytes, int]:
+        digest = self._digest(partition)
+        return digest, int.from_bytes(digest[:8], signed=True)
+
     async def _head(self, connection: Connection, partition: Partition) -> tuple[Position, int]:
         rows = await _rows(connection, SQL["head"], (self._roles.app, self._digest(partition)))
         if not rows:
@@ -250,6 +254,7 @@ class PostgresTables:
             "role": role,
             "partition": "" if partition is None else self._digest(partition).hex(),
             "service": "on" if partition is None else "",
+            "plans": "on" if partition is None else "off",
             "milliseconds": self._milliseconds,
         }
         await connection.execute(b"BEGIN " + kind)
@@ -276,7 +281,7 @@ def _expected(change: Change) -> int | None:
     return change.expect if 0 < change.expect <= _HIGHEST else _NEVER
 
 
-def _keys(places: Iterable[Place]) -> list[bytes] | None:
+def _places(places: Iterable[Place]) -> list[bytes] | None:
     """Return what finds *places* in the database; ``None`` where there are none."""
     return [_half(namespace) + hashlib.sha256(key.encode("ascii")).digest()[:16] for namespace, key in places] or None
 

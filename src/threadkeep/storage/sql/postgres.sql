@@ -11,7 +11,7 @@ FROM threadkeep.get(%s, %s, %b::bytea[], %s)
 
 -- name: commit
 SELECT outcome, at_epoch, at_sequence, nth, there FROM threadkeep.commit(
-    %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+    %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
     %b::bytea[], %s::bigint[], %b::bytea[], %b::bytea[], %b::bytea[],
     %b::bytea[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[],
     %s::text[], %s::integer[], %b::bytea[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[]
@@ -21,19 +21,19 @@ SELECT outcome, at_epoch, at_sequence, nth, there FROM threadkeep.commit(
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
     model, dims, embedding, ttl, expires_at, due_kind, due_at
-FROM threadkeep.scan_newest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+FROM threadkeep.scan_newest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- name: scan_oldest
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
     model, dims, embedding, ttl, expires_at, due_kind, due_at
-FROM threadkeep.scan_oldest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+FROM threadkeep.scan_oldest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- name: follow
 SELECT
     told, at_epoch, at_sequence, namespace, key, value, revision, created_at, updated_at, paths,
     model, dims, embedding, ttl, expires_at, due_kind, due_at
-FROM threadkeep.follow(%s, %s, %s, %s, %s, %s)
+FROM threadkeep.follow(%s, %s, %s, %s, %s, %s, %s)
 
 -- name: erase
 SELECT threadkeep.erase(%s, %s, %s, %s, %s)
@@ -41,12 +41,15 @@ SELECT threadkeep.erase(%s, %s, %s, %s, %s)
 -- name: sweep
 SELECT seen, removed FROM threadkeep.sweep(%s, %s, %s, %s, %s)
 
--- Takes on a role for the rest of the transaction.
+-- Takes on a role for the rest of the transaction. plans: off, but for what goes across partitions.
 -- name: enter
 SELECT
     set_config('role', %(role)s, true),
     set_config('threadkeep.partition', %(partition)s, true),
     set_config('threadkeep.service', %(service)s, true),
+    set_config('enable_seqscan', %(plans)s, true),
+    set_config('enable_bitmapscan', %(plans)s, true),
+    set_config('enable_sort', %(plans)s, true),
     set_config('statement_timeout', %(milliseconds)s, true),
     set_config('idle_in_transaction_session_timeout', %(milliseconds)s, true)
 
@@ -56,7 +59,7 @@ SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
     model, dims, embedding, ttl, expires_at, due_kind, due_at
 FROM threadkeep.items
-WHERE partition = %s AND revision > %s AND paths <> '[]' AND (expires_at IS NULL OR expires_at > %s)
+WHERE partition = %s AND searched = %s AND revision > %s AND (expires_at IS NULL OR expires_at > %s)
 ORDER BY revision
 
 -- name: next_searchable
@@ -66,7 +69,7 @@ FETCH 2000 FROM searchable
 SELECT namespace, key FROM threadkeep.removals WHERE partition = %(digest)s AND revision > %(after)s
 UNION
 SELECT namespace, key FROM threadkeep.items
-WHERE partition = %(digest)s AND revision > %(after)s AND paths <> '[]' AND expires_at <= %(now)s
+WHERE partition = %(digest)s AND searched = %(shard)s AND revision > %(after)s AND expires_at <= %(now)s
 
 -- name: due
 SELECT

@@ -40,10 +40,15 @@ CREATE TABLE threadkeep.partitions (
 CREATE INDEX partitions_of_deployment ON threadkeep.partitions (deployment, digest);
 
 -- place: 16 bytes of the namespace's SHA-256 and 16 of the key's, so a namespace's items lie together.
+-- shard: the first 8 bytes of partition; searched: the same, where the item is searchable. Each index begins
+-- with a column of its own, so that for each question there is one index that can answer it, and no plan
+-- that was made while the table was small is a bad one when it has grown.
 -- work: finds due_kind, which may be long.
 CREATE TABLE threadkeep.items (
     partition bytea NOT NULL,
     place bytea NOT NULL,
+    shard bigint NOT NULL,
+    searched bigint,
     namespace text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,
     value text COLLATE "C" NOT NULL,
@@ -65,8 +70,8 @@ CREATE TABLE threadkeep.items (
 -- Vectors do not compress; what fits a page stays in the row, where loading an index finds it at once.
 ALTER TABLE threadkeep.items ALTER COLUMN embedding SET STORAGE EXTERNAL;
 
-CREATE INDEX items_in_order ON threadkeep.items (partition, updated_at, revision);
-CREATE INDEX items_searchable ON threadkeep.items (partition, revision) WHERE paths <> '[]';
+CREATE INDEX items_in_order ON threadkeep.items (shard, updated_at, revision);
+CREATE INDEX items_searchable ON threadkeep.items (searched, revision) WHERE searched IS NOT NULL;
 CREATE INDEX items_due ON threadkeep.items (work, due_at) WHERE work IS NOT NULL;
 CREATE INDEX items_expiring ON threadkeep.items (expires_at) WHERE expires_at IS NOT NULL;
 
@@ -108,14 +113,18 @@ CREATE POLICY of_one_partition ON threadkeep.removals USING (
 );
 
 -- The functions are what the storage calls: one statement and one round trip for each of its methods, with
--- plans that a session keeps although nothing is prepared, so a pooler in between does not matter. Each
--- takes on its role for the rest of the transaction first. A function is never changed: another behaviour
+-- plans that a session keeps although nothing is prepared, so a pooler in between does not matter. Each first
+-- takes on its role, and plans by indexes and their order only, for the rest of the transaction. A function is never changed: another behaviour
 -- gets another name, so that the code before goes on with the one that it knows.
 
 CREATE FUNCTION threadkeep.get(_role text, _digest bytea, _places bytea[], _now bigint)
 RETURNS SETOF threadkeep.items LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.partition', encode(_digest, 'hex'), true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.partition', encode(_digest, 'hex'), true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_sort', 'off', true);
     RETURN QUERY
     SELECT i.* FROM threadkeep.items AS i
     WHERE i.partition = _digest AND i.place = ANY (_places) AND (i.expires_at IS NULL OR i.expires_at > _now);
@@ -124,19 +133,27 @@ END $$;
 CREATE FUNCTION threadkeep.head(_role text, _digest bytea)
 RETURNS SETOF threadkeep.partitions LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.partition', encode(_digest, 'hex'), true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.partition', encode(_digest, 'hex'), true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_sort', 'off', true);
     RETURN QUERY SELECT p.* FROM threadkeep.partitions AS p WHERE p.digest = _digest;
 END $$;
 
 CREATE FUNCTION threadkeep.scan_newest(
-    _role text, _digest bytea, _first text, _last text,
+    _role text, _digest bytea, _shard bigint, _first text, _last text,
     _updated_at bigint, _revision bigint, _namespace text, _key text, _now bigint, _limit bigint
 ) RETURNS SETOF threadkeep.items LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.partition', encode(_digest, 'hex'), true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.partition', encode(_digest, 'hex'), true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_sort', 'off', true);
     RETURN QUERY
     SELECT i.* FROM threadkeep.items AS i
-    WHERE i.partition = _digest
+    WHERE i.partition = _digest AND i.shard = _shard
         AND (i.updated_at, i.revision) <= (_updated_at, _revision)
         AND (i.updated_at, i.revision, i.namespace, i.key) < (_updated_at, _revision, _namespace, _key)
         AND i.namespace BETWEEN _first AND _last
@@ -146,14 +163,18 @@ BEGIN
 END $$;
 
 CREATE FUNCTION threadkeep.scan_oldest(
-    _role text, _digest bytea, _first text, _last text,
+    _role text, _digest bytea, _shard bigint, _first text, _last text,
     _updated_at bigint, _revision bigint, _namespace text, _key text, _now bigint, _limit bigint
 ) RETURNS SETOF threadkeep.items LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.partition', encode(_digest, 'hex'), true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.partition', encode(_digest, 'hex'), true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_sort', 'off', true);
     RETURN QUERY
     SELECT i.* FROM threadkeep.items AS i
-    WHERE i.partition = _digest
+    WHERE i.partition = _digest AND i.shard = _shard
         AND (i.updated_at, i.revision) >= (_updated_at, _revision)
         AND (i.updated_at, i.revision, i.namespace, i.key) > (_updated_at, _revision, _namespace, _key)
         AND i.namespace BETWEEN _first AND _last
@@ -166,7 +187,7 @@ END $$;
 -- The first row says where the partition is now, and whether the rest is told: puts, and without a value
 -- what is no longer there. It is not where that would be a reset, or more than _most rows.
 CREATE FUNCTION threadkeep.follow(
-    _role text, _digest bytea, _epoch text, _sequence bigint, _now bigint, _most bigint
+    _role text, _digest bytea, _shard bigint, _epoch text, _sequence bigint, _now bigint, _most bigint
 ) RETURNS TABLE (
     told boolean, at_epoch text, at_sequence bigint,
     namespace text, key text, value text, revision bigint, created_at bigint, updated_at bigint, paths text,
@@ -177,7 +198,11 @@ DECLARE
     _head threadkeep.partitions;
     _told boolean;
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.partition', encode(_digest, 'hex'), true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.partition', encode(_digest, 'hex'), true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_sort', 'off', true);
     SELECT p.* INTO _head FROM threadkeep.partitions AS p WHERE p.digest = _digest;
     IF NOT FOUND THEN
         RETURN;
@@ -186,8 +211,8 @@ BEGIN
     IF _told AND _sequence < _head.sequence THEN
         SELECT count(*) <= _most INTO _told FROM (
             SELECT FROM threadkeep.items AS i
-            WHERE i.partition = _digest AND i.revision > _sequence AND i.paths <> '[]'
-            LIMIT _most + 1
+            WHERE i.partition = _digest AND i.searched = _shard AND i.revision > _sequence
+            ORDER BY i.revision LIMIT _most + 1
         ) AS few;
     END IF;
     told := coalesce(_told, false);
@@ -208,7 +233,7 @@ BEGIN
         i.revision, i.created_at, i.updated_at, i.paths, i.model, i.dims, i.embedding,
         i.ttl, i.expires_at, i.due_kind, i.due_at
     FROM threadkeep.items AS i
-    WHERE i.partition = _digest AND i.revision > _sequence AND i.paths <> '[]'
+    WHERE i.partition = _digest AND i.searched = _shard AND i.revision > _sequence
     ORDER BY i.revision;
 END $$;
 
@@ -235,7 +260,7 @@ END $$;
 -- not searchable afterwards. _places and what follows: what is put, one element each.
 -- Where it is refused, outcome says why, and for a conflict nth is the element of _expecting and there what is there.
 CREATE FUNCTION threadkeep.commit(
-    _role text, _digest bytea, _deployment bytea, _key_prefix text, _kind text, _parts text,
+    _role text, _digest bytea, _shard bigint, _deployment bytea, _key_prefix text, _kind text, _parts text,
     _birth text, _epoch text, _now bigint, _most_logged bigint,
     _expecting bytea[], _expected bigint[], _quiet bytea[], _deleted bytea[], _touched bytea[],
     _places bytea[], _namespaces text[], _keys text[], _values text[],
@@ -250,7 +275,11 @@ DECLARE
     _revision bigint;
     _logged bigint := 0;
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.partition', encode(_digest, 'hex'), true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.partition', encode(_digest, 'hex'), true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_sort', 'off', true);
     SELECT p.* INTO _head FROM threadkeep.partitions AS p WHERE p.digest = _digest FOR UPDATE;
     IF NOT FOUND THEN
         INSERT INTO threadkeep.partitions (digest, deployment, key_prefix, epoch, sequence, floor, logged)
@@ -280,7 +309,7 @@ BEGIN
     IF _quiet IS NOT NULL THEN
         INSERT INTO threadkeep.removals (partition, revision, place, namespace, key)
         SELECT _digest, _revision, i.place, i.namespace, i.key FROM threadkeep.items AS i
-        WHERE i.partition = _digest AND i.place = ANY (_quiet) AND i.paths <> '[]';
+        WHERE i.partition = _digest AND i.place = ANY (_quiet) AND i.searched IS NOT NULL;
         GET DIAGNOSTICS _logged = ROW_COUNT;
     END IF;
     IF _deleted IS NOT NULL THEN
@@ -293,11 +322,11 @@ BEGIN
     END IF;
     IF _places IS NOT NULL THEN
         INSERT INTO threadkeep.items (
-            partition, place, namespace, key, value, revision, created_at, updated_at, paths,
+            partition, place, shard, searched, namespace, key, value, revision, created_at, updated_at, paths,
             model, dims, embedding, ttl, expires_at, due_kind, due_at
         )
         SELECT
-            _digest, w.place, w.namespace, w.key, w.value, _revision,
+            _digest, w.place, _shard, CASE WHEN w.paths <> '[]' THEN _shard END, w.namespace, w.key, w.value, _revision,
             coalesce(
                 w.created_at,
                 (SELECT i.created_at FROM threadkeep.items AS i
@@ -315,6 +344,7 @@ BEGIN
             model, dims, embedding, ttl, expires_at, due_kind, due_at
         )
         ON CONFLICT (partition, place) DO UPDATE SET
+            searched = excluded.searched,
             value = excluded.value,
             revision = excluded.revision,
             created_at = excluded.created_at,
@@ -347,7 +377,11 @@ CREATE FUNCTION threadkeep.erase(
 DECLARE
     _erased bigint;
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.partition', encode(_digest, 'hex'), true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.partition', encode(_digest, 'hex'), true),
+        set_config('enable_seqscan', 'off', true),
+        set_config('enable_bitmapscan', 'off', true),
+        set_config('enable_sort', 'off', true);
     INSERT INTO threadkeep.partitions AS p (digest, deployment, key_prefix, epoch, sequence, floor, logged)
     VALUES (_digest, _deployment, _key_prefix, _epoch, 0, 0, 0)
     ON CONFLICT (digest) DO UPDATE SET
@@ -370,7 +404,9 @@ DECLARE
     _gone bigint;
     _logged bigint;
 BEGIN
-    PERFORM set_config('role', _role, true), set_config('threadkeep.service', 'on', true);
+    PERFORM set_config('role', _role, true),
+        set_config('threadkeep.service', 'on', true),
+        set_config('enable_seqscan', 'off', true);
     seen := 0;
     removed := 0;
     FOR _expired IN
