@@ -14,6 +14,7 @@ from threadkeep.recall.columns import Column
 from threadkeep.recall.conversations import Conversations
 from threadkeep.recall.lexical import Postings
 from threadkeep.recall.question import Reading, named, read
+from threadkeep.recall.rank import WEIGHTS, recency
 from threadkeep.recall.shelf import Shelf
 from threadkeep.recall.snapshot import Priors, Snapshot, unit
 from threadkeep.recall.text import TIME_TERMS, texts_of, tokenise
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _NEVER: Final = float("inf")
 _SMALLEST_WASTE: Final = 256
+_PREFIXES_REMEMBERED: Final = 8
 _UNIT_WITHIN: Final = 1e-4
 _NAME_BYTES: Final = 88  # a tuple of namespace and key, and the slot's number
 _NAMESPACE_BYTES: Final = 500  # its labels, and its entries under each of its prefixes
@@ -70,6 +72,12 @@ class PartitionIndex:
         self._below: dict[Namespace, array[int]] = {}  # prefix -> numbers of the namespaces that begin with it
         self._name_bytes = 0
         self._next_expiry = _NEVER
+        self._recompute()
+
+    def _recompute(self) -> None:
+        """Forget what was worked out from what has changed now."""
+        self._stands: NDArray[np.float64] | None = None
+        self._looked: dict[tuple[Namespace, ...], NDArray[np.intp] | None] = {}
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -116,6 +124,7 @@ class PartitionIndex:
         waste = len(self._names) - len(self._slots)
         if waste > max(_SMALLEST_WASTE, len(self._slots) // 4):
             self._compact()
+        self._recompute()
 
     def snapshot(
         self,
@@ -149,7 +158,6 @@ class PartitionIndex:
             has_vector=self._has_vector.filled,
             starts=self._starts.filled,
             revisions=self._revisions.filled,
-            updated_at=self._updated_at.filled,
             neighbours=talk.neighbours(alive=self._alive.filled, revisions=self._revisions.filled, names=self._names),
             priors=self._priors(asked, threads),
             names=self._names,
@@ -183,7 +191,7 @@ class PartitionIndex:
         whom = set(people.values())
         names = [[term for word in name if word not in people for term in tokenise(word)] for name in asked.names]
         return Priors(
-            standing=talk.standing.filled,
+            standing=self._standing(),
             said_at=talk.said_at.filled if asked.dates else None,
             dates=asked.dates,
             names=[self._postings.holding(name) for name in names if name],
@@ -195,12 +203,28 @@ class PartitionIndex:
             branch=tuple(map(talk.thread, threads)),
         )
 
+    def _standing(self) -> NDArray[np.float64]:
+        """Return what speaks for each slot whatever is asked: trust, being pinned, being new."""
+        if self._stands is None:
+            alive, updated_at = self._alive.filled, self._updated_at.filled
+            self._stands = self._conversations.standing.filled.astype(np.float64)
+            self._stands[alive] += WEIGHTS.recency * recency(updated_at[alive])
+        return self._stands
+
     def _looked_at(self, prefixes: Sequence[Namespace]) -> NDArray[np.intp] | None:
         """Return the slots that are there and below one of *prefixes*; ``None``: all slots."""
+        asked = tuple(map(tuple, prefixes))
+        if asked not in self._looked:
+            if len(self._looked) >= _PREFIXES_REMEMBERED:
+                self._looked.clear()
+            self._looked[asked] = self._below_any(asked)
+        return self._looked[asked]
+
+    def _below_any(self, prefixes: Sequence[Namespace]) -> NDArray[np.intp] | None:
         mask = self._alive.filled
         allowed = np.zeros(len(self._namespaces), np.bool_)
         for prefix in prefixes:
-            if numbers := self._below.get(tuple(prefix)):
+            if numbers := self._below.get(prefix):
                 allowed[np.frombuffer(numbers, np.int32)] = True
         if not allowed.all():
             mask = mask & allowed[self._namespace_of.filled]
@@ -217,6 +241,7 @@ class PartitionIndex:
         for slot in expired:
             del self._slots[self._names[slot]]
         self._drop(expired)
+        self._recompute()
         left = expires_at[alive]
         self._next_expiry = float(left.min()) if len(left) else _NEVER
 

@@ -176,7 +176,7 @@ class Postings:
         weight_of: dict[int, float] = {}
         rows: list[NDArray[np.int32]] = []
         counts: list[NDArray[np.uint16]] = []
-        weights: list[NDArray[np.float64]] = []
+        weights: list[float] = []
         bound = 0.0
         for term in dict.fromkeys(terms):
             number = self._term_ids.get(term)
@@ -190,16 +190,17 @@ class Postings:
                 start, end = int(offsets[number]), int(offsets[number + 1])
                 rows.append(self._sorted_rows[start:end])
                 counts.append(self._sorted_counts[start:end])
-                weights.append(np.full(end - start, weight))
+                weights.append(weight)
+        of_postings = np.repeat(weights, [len(part) for part in rows]) if rows else np.zeros(0)
         if weight_of and self._sorted_to < len(self._log_terms):
             places, tail_weights = self._in_tail(weight_of)
             rows.append(self._log_rows.filled[places])
             counts.append(self._log_counts.filled[places])
-            weights.append(tail_weights)
+            of_postings = np.concatenate((of_postings, tail_weights))
         return Question(
             rows=np.concatenate(rows) if rows else np.zeros(0, np.int32),
             counts=np.concatenate(counts) if counts else np.zeros(0, np.uint16),
-            weights=np.concatenate(weights) if weights else np.zeros(0),
+            weights=of_postings,
             lengths=self._lengths.filled,
             mean_length=max(self._tokens, 1) / max(self._rows, 1),
             bound=bound,

@@ -97,29 +97,31 @@ def similarity(candidates: Candidates, weights: Weights = WEIGHTS) -> NDArray[np
         On LoCoMo the sum of standard scores finds 66.0 % within ten, reciprocal rank fusion with
         k = 60 58.2, BM25 alone 61.0.
     """
-    fused = weights.lexical * standardised(candidates.lexical)
+    fused = standardised(candidates.lexical, weights.lexical)
     if candidates.cosine is not None:
-        fused += weights.dense * standardised(candidates.cosine)
+        fused += standardised(candidates.cosine, weights.dense)
     if candidates.aspect is not None:
-        fused += weights.aspect * standardised(candidates.aspect)
+        fused += standardised(candidates.aspect, weights.aspect)
     return standardised(fused)
 
 
-def standardised(signal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return *signal* in standard deviations from its mean; what is missing (NaN) stands at the mean."""
+def standardised(signal: NDArray[np.float64], weight: float = 1.0) -> NDArray[np.float64]:
+    """Return *signal* in standard deviations from its mean, times *weight*; what is missing (NaN) stands there."""
+    total = float(signal.sum())
     present = signal
-    if isnan(signal.sum()):
+    if isnan(total):
         present = signal[~np.isnan(signal)]
+        total = float(present.sum())
     if not len(present):
         return np.zeros(len(signal))
-    mean = present.sum() / len(present)
-    levels = signal - mean
-    differences = levels if present is signal else present - mean
+    mean = total / len(present)
     # No product of vectors: from 10,000 elements on it takes threads, and waits for a busy core.
-    spread = sqrt(np.square(differences).sum() / len(present))
-    if spread < _SAME:
+    variance = float(np.einsum("i,i", present, present)) / len(present) - mean * mean
+    if variance < _SAME * _SAME:
         return np.zeros(len(signal))
-    levels /= spread
+    scale = weight / sqrt(variance)
+    levels = signal * scale
+    levels -= mean * scale
     return levels if present is signal else np.nan_to_num(levels, copy=False, nan=0.0)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, sqrt
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from threadkeep.recall.rank import WEIGHTS, Candidates, best, closeness, descending, recency, similarity
+from threadkeep.recall.rank import WEIGHTS, Candidates, best, closeness, descending, similarity
 from threadkeep.recall.record import Hit, Method
 from threadkeep.recall.signals import near_dates, not_the_users, said_by
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _COSINE_DECIMALS: Final = 6
+_ROWS_AT_ONCE: Final = 1_024
 _FEW: Final = 8
 """Below an eighth of the items, their vectors are gathered before they are multiplied."""
 
@@ -33,7 +34,7 @@ class Priors:
     """The columns that a question makes matter beside the texts; ``None`` where it does not.
 
     Attributes:
-        standing: What speaks for each item whatever is asked.
+        standing: What speaks for each item whatever is asked, its recency included.
         said_at: When each item was said; the question names *dates*.
         dates: Days and months.
         names: For each name in the question, which rows hold all of its words.
@@ -45,7 +46,7 @@ class Priors:
         branch: The numbers of the one that is going on and of those that it branched off.
     """
 
-    standing: NDArray[np.float32]
+    standing: NDArray[np.float64]
     said_at: NDArray[np.float64] | None = None
     dates: tuple[Span | Yearly, ...] = ()
     names: Sequence[NDArray[np.bool_]] = ()
@@ -70,7 +71,6 @@ class Snapshot:
         has_vector: Which rows have one.
         starts: First row of each item.
         revisions: Of each item.
-        updated_at: Of each item, seconds since 1970.
         neighbours: What was said beside what.
         priors: What else matters.
         names: Namespace and key of each item.
@@ -84,7 +84,6 @@ class Snapshot:
     has_vector: NDArray[np.bool_]
     starts: NDArray[np.int64]
     revisions: NDArray[np.int64]
-    updated_at: NDArray[np.float64]
     neighbours: Neighbours
     priors: Priors
     names: list[tuple[Namespace, str]]
@@ -97,8 +96,8 @@ class Snapshot:
         namespace and key.
         """
         lexical = self._of_items(self.question.score())
-        cosine = self._cosines(self.vector) if method != "lexical" else None
-        aspect = self._cosines(self.aspect) if method == "hybrid" else None
+        asked = () if method == "lexical" else (self.vector, self.aspect if method == "hybrid" else None)
+        cosine, aspect = self._cosines(*asked) if asked else (None, None)
         if method == "hybrid":
             order_by = self._fused(Candidates(cosine, lexical, aspect))
         elif method == "lexical":
@@ -138,7 +137,6 @@ class Snapshot:
             fused = self.neighbours.smoothed(of_all)[self.slots]
         priors = self.priors
         fused += self._picked(priors.standing)
-        fused += WEIGHTS.recency * recency(self._picked(self.updated_at))
         for rows in priors.names:
             fused += WEIGHTS.name / len(priors.names) * self._of_items(rows.astype(np.float64))
         if priors.labels is not None:
@@ -162,33 +160,51 @@ class Snapshot:
             of_rows = np.maximum.reduceat(of_rows, self.starts)
         return self._picked(of_rows)
 
-    def _cosines(self, vector: NDArray[np.float32] | None) -> NDArray[np.float64] | None:
-        """Return the cosine of each item that is looked at, NaN without a vector; ``None``: none has one."""
+    def _cosines(
+        self, vector: NDArray[np.float32] | None, aspect: NDArray[np.float32] | None
+    ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """Return the cosines of each item that is looked at with both, NaN without a vector; ``None``: none has one."""
         if self.vectors is None or vector is None:
-            return None
+            return None, None
+        asked = vector[None] if aspect is None else np.stack((vector, aspect))
         rows = len(self.has_vector)
         if self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows:
             vectors, has_vector, of_items = self.vectors[self.slots], self.has_vector[self.slots], True
         else:
             vectors, has_vector, of_items = self.vectors, self.has_vector, False
-        # Row by row rather than as one matrix product: a product in blocks sums the rows at its ragged
-        # end in another order, so that equal vectors differ, and its threads wait for a busy core.
-        products: NDArray[np.float32] = np.vecdot(vectors, vector)
-        cosines = np.round(products.astype(np.float64), _COSINE_DECIMALS)
+        cosines = np.round(_products(vectors, asked).astype(np.float64), _COSINE_DECIMALS)
         np.minimum(cosines, 1.0, out=cosines)
-        if not has_vector.all():
-            cosines[~has_vector] = -np.inf
-        if not of_items:
-            cosines = self._of_items(cosines)
-        missing = np.isneginf(cosines)
-        if missing.any():
-            if missing.all():
-                return None
-            cosines[missing] = np.nan
-        return cosines
+        missing = not has_vector.all()
+        if missing:
+            cosines[:, ~has_vector] = -np.inf
+        each = [row if of_items else self._of_items(row) for row in cosines]
+        if missing:
+            without = np.isneginf(each[0])
+            if without.all():
+                return None, None
+            for row in each:
+                row[without] = np.nan
+        return each[0], each[1] if aspect is not None else None
+
+
+def _products(vectors: NDArray[np.float32], asked: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the products of all rows of *vectors* with each row of *asked*, shape ``(asked, rows)``.
+
+    Row by row rather than as one matrix product: a product in blocks sums the rows at its ragged end
+    in another order, so that equal vectors differ, and its threads wait for a busy core. What is too
+    much for the processor's cache is taken in parts, so that it comes from memory once.
+    """
+    if len(vectors) <= _ROWS_AT_ONCE:
+        return np.vecdot(vectors[None], asked[:, None])
+    products = np.empty((len(asked), len(vectors)), np.float32)
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        part = vectors[start : start + _ROWS_AT_ONCE]
+        for place, one in enumerate(asked):
+            np.vecdot(part, one, out=products[place, start : start + _ROWS_AT_ONCE])
+    return products
 
 
 def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return *vector* with a length of 1; zero stays zero."""
-    length = float(np.linalg.norm(vector))
+    length = sqrt(float(vector @ vector))
     return (vector / length if length > 0 else vector).astype(np.float32)
