@@ -36,6 +36,7 @@ class TestRedisStorage(SharedStorageContract):
         return lambda *, key_prefix="": RedisStorage(redis_url, key_prefix=key_prefix, clock=clock)
 
 
+@pytest.mark.slow
 class TestRedisStorageOnACluster(SharedStorageContract):
     @pytest.fixture
     def open_storage(self, clock: FrozenClock, redis_cluster: RedisCluster) -> OpenStorage:

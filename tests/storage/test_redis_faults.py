@@ -1,0 +1,533 @@
+"""A Redis that dies, stalls, forgets or moves while it is written to: nothing acknowledged is lost or done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import pytest
+import pytest_asyncio
+import redis
+from redis.crc import key_slot
+
+from tests.redis_cluster import RedisCluster
+from tests.storage.forking import ended_well, forked
+from tests.storage.redis_world import ANA, BOB, NOTES, commit, get, note, opened, patient
+from threadkeep.errors import (
+    ClosedError,
+    PartitionErasedError,
+    RevisionConflictError,
+    StorageError,
+    StorageUnavailableError,
+)
+from threadkeep.storage.port import Batch, Partition, Put, Ref
+from threadkeep.storage.redis import RedisStorage
+from threadkeep.storage.redis_keys import Keys, digest_of
+from threadkeep.storage.redis_scripts import COMMIT, ERASE
+from threadkeep.testing.clock import FrozenClock
+from threadkeep.testing.faults import FaultProxy
+from threadkeep.testing.servers import RedisServer
+from threadkeep.testing.storage_contract.following import Follower
+
+RECOVERY_SECONDS = 5.0
+Behind: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def keeper() -> Iterator[ThreadPoolExecutor]:
+    """The thread that starts the server again: a server ends with the thread that started it."""
+    with ThreadPoolExecutor(1, "keeper") as keeper:
+        yield keeper
+
+
+@pytest.fixture(scope="module")
+def server(keeper: ThreadPoolExecutor) -> Iterator[RedisServer]:
+    """A server of this module's own that syncs before it answers."""
+    server = RedisServer(settings={"appendfsync": "always"})
+    keeper.submit(server.__enter__).result()
+    yield server
+    keeper.submit(server.__exit__).result()
+
+
+@pytest.fixture
+def behind(keeper: ThreadPoolExecutor) -> Behind:
+    """Runs what is done to the server while the tests' own loop goes on."""
+    return lambda work: asyncio.get_running_loop().run_in_executor(keeper, work)
+
+
+@pytest.fixture
+def url(server: RedisServer) -> str:
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+    return server.url
+
+
+@pytest.fixture
+def proxy(server: RedisServer) -> Iterator[FaultProxy]:
+    with FaultProxy(server.port) as proxy:
+        yield proxy
+
+
+@pytest_asyncio.fixture
+async def storage(url: str, proxy: FaultProxy) -> AsyncIterator[RedisStorage]:
+    """A storage behind the proxy that has committed once, so the server knows the script."""
+    async with opened(proxy.url_of(url)) as storage:
+        await commit(storage, note("0"))
+        yield storage
+
+
+def counter(n: int, by: str, **more: Any) -> Put:
+    return Put(NOTES, "counter", {"n": n, "by": by}, **more)
+
+
+async def counted(storage: RedisStorage, by: str, times: int) -> None:
+    """Add one to a counter so many times, and find out after each failure whether it was done."""
+    for turn in range(times):
+        name, done = f"{by} {turn}", False
+        while not done:
+            try:
+                item = await get(storage, "counter")
+                if item and name in item.value["by"].split(","):
+                    break
+                others = ",".join([*(item.value["by"].split(",")[-40:] if item else []), name])
+                expected = item.revision if item else "absent"
+                await commit(storage, counter(item.value["n"] + 1 if item else 1, others, expect=expected))
+                done = True
+            except (RevisionConflictError, StorageUnavailableError):
+                await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until *condition* holds, as long as recovering may take."""
+    async with asyncio.timeout(RECOVERY_SECONDS):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+async def heard_of_it() -> None:
+    """Let the loop hear that connections were closed; what is sent before may have been carried out."""
+    await asyncio.sleep(0.05)
+
+
+class TestKilledServer:
+    @pytest.mark.slow
+    async def test_nothing_acknowledged_is_lost_and_nothing_done_twice(
+        self, server: RedisServer, url: str, behind: Behind
+    ) -> None:
+        """Killed three times under load: every acknowledged note is there, and every increment once."""
+        acknowledged: list[str] = []
+        stop = asyncio.Event()
+
+        async def notes(storage: RedisStorage, name: str) -> None:
+            number = 0
+            while not stop.is_set():
+                keys = [f"{name} {number} {part}" for part in range(3)]
+                try:
+                    await commit(storage, *(note(key) for key in keys), partition=BOB)
+                    acknowledged.extend(keys)
+                    number += 1
+                except StorageUnavailableError:
+                    number += 1  # it may or may not be there; it was not acknowledged
+
+        async with opened(url, timeout=patient(300)) as storage, opened(url, timeout=patient(300)) as other:
+            increments = [counted(each, f"{n}", 60) for n, each in enumerate((storage, other))]
+            work = [asyncio.create_task(each) for each in (*increments, notes(storage, "a"), notes(other, "b"))]
+            for _ in range(3):
+                seen = len(acknowledged)
+                while len(acknowledged) < seen + 30:
+                    await asyncio.sleep(0)
+                await behind(server.restart)
+                recovered = len(acknowledged)
+
+                async def is_back(before: int = recovered) -> bool:
+                    return len(acknowledged) > before
+
+                await until(is_back)
+            await asyncio.gather(*work[:2])
+            stop.set()
+            await asyncio.gather(*work[2:])
+
+            item = await get(storage, "counter")
+            refs = [Ref(BOB, NOTES, key) for key in acknowledged]
+            there = {found.ref.key for found in (await storage.scan(BOB, limit=100_000)).items}
+            assert item
+            assert item.value["n"] == 120
+            assert all(await storage.get(refs))
+            assert all(sum(f"{key[:-1]}{part}" in there for part in range(3)) == 3 for key in there)
+
+    async def test_a_connection_that_died_while_nobody_used_it_is_not_used(
+        self, server: RedisServer, url: str, behind: Behind
+    ) -> None:
+        """The first commit after a restart goes through: it is not sent to a dead peer."""
+        async with opened(url) as storage:
+            await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(20)))
+
+            await behind(server.restart)
+
+            await asyncio.gather(*(commit(storage, note(f"{number}", "again")) for number in range(20)))
+
+    async def test_a_server_that_is_gone_says_so_and_comes_back_by_itself(
+        self, server: RedisServer, url: str, behind: Behind
+    ) -> None:
+        """Every method, in one sentence; afterwards the same storage goes on."""
+        async with opened(url, timeout=patient(60)) as storage:
+            await commit(storage, note("1"))
+            await behind(server.kill)
+            try:
+                calls = [
+                    commit(storage, note("2")),
+                    storage.get([Ref(ANA, NOTES, "1")]),
+                    storage.position(ANA),
+                    storage.scan(ANA),
+                    storage.changes(ANA, None),
+                    storage.namespaces(),
+                    storage.partitions(),
+                    storage.due("work", now=FrozenClock().now(), limit=1),
+                    storage.sweep(now=FrozenClock().now()),
+                    storage.erase(ANA),
+                    storage.stats(),
+                ]
+                errors = await asyncio.gather(*calls, return_exceptions=True)
+                with pytest.raises(StorageUnavailableError, match="cannot be reached"):
+                    async with opened(url, timeout=patient(60)):
+                        pass
+            finally:
+                await behind(server.start)
+
+            assert {type(error) for error in errors} == {StorageUnavailableError}
+            assert "Connection refused" in str(errors[0])
+
+            async def reads() -> bool:
+                return await get(storage, "1") is not None
+
+            await until(reads)
+
+    async def test_a_commit_waits_for_a_server_that_is_just_being_restarted(
+        self, server: RedisServer, url: str, behind: Behind
+    ) -> None:
+        """It was not sent, so it may be: nobody sees a short absence."""
+        async with opened(url, timeout=patient(20_000)) as storage:
+            await commit(storage, note("1"))
+            await behind(server.kill)
+            await heard_of_it()
+            waiting = asyncio.create_task(commit(storage, note("2", expect="absent")))
+            await asyncio.sleep(0.1)
+
+            await behind(server.start)
+
+            await waiting
+            assert await get(storage, "2")
+
+
+class TestForgetfulServer:
+    async def test_a_server_that_lost_the_last_commits_uses_no_revision_twice(self) -> None:
+        """Whoever saw them is given everything anew, and an expectation of then is not met."""
+        with RedisServer(settings={"appendonly": "no"}) as server:
+            async with opened(server.url) as storage, opened(server.url) as other:
+                follower, late = Follower(), Follower()
+                await commit(storage, note("1"), note("2"))
+                with redis.Redis.from_url(server.url) as client:
+                    client.save()
+                await commit(storage, note("lost"))
+                lost = await commit(storage, note("1", "lost"))
+                await follower.follow(storage)
+
+                server.restart()
+                assert (await storage.position(ANA)).sequence < lost.sequence
+                for number in range(5):
+                    await commit(other, note("1", f"{number}"))
+                await follower.follow(storage)
+                await late.follow(storage)
+
+                assert follower.items == late.items
+                assert {item.value["data"] for item in follower.items.values()} == {"4", "likes tea"}
+                with pytest.raises(RevisionConflictError):
+                    await commit(storage, note("1", expect=lost.sequence))
+                assert (await commit(storage, note("3"))).sequence == late.position.sequence + 1  # type: ignore[union-attr]
+
+    async def test_a_server_that_keeps_nothing_begins_a_new_life(self) -> None:
+        """The epoch is another one, so work of the old life is refused, and followers begin anew."""
+        with RedisServer(settings={"appendonly": "no"}) as server:
+            async with opened(server.url) as storage:
+                before = await commit(storage, note("1"))
+                never = await storage.position(BOB)
+                follower = Follower()
+                await follower.follow(storage)
+
+                server.restart()
+                await heard_of_it()
+
+                with pytest.raises(PartitionErasedError):
+                    await commit(storage, note("2"), epoch=before.epoch)
+                with pytest.raises(PartitionErasedError):
+                    await commit(storage, note("2"), partition=BOB, epoch=never.epoch)
+                after = await commit(storage, note("3"))
+                await follower.follow(storage)
+                assert after.epoch != before.epoch
+                assert [key for _, key in follower.items] == ["3"]
+                assert (await storage.position(BOB)).epoch == after.epoch
+
+
+class TestBrokenConnection:
+    async def test_a_commit_whose_reply_is_lost_is_not_done_twice(
+        self, storage: RedisStorage, proxy: FaultProxy
+    ) -> None:
+        """It is done once, its caller hears that this is not known, and a retry that expects something is refused."""
+        cut = proxy.cut_at(COMMIT.digest.encode(), delivered=True)
+
+        with pytest.raises(StorageUnavailableError):
+            await commit(storage, note("1", expect="absent"))
+
+        assert cut.is_set()
+        assert (await storage.position(ANA)).sequence == 2
+        with pytest.raises(RevisionConflictError):
+            await commit(storage, note("1", expect="absent"))
+        assert (await storage.position(ANA)).sequence == 2
+
+    @pytest.mark.parametrize("pattern", ["the digest", "the middle of it"])
+    async def test_a_commit_that_is_cut_off_changes_nothing(
+        self, storage: RedisStorage, proxy: FaultProxy, pattern: str
+    ) -> None:
+        """Before it arrives, or half way through a megabyte; a retry is let in."""
+        half = "x" * 500_000
+        batch = [note("1", expect="absent"), note("2", f"{half}the middle of it{half}", expect="absent")]
+        cut = proxy.cut_at(COMMIT.digest.encode() if pattern == "the digest" else pattern.encode(), delivered=False)
+
+        with pytest.raises(StorageUnavailableError):
+            await commit(storage, *batch)
+
+        assert cut.is_set()
+        assert (await storage.position(ANA)).sequence == 1
+        await commit(storage, *batch)
+        assert await get(storage, "2")
+
+    @pytest.mark.parametrize("delivered", [True, False])
+    async def test_a_read_is_asked_again(self, storage: RedisStorage, proxy: FaultProxy, delivered: bool) -> None:
+        """Its caller sees nothing of it."""
+        for pattern in (b"HMGET", b"HGET", b"EVALSHA"):
+            cut = proxy.cut_at(pattern, delivered=delivered)
+            assert await get(storage, "0")
+            assert (await storage.position(ANA)).sequence == 1
+            assert len((await storage.scan(ANA)).items) == 1
+            assert cut.is_set()
+
+    async def test_an_erasure_whose_reply_is_lost_may_be_repeated(
+        self, storage: RedisStorage, proxy: FaultProxy
+    ) -> None:
+        """Once more does no harm."""
+        await storage.erase(BOB)
+        proxy.cut_at(ERASE.digest.encode(), delivered=True)
+        with pytest.raises(StorageUnavailableError):
+            await storage.erase(ANA)
+
+        assert await storage.erase(ANA) == 0
+        assert await get(storage, "0") is None
+
+    async def test_everybody_who_waits_hears_of_it(self, storage: RedisStorage, proxy: FaultProxy) -> None:
+        """A network that is away breaks all connections, and all are made anew."""
+        proxy.refuse()
+        hasty = [asyncio.wait_for(get(storage, "0"), 5) for _ in range(40)]
+        failed = await asyncio.gather(*hasty, return_exceptions=True)
+        proxy.accept()
+
+        assert {type(error) for error in failed} == {StorageUnavailableError}
+        assert all(await asyncio.gather(*(get(storage, "0") for _ in range(40))))
+
+
+class TestStalledServer:
+    async def test_it_costs_the_time_out_and_no_more(self, server: RedisServer, url: str) -> None:
+        """Connections stay open and nothing answers: each call gives up, and once it answers all goes on."""
+        async with opened(url, timeout=patient(20_000)) as storage, opened(url, timeout=patient(150)) as hasty:
+            await commit(storage, note("1"))
+            server.pause()
+            try:
+                async with asyncio.timeout(RECOVERY_SECONDS):
+                    with pytest.raises(StorageUnavailableError, match="did not answer in time"):
+                        await get(hasty, "1")
+                    with pytest.raises(StorageUnavailableError, match="THREADKEEP_REDIS_TIMEOUT_MS"):
+                        await commit(hasty, note("2", expect="absent"))
+            finally:
+                server.resume()
+
+            async def reads() -> bool:
+                try:
+                    return await get(hasty, "1") is not None
+                except StorageUnavailableError:
+                    return False
+
+            await until(reads)
+            assert await get(storage, "1")
+
+    async def test_who_finds_no_free_connection_waits_no_longer(self, url: str, proxy: FaultProxy) -> None:
+        """Two connections, both held by calls that nobody answers: the rest give up in time, too."""
+        few = f"{proxy.url_of(url)}?max_connections=2"
+        async with opened(few, timeout=patient(20_000)) as storage, opened(few, timeout=patient(150)) as hasty:
+            await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(50)))
+            proxy.stall()
+            try:
+                waiting = (get(hasty, f"{number}") for number in range(50))
+                async with asyncio.timeout(RECOVERY_SECONDS):
+                    failed = await asyncio.gather(*waiting, return_exceptions=True)
+            finally:
+                proxy.flow()
+
+            assert {type(error) for error in failed} == {StorageUnavailableError}
+            assert all(await asyncio.gather(*(get(storage, f"{number}") for number in range(50))))
+
+    async def test_a_caller_who_stops_waiting_takes_no_connection_along(self, url: str) -> None:
+        """Cancelled anywhere, hundreds of times: nobody gets another's answer, and nobody waits for ever."""
+        dice = random.Random(7)
+        async with opened(f"{url}?max_connections=3") as storage:
+            await commit(storage, *(note(f"{number}", f"{number}") for number in range(40)))
+            for _ in range(40):
+                tasks = {number: asyncio.create_task(get(storage, f"{number}")) for number in range(20)}
+                for _ in range(dice.randrange(12)):
+                    await asyncio.sleep(0)
+                for number in dice.sample(range(20), 10):
+                    tasks[number].cancel()
+                results = await asyncio.gather(*tasks.values(), return_exceptions=True)
+                for number, item in zip(tasks, results, strict=True):
+                    if not isinstance(item, asyncio.CancelledError):
+                        assert not isinstance(item, BaseException)
+                        assert item
+                        assert item.value == {"data": f"{number}"}
+
+            assert all(await asyncio.gather(*(get(storage, f"{number}") for number in range(40))))
+
+    async def test_closing_waits_for_what_runs(self, url: str) -> None:
+        """What was begun is done; what comes after is told that the storage is closed."""
+        storage = RedisStorage(url, clock=FrozenClock())
+        await storage.connect()
+        commits = [asyncio.create_task(commit(storage, note(f"{number}"))) for number in range(60)]
+        await asyncio.sleep(0)
+
+        await storage.close()
+
+        results = await asyncio.gather(*commits, return_exceptions=True)
+        assert all(not isinstance(result, BaseException) or isinstance(result, ClosedError) for result in results)
+        async with opened(url) as other:
+            done = sum(not isinstance(result, BaseException) for result in results)
+            assert len((await other.scan(ANA)).items) == done
+
+
+@pytest.mark.linux
+class TestProcesses:
+    @pytest.mark.slow
+    def test_eight_processes_race_for_one_owner(self, url: str) -> None:
+        """Each adds to the same counter what it expects to be there: every increment is in it once."""
+
+        async def work(name: str) -> None:
+            async with opened(url, timeout=patient(20_000)) as storage:
+                await counted(storage, name, 15)
+
+        children = [forked(lambda name=f"{name}": asyncio.run(work(name))) for name in range(8)]
+
+        async def total() -> tuple[int, int]:
+            async with opened(url) as storage:
+                item = await get(storage, "counter")
+                assert item
+                return item.value["n"], (await storage.position(ANA)).sequence
+
+        assert [ended_well(child) for child in children] == [True] * 8
+        assert asyncio.run(total()) == (120, 120)
+
+    def test_a_fork_cannot_use_its_parent_s_storage(self, url: str) -> None:
+        """It is told to open its own, and the parent goes on."""
+
+        async def inherited(storage: RedisStorage) -> None:
+            with pytest.raises(ClosedError, match="fork"):
+                await commit(storage, note("never"))
+            await storage.close()
+            async with opened(url) as own:
+                await commit(own, note("child"))
+
+        loop = asyncio.new_event_loop()
+        storage = RedisStorage(url, clock=FrozenClock())
+        loop.run_until_complete(storage.connect())
+        loop.run_until_complete(commit(storage, note("before")))
+
+        child = forked(lambda: asyncio.run(inherited(storage)))
+
+        assert ended_well(child)
+        loop.run_until_complete(commit(storage, note("after")))
+        page = loop.run_until_complete(storage.scan(ANA))
+        loop.run_until_complete(storage.close())
+        loop.close()
+        assert {item.ref.key for item in page.items} == {"before", "child", "after"}
+
+
+class TestCluster:
+    async def test_every_node_is_written_to(self, redis_cluster: RedisCluster) -> None:
+        """Owners are spread over the nodes, and the service sees them all."""
+        async with opened(redis_cluster.url) as storage:
+            owners = [Partition("owner", ("", f"{number}")) for number in range(40)]
+            await asyncio.gather(*(commit(storage, note("1"), partition=owner) for owner in owners))
+
+            assert all(redis_cluster.ask(place, "DBSIZE") > 40 for place in range(2))
+            assert set(await storage.partitions()) == set(owners)
+            assert (await storage.stats()).items == 40
+            found = await storage.get([Ref(owner, NOTES, "1") for owner in owners])
+            assert [item and item.ref.partition for item in found] == owners
+
+    async def test_an_owner_who_moves_to_another_node_is_followed(self, redis_cluster: RedisCluster) -> None:
+        """Commits go on while the slot moves, key by key, and after it; none is lost or done twice."""
+        keys = Keys("").of(digest_of(ANA))
+        slot = key_slot(keys.heads.encode())
+        here = 0 if slot < 8_192 else 1
+        there = 1 - here
+        async with opened(redis_cluster.url, timeout=patient(20_000)) as storage:
+            await commit(storage, *(note(f"{number}") for number in range(20)))
+            counting = asyncio.create_task(counted(storage, "a", 60))
+            ids = [redis_cluster.ask(place, "CLUSTER", "MYID") for place in range(2)]
+            try:
+                redis_cluster.ask(there, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[here])
+                redis_cluster.ask(here, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[there])
+                port = redis_cluster.nodes[there].port
+                while moving := redis_cluster.ask(here, "CLUSTER", "GETKEYSINSLOT", slot, 1):
+                    await asyncio.sleep(0.01)
+                    redis_cluster.ask(here, "MIGRATE", "127.0.0.1", port, moving[0], 0, 5000)
+                for place in (there, here):
+                    redis_cluster.ask(place, "CLUSTER", "SETSLOT", slot, "NODE", ids[there])
+                await counting
+
+                item = await get(storage, "counter")
+                assert item
+                assert item.value["n"] == 60
+                assert len((await storage.scan(ANA)).items) == 21
+            finally:
+                counting.cancel()
+                redis_cluster.ask(there, "FLUSHALL")
+                for place in range(2):
+                    redis_cluster.ask(place, "CLUSTER", "SETSLOT", slot, "NODE", ids[here])
+
+    @pytest.mark.slow
+    async def test_a_node_that_is_gone_is_asked_for_again(self, redis_cluster: RedisCluster) -> None:
+        """Its owners wait or hear of it; the others go on."""
+        owners = [Partition("owner", ("", f"{number}")) for number in range(30)]
+        slots = [key_slot(Keys("").of(digest_of(owner)).heads.encode()) for owner in owners]
+        away = next(owner for owner, slot in zip(owners, slots, strict=True) if slot >= 8_192)
+        home = next(owner for owner, slot in zip(owners, slots, strict=True) if slot < 8_192)
+        async with opened(redis_cluster.url, timeout=patient(300)) as storage:
+            for owner in (away, home):
+                await storage.commit(Batch(owner, [note("1")]))
+            node = redis_cluster.nodes[1]
+            node.kill()
+            try:
+                with pytest.raises(StorageError):
+                    await commit(storage, note("2"), partition=away)
+                assert await get(storage, "1", home)
+            finally:
+                node.start()
+
+            async def writes() -> bool:
+                try:
+                    await commit(storage, note("3"), partition=away)
+                except StorageUnavailableError:
+                    return False
+                return True
+
+            await until(writes)
+            assert await get(storage, "1", away)
