@@ -20,6 +20,7 @@ from threadkeep.errors import (
     ClosedError,
     PartitionErasedError,
     RevisionConflictError,
+    StorageDeniedError,
     StorageError,
     StorageUnavailableError,
 )
@@ -502,6 +503,17 @@ class TestCluster:
                 redis_cluster.ask(there, "FLUSHALL")
                 for place in range(2):
                     redis_cluster.ask(place, "CLUSTER", "SETSLOT", slot, "NODE", ids[here])
+
+    async def test_a_user_who_may_not_ask_is_told_what_to_grant(self, redis_cluster: RedisCluster) -> None:
+        """Without INFO nobody knows that it is a cluster."""
+        for place in range(2):
+            redis_cluster.ask(place, "ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-info")
+        url = redis_cluster.url.replace("//", "//blind:pw@")
+
+        with pytest.raises(StorageDeniedError, match=r"grant \+info"):
+            for number in range(20):
+                async with opened(url, key_prefix=f"{number}") as storage:
+                    await commit(storage, note("1"))
 
     @pytest.mark.slow
     async def test_a_node_that_is_gone_is_asked_for_again(self, redis_cluster: RedisCluster) -> None:

@@ -106,7 +106,7 @@ def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
         {
             "to": f"storage {tk.app.storage.name} {tk.app.storage.location}",
             "gets": "memories, and turns until they are learnt from",
-            "leaves_machine": "no",
+            "leaves_machine": "no" if tk.app.storage.name in ("memory", "sqlite") else "where its server is elsewhere",
         },
     ]
     saver = tk.app.checkpointer

@@ -36,6 +36,7 @@ _CODES_OF_CLASSES: Final[dict[type[Exception], str]] = {
     redis.TryAgainError: "TRYAGAIN",
     redis.MasterDownError: "MASTERDOWN",
     redis.ClusterCrossSlotError: "CROSSSLOT",
+    redis.AskError: "MOVED",
 }
 _NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
 _PASSING: Final = frozenset({"LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN"})
@@ -85,6 +86,7 @@ _MEANINGS: Final[dict[str, _Meaning]] = {
     "MASTERDOWN": _Meaning(
         StorageUnavailableError, "is a replica that has lost its primary; give the address of the primary."
     ),
+    "MOVED": _Meaning(StorageDeniedError, "is a node of a cluster and does not tell this user so; grant +info."),
     "CROSSSLOT": _Meaning(
         StorageError, "is a cluster behind something that hides it; give the address of one of its nodes."
     ),

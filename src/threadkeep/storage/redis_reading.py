@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any, Final, NamedTuple
 
@@ -54,33 +55,40 @@ class _Anew:
 
 
 async def _parts(link: Link, keys: PartitionKeys, digest: str, since: Position | None) -> Followed | _Anew | None:
+    def part(asked: Position, last: bytes) -> asyncio.Future[list[Any]]:
+        arguments = (digest, asked.epoch, asked.sequence, last, PART_ROWS, PART_BYTES)
+        read_keys = (keys.heads, keys.items, keys.searchable, keys.removed)
+        return asyncio.ensure_future(link.call(CHANGES.command(read_keys, *arguments)))
+
     rows: dict[Place, Row] = {}
-    asked = since or Position("", 0)
-    last = b""
-    reset = False
-    while True:
-        reply: list[Any] = await link.call(
-            CHANGES.command(
-                (keys.heads, keys.items, keys.searchable, keys.removed),
-                *(digest, asked.epoch, asked.sequence, last, PART_ROWS, PART_BYTES),
-            )
-        )
-        if not reply:
-            return None
-        epoch, sequence, begins, following, lengths, text, removals = reply
-        position = Position(epoch.decode("ascii"), int(sequence))
-        if begins == b"1":
+    asked, last, reset = since or Position("", 0), b"", False
+    coming = part(asked, last)
+    try:
+        while True:
+            reply = await coming
+            if not reply:
+                return None
+            epoch, sequence, begins, following, lengths, texts, removals = reply
+            position = Position(epoch.decode("ascii"), int(sequence))
+            if begins == b"1":
+                if last:
+                    return _Anew()
+                reset, asked = True, position
+            last = following
             if last:
-                return _Anew()
-            reset, asked = True, position
-        for row in rows_of(lengths, text):
-            rows.pop(row.place, None)
-            rows[row.place] = row
-        last = following
-        if not last:
-            removed = {place_of_bytes(place): int(at) for place, at in zip(removals[::2], removals[1::2], strict=True)}
-            kept = [row for row in rows.values() if row.revision > removed.get(row.place, 0)]
-            return Followed(position, reset, kept, [] if reset else list(removed))
+                coming = part(asked, last)
+                await asyncio.sleep(0)  # it is sent, so the server collects it while this part is read
+            for row in rows_of(lengths, texts):
+                rows.pop(row.place, None)
+                rows[row.place] = row
+            if not last:
+                removed = {
+                    place_of_bytes(at): int(when) for at, when in zip(removals[::2], removals[1::2], strict=True)
+                }
+                kept = [row for row in rows.values() if row.revision > removed.get(row.place, 0)]
+                return Followed(position, reset, kept, [] if reset else list(removed))
+    finally:
+        coming.cancel()
 
 
 async def scanned(link: Link, keys: PartitionKeys, scan: Scan, *, now: int) -> AsyncGenerator[list[Row]]:
@@ -91,11 +99,11 @@ async def scanned(link: Link, keys: PartitionKeys, scan: Scan, *, now: int) -> A
     start = first if scan.after is None else b"(" + order_member(scan.after)
     rows_at_once = min(max(scan.wanted, _ROWS_AT_LEAST if scan.filter else 1), PART_ROWS)
     while start:
-        last, lengths, text = await link.call(
+        last, lengths, texts = await link.call(
             SCAN.command(
                 (keys.items, keys.order),
                 *(name, start, end, whole, beginning, moment_text(now), rows_at_once, _MEMBERS_AT_ONCE, PART_BYTES),
             )
         )
-        yield list(rows_of(lengths, text))
+        yield list(rows_of(lengths, texts))
         start = b"(" + last if last else b""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 from threadkeep.storage.commit import Known
@@ -116,9 +116,10 @@ def row_of(mark: bytes, place: bytes, body: bytes) -> Row:
     )
 
 
-def rows_of(lengths: bytes, text: bytes) -> Iterator[Row]:
-    """Read rows that a script has put into one *text*; *lengths* are three for each: of mark, place and body."""
+def rows_of(lengths: bytes, texts: Sequence[bytes]) -> Iterator[Row]:
+    """Read rows that a script has joined into *texts*; *lengths* are three for each: of mark, place and body."""
     ends = list(map(int, lengths.split()))
+    text = b"".join(texts)
     at = 0
     for i in range(0, len(ends), 3):
         place = at + ends[i]

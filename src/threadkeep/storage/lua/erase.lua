@@ -15,7 +15,7 @@ for first = 0, items - 1, MANY do
     places[i] = string.sub(member, 35)
   end
   for i, mark in ipairs(marks_at(places)) do
-    index(plan.drop, digest, places[i], mark, false)
+    index_shared(plan.drop, digest, places[i], mark, false)
     plan_count(plan, places[i], -1)
   end
 end

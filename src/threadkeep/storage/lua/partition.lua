@@ -109,28 +109,32 @@ local function new_plan()
   }
 end
 
--- Add to *into* the members by which its indexes know the item with *mark* at *place*.
-local function index(into, digest, place, mark, scored)
-  local function tell(key, member)
-    local members = into[key]
-    if members then
-      if scored then
-        members[#members + 1] = '0'
-      end
-      members[#members + 1] = member
-    end
+local function tell(members, member, scored)
+  if scored then
+    members[#members + 1] = '0'
   end
-  local revision, expires = string.sub(mark, 1, 16), string.sub(mark, 53, 70)
-  tell(ORDER, string.sub(mark, 35, 52) .. revision .. place)
-  if string.sub(mark, 71, 71) == '1' then
-    tell(SEARCHABLE, revision .. place)
-  end
+  members[#members + 1] = member
+end
+
+-- Add to *into* the members by which the group's indexes know the item with *mark* at *place*.
+local function index_shared(into, digest, place, mark, scored)
+  local expires, due = string.sub(mark, 53, 70), string.sub(mark, 72, 89)
   if expires ~= '999999999999999999' then
-    tell(EXPIRING, expires .. digest .. place)
+    tell(into[EXPIRING], expires .. digest .. place, scored)
   end
-  if string.sub(mark, 72, 89) ~= '999999999999999999' then
-    tell(DUE, string.sub(mark, 108) .. '\n' .. string.sub(mark, 72, 89) .. expires .. digest .. place)
+  if due ~= '999999999999999999' then
+    tell(into[DUE], string.sub(mark, 108) .. '\n' .. due .. expires .. digest .. place, scored)
   end
+end
+
+-- The same for the partition's own indexes, too.
+local function index(into, digest, place, mark, scored)
+  local revision = string.sub(mark, 1, 16)
+  tell(into[ORDER], string.sub(mark, 35, 52) .. revision .. place, scored)
+  if string.sub(mark, 71, 71) == '1' then
+    tell(into[SEARCHABLE], revision .. place, scored)
+  end
+  index_shared(into, digest, place, mark, scored)
 end
 
 local function plan_count(plan, place, by)
