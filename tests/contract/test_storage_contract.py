@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from tests.redis_cluster import RedisCluster
+from tests.servers import empty_postgres_database
+from tests.storage.pooler import TransactionPooler
 from threadkeep.ids import new_id
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.mongodb import MongoStorage
@@ -51,9 +57,36 @@ class TestPostgresStorage(SharedStorageContract):
         of_this_test = new_id()
 
         def opened(*, key_prefix: str = "") -> PostgresStorage:
-            return PostgresStorage(
-                PostgresPool(shared_postgres_url), key_prefix=f"{of_this_test}{key_prefix}", clock=clock
-            )
+            pool = PostgresPool(shared_postgres_url, size=4)
+            return PostgresStorage(pool, key_prefix=f"{of_this_test}{key_prefix}", clock=clock)
+
+        return opened
+
+
+@pytest.fixture(scope="module")
+def pooled_postgres_url(postgres_server: str) -> Iterator[str]:
+    """A pooler in front of a database of a user who may make no roles."""
+    user = Identifier(f"plain_{new_id()}")
+    url = empty_postgres_database(postgres_server)
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(SQL("CREATE ROLE {} LOGIN").format(user))
+        database = Identifier(urlsplit(url).path.removeprefix("/"))
+        connection.execute(SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, user))
+    with TransactionPooler(urlsplit(url).port or 0) as pooler:
+        yield pooler.url_of(url).replace("postgres@", f"{user.as_string()[1:-1]}@")
+        assert pooler.transactions > 1000
+
+
+class TestPostgresStorageAsFoundInTheWild(SharedStorageContract):
+    """Behind a pooler in transaction mode, its tables spread by hash, and a user who may make no roles."""
+
+    @pytest.fixture
+    def open_storage(self, clock: FrozenClock, pooled_postgres_url: str) -> OpenStorage:
+        of_this_test = new_id()
+
+        def opened(*, key_prefix: str = "") -> PostgresStorage:
+            pool = PostgresPool(pooled_postgres_url, size=4)
+            return PostgresStorage(pool, key_prefix=f"{of_this_test}{key_prefix}", clock=clock, hash_partitions=3)
 
         return opened
 

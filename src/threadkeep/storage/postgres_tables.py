@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -104,15 +104,19 @@ class PostgresTables:
         return position
 
     async def get(self, connection: Connection, refs: Sequence[Ref], now: int) -> tuple[Item | None, ...]:
-        """Return the items at *refs*, ``None`` where there is none; a partition is one round trip."""
+        """Return the items at *refs*, ``None`` where there is none; one round trip, however many partitions."""
         asked: dict[Partition, dict[Place, list[int]]] = {}
         for i, ref in enumerate(refs):
             places = asked.setdefault(ref.partition, {})
             places.setdefault(place_of(ref.namespace, ref.key), []).append(i)
         found: list[Item | None] = [None] * len(refs)
-        for partition, places in asked.items():
-            arguments = (self._roles.app, self._digest(partition), _places(places), now)
-            rows = [Row._make(row) for row in await _rows(connection, SQL["get"], arguments)]
+        answers = [connection.cursor(binary=True) for _ in asked]
+        async with connection.pipeline() if len(asked) > 1 else nullcontext():
+            for answer, (partition, places) in zip(answers, asked.items(), strict=True):
+                keys = (self._roles.app, self._digest(partition), _places(places), now)
+                await answer.execute(SQL["get"], keys)
+        for answer, (partition, places) in zip(answers, asked.items(), strict=True):
+            rows = [Row._make(row) for row in await answer.fetchall()]
             placed = [(i, row) for row in rows for i in places[row.place]]
             items = items_of([row for _, row in placed], partition)
             for (i, _), item in zip(placed, items, strict=True):

@@ -50,7 +50,7 @@ class FaultProxy:
         self.accepted = 0
         self._target = port
         self._loop = asyncio.new_event_loop()
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = _listening()
         self.port: int = self._listening.getsockname()[1]
         self._thread = threading.Thread(target=self._serve, name="threadkeep-fault-proxy", daemon=True)
         self._links: set[_Link] = set()
@@ -223,6 +223,14 @@ class _Link:
     def end(self) -> None:
         self.here.close()
         self.there.close()
+
+
+def _listening() -> socket.socket:
+    """Return a socket that says it is TCP's: only for those asyncio sends small messages without delay."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    return listening
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
