@@ -510,10 +510,13 @@ class TestCluster:
             redis_cluster.ask(place, "ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-info")
         url = redis_cluster.url.replace("//", "//blind:pw@")
 
-        with pytest.raises(StorageDeniedError, match=r"grant \+info"):
+        async def write() -> None:
             for number in range(20):
                 async with opened(url, key_prefix=f"{number}") as storage:
                     await commit(storage, note("1"))
+
+        with pytest.raises(StorageDeniedError, match=r"grant \+info"):
+            await write()
 
     @pytest.mark.slow
     async def test_a_node_that_is_gone_is_asked_for_again(self, redis_cluster: RedisCluster) -> None:
