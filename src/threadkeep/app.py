@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - its hook has to run after ours
+import math
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -19,7 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 from weakref import WeakSet
 
+from threadkeep.capture.accounts import Prices
 from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.extractors.port import Extractor
 from threadkeep.capture.redact import redact
 from threadkeep.capture.reviews import Reviews
 from threadkeep.capture.service import Captures
@@ -44,6 +47,8 @@ from threadkeep.threads.binding import GuardedBinding, ThreadBinding
 from threadkeep.threads.choice import check
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from threadkeep.models.port import Embedder
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
@@ -90,6 +95,7 @@ class App:
         telemetry: Counts what happened.
         closers: What is closed before the storage, in reverse order.
         sweep_every: How often expired rows are removed physically.
+        extractor: What turns are learnt from with; ``None``: rules on the user's words.
     """
 
     settings: Settings
@@ -100,6 +106,7 @@ class App:
     telemetry: Telemetry = field(default_factory=Telemetry)
     closers: list[Callable[[], Any]] = field(default_factory=list)
     sweep_every: timedelta = SWEEP_EVERY
+    extractor: Extractor | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     _starting: asyncio.Task[Rooms] | None = None
     _sweeping: asyncio.Task[None] | None = None
@@ -121,10 +128,11 @@ class App:
         captures = Captures(
             self.storage,
             search,
-            LocalExtractor(),
+            self.extractor or LocalExtractor(),
             self.clock,
             self.telemetry,
             reviews=reviews,
+            prices=prices_of(settings),
             ttl=settings.ttl,
         )
         memories = Memories(
@@ -430,6 +438,58 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
     named = f"{parts.scheme[:40]!r} names no storage; give" if parts.scheme else "The storage is given as a URL:"
     msg = f"{named} sqlite:///file.db, postgresql://host/database, redis://host, mongodb://host or memory://."
     raise SettingsError(msg)
+
+
+def extractor_of(settings: Settings, model: BaseChatModel | str | None) -> Extractor | None:
+    """Make the model extractor that ENABLE_FACT_EXTRACTION asks for; ``None``: it asks for none.
+
+    Args:
+        settings: FACT_EXTRACTION_MODEL wins over *model*, and *model* over THREADKEEP_MODEL.
+        model: The one given to ``open()``.
+
+    Raises:
+        SettingsError: There is no model, no such prompt, or LangMem is not installed.
+        ModelUnavailableError: The model cannot be made; the message says what is missing.
+    """
+    if not settings.enable_fact_extraction:
+        return None
+    chosen = settings.fact_extraction_model or model or settings.model
+    if chosen is None:
+        msg = "ENABLE_FACT_EXTRACTION needs a model; set FACT_EXTRACTION_MODEL to provider:name."
+        raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
+    from threadkeep.capture.extractors.instructions import instructions_of
+    from threadkeep.models.langchain import chat_model
+
+    made = chat_model(chosen) if isinstance(chosen, str) else chosen
+    told = instructions_of(settings.extractor, settings.extraction_prompt)
+    timeout = timedelta(seconds=settings.extraction_timeout_seconds)
+    if settings.extractor == "langmem":
+        from threadkeep.capture.extractors.langmem import LangMemExtractor
+
+        return LangMemExtractor(made, told, timeout=timeout, deletes=settings.extraction_deletes)
+    from threadkeep.capture.extractors.structured import StructuredExtractor
+
+    return StructuredExtractor(made, told, timeout=timeout)
+
+
+def prices_of(settings: Settings) -> Prices | None:
+    """Read what the extracting model costs; ``None`` where nothing is set.
+
+    Raises:
+        SettingsError: It is not two numbers.
+    """
+    if not settings.extraction_prices.strip():
+        return None
+    try:
+        read, written = (float(part) for part in settings.extraction_prices.split(","))
+    except ValueError:
+        read = written = -1.0
+    if not (0 <= read < math.inf and 0 <= written < math.inf):
+        msg = (
+            f"THREADKEEP_EXTRACTION_PRICES is {settings.extraction_prices[:40]!r}; give two numbers, such as 0.25,2.00."
+        )
+        raise SettingsError(msg, variable="THREADKEEP_EXTRACTION_PRICES")
+    return Prices(read, written)
 
 
 def memory_rules_of(settings: Settings) -> dict[Rule, Verdict]:

@@ -13,7 +13,7 @@ from functools import cached_property, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 
-from threadkeep.app import App, Rooms, embedder_of, settings_of, storage_of
+from threadkeep.app import App, Rooms, embedder_of, extractor_of, settings_of, storage_of
 from threadkeep.capture.record import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.doors import MemoryDoor, OwnerDoor, ProposalDoor, Whose, as_owner
@@ -60,7 +60,8 @@ def open(  # noqa: A001 - the verb of the public surface
             settings say, else SQLite in the user's data folder (logged).
         owner: Whose turns and calls these are where a call does not say: a user id, an
             :class:`Owner`, or a callable that gets LangGraph's runtime or config.
-        model: The chat model of ``graph()``: ``"provider:name"`` or a LangChain model; ``None``: THREADKEEP_MODEL.
+        model: The chat model of ``graph()``, and of extraction where that has none of its own:
+            ``"provider:name"`` or a LangChain model; ``None``: THREADKEEP_MODEL.
         embedder: A :class:`threadkeep.models.port.Embedder` or a LangChain ``Embeddings``; ``"none"``:
             search by words only;
             ``None``: what the settings say, else the local model where it is installed.
@@ -72,7 +73,13 @@ def open(  # noqa: A001 - the verb of the public surface
     """
     settings = settings_of(url, settings)
     clock = clock or SystemClock()
-    app = App(settings, storage_of(settings, clock), _embedder(embedder, settings), clock)
+    app = App(
+        settings,
+        storage_of(settings, clock),
+        _embedder(embedder, settings),
+        clock,
+        extractor=extractor_of(settings, model),
+    )
     return Threadkeep(app, owner=owner, model=model)
 
 

@@ -175,6 +175,43 @@ class Settings(BaseSettings):
         validation_alias="THREADKEEP_CAPTURE",
         description="How turns are learnt from: local (no model) or off.",
     )
+    enable_fact_extraction: bool = Field(
+        default=False,
+        validation_alias="ENABLE_FACT_EXTRACTION",
+        description="true: a model extracts what is remembered, one call a turn; false: rules on the user's words do.",
+    )
+    fact_extraction_model: str | None = Field(
+        default=None,
+        validation_alias="FACT_EXTRACTION_MODEL",
+        description="The extracting model, as provider:name; unset: the model given to open(), else THREADKEEP_MODEL.",
+    )
+    extractor: Literal["structured", "langmem"] = Field(
+        default="structured",
+        validation_alias="THREADKEEP_EXTRACTOR",
+        description="structured (one call by a strict schema) or langmem (its memory manager; threadkeep[langmem]).",
+    )
+    extraction_prompt: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_EXTRACTION_PROMPT",
+        description="File with your own instructions for the extracting model; unset: those for platform engineering.",
+    )
+    extraction_timeout_seconds: float = Field(
+        default=60,
+        validation_alias="THREADKEEP_EXTRACTION_TIMEOUT_SECONDS",
+        gt=0,
+        allow_inf_nan=False,
+        description="How long extracting from a turn may take, in seconds, a number; then it is tried again later.",
+    )
+    extraction_deletes: bool = Field(
+        default=False,
+        validation_alias="THREADKEEP_EXTRACTION_DELETES",
+        description="true: LangMem may propose that memories are forgotten.",
+    )
+    extraction_prices: str = Field(
+        default="",
+        validation_alias="THREADKEEP_EXTRACTION_PRICES",
+        description="US dollars for a million tokens read and written by the extracting model, e.g. 0.25,2.00.",
+    )
     memory_policy: str = Field(
         default="",
         validation_alias="THREADKEEP_MEMORY_POLICY",

@@ -9,15 +9,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture import reconcile as rules
-from threadkeep.capture.extractors.local import candidates as local_candidates
+from threadkeep.capture.accounts import Prices, account_put, account_ref, priced
 from threadkeep.capture.extractors.port import Extraction
 from threadkeep.capture.known import KnownStatements, is_ours
-from threadkeep.capture.record import Candidate, Turn
+from threadkeep.capture.record import Candidate, Turn, Usage
 from threadkeep.capture.redact import redact
 from threadkeep.capture.reviews import Review, Reviews, confirming, proposal_id_of
 from threadkeep.capture.support import backing
 from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
-from threadkeep.errors import PartitionErasedError, RevisionConflictError
+from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import shapes
 from threadkeep.memories.port import Searcher
@@ -49,6 +49,7 @@ class _Read:
     memories: Mapping[MemoryId, Item]
     foreign: frozenset[str]
     review: Review
+    account: Item | None
 
 
 class Learning:
@@ -63,6 +64,7 @@ class Learning:
         telemetry: Telemetry,
         *,
         reviews: Reviews | None = None,
+        prices: Prices | None = None,
         ttl: timedelta | None,
     ) -> None:
         self._storage = storage
@@ -71,6 +73,7 @@ class Learning:
         self._clock = clock
         self._telemetry = telemetry
         self._reviews = reviews or Reviews.of(storage, search, clock)
+        self._prices = prices
         self._ttl = ttl
         self._known = KnownStatements(storage)
 
@@ -90,7 +93,7 @@ class Learning:
         record = record_of(item) if item else None
         if record is None or record.state != "pending":
             return False
-        found = await self._extractor.extract(record.turn, await self._alike(record.turn, owner))
+        found = await self._extracted(record.turn, owner)
         extraction = replace(found, candidates=judged(found.candidates, record.turn))
         texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
         vectors = rows_of(await self._search.embed_put(texts), texts)
@@ -104,6 +107,42 @@ class Learning:
                     raise
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         return False
+
+    async def _extracted(self, turn: Turn, owner: Owner) -> Extraction:
+        """Ask the extractor, and keep account of what it took, whether it gave something or not."""
+        try:
+            found = await self._extractor.extract(turn, await self._alike(turn, owner))
+        except ExtractionError as error:
+            self._telemetry.count("extraction.failed")
+            usage = error.details.get("usage")
+            if isinstance(usage, Usage):
+                self._meter(usage)
+                await self._charge(owner, priced(usage, self._prices))
+            raise
+        if found.usage is None:
+            return found
+        self._meter(found.usage)
+        if all(candidate.kind == "episodic" for candidate in found.candidates):
+            self._telemetry.count("extraction.empty")
+        return replace(found, usage=priced(found.usage, self._prices))
+
+    async def _charge(self, owner: Owner, usage: Usage) -> None:
+        """Add what a failure took to the owner's account."""
+        for _ in range(_TRIES):
+            position = await self._storage.position(owner.partition)
+            (before,) = await self._storage.get([account_ref(owner)])
+            put = account_put(owner, before, usage, failed=True, at=self._clock.now())
+            try:
+                await self._storage.commit(Batch(owner.partition, [put], epoch=position.epoch))
+            except PartitionErasedError:
+                return
+            except RevisionConflictError:
+                continue
+            return
+
+    def _meter(self, usage: Usage) -> None:
+        for name in ("calls", "input_tokens", "output_tokens"):
+            self._telemetry.count(f"extraction.{name}", getattr(usage, name))
 
     async def _finish(self, ref: Ref, owner: Owner, extraction: Extraction, vectors: Mapping[str, Embedding]) -> bool:
         read = await self._read(ref, owner, extraction)
@@ -133,7 +172,9 @@ class Learning:
             confirming(proposal, memory_id, owner, now=given.now)
             for proposal, memory_id in rules.confirmed(decisions, read.review.pending)
         ]
-        finished = done(record, learnt(decisions), waiting)
+        finished = done(record, learnt(decisions), waiting, extraction.usage)
+        if extraction.usage is not None:
+            puts.append(account_put(owner, read.account, extraction.usage, failed=False, at=given.now))
         puts += [
             put_of(finished, owner, due_at=None, expect=read.record.revision),
             shapes.head_put(owner, read.head),
@@ -147,7 +188,7 @@ class Learning:
         partition = owner.partition
         namespace = (shapes.MEMORIES, owner.label)
         position = await self._storage.position(partition)
-        record, head = await self._storage.get([ref, shapes.head_ref(owner)])
+        record, head, account = await self._storage.get([ref, shapes.head_ref(owner), account_ref(owner)])
         if record is None:
             return None
         review = await self._reviews.read(owner)
@@ -165,6 +206,7 @@ class Learning:
             memories,
             frozenset(normalised(m.text) for m in foreign if m is not None),
             review,
+            account,
         )
 
     def _waiting(
@@ -220,12 +262,12 @@ class Learning:
 def judged(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate, ...]:
     """Return *candidates*, redacted, each as the word of whoever stands behind it in *turn*.
 
-    An extractor does not say whose word a statement is: that is looked up in the turn. Where the
-    user's own words bear out no episode, one that is made of them takes its place.
+    An extractor does not say whose word a statement is: that is looked up in the turn.
     """
     found: list[Candidate] = []
     for candidate in candidates[:MAX_CANDIDATES]:
-        backed = backing(candidate.text, candidate.kind, turn.messages)
+        text = candidate.text[: rules.MAX_CHARACTERS + 1]  # what is longer is refused, and need not be read
+        backed = backing(text, candidate.kind, turn.messages)
         source = replace(
             candidate.source,
             speaker=backed.speaker,
@@ -234,10 +276,7 @@ def judged(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate, ...]
             message_id=backed.message.message_id if backed.message else None,
             at=candidate.source.at or turn.at,
         )
-        found.append(replace(candidate, text=redact(candidate.text), source=source))
-    episodes = [one for one in found if one.kind == "episodic"]
-    if episodes and all(one.source.speaker != "user" for one in episodes):
-        found += [one for one in local_candidates(turn) if one.kind == "episodic"]
+        found.append(replace(candidate, text=redact(text), source=source))
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.turns import DUE, DUE_PARKED, TURNS, TurnRecord, put_of, record_of
-from threadkeep.errors import ClosedError, ConflictError, RevisionConflictError, StorageError
+from threadkeep.errors import ClosedError, ConflictError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.owners.owner import Owner, owner_of_label
 from threadkeep.storage.port import Batch, Item, Ref, Storage
 
@@ -148,7 +148,7 @@ class Queue:
         record = record_of(item) if item else None
         if item is None or record is None or record.state != "pending":
             return False
-        tried = _tried(record, type(error).__name__)
+        tried = _tried(record, str(error) if isinstance(error, ThreadkeepError) else type(error).__name__)
         due_at = self._clock.now() + _FIRST_DELAY * 4 ** (tried.tries - 1)
         try:
             put = put_of(tried, owner, due_at=due_at, expect=item.revision)

@@ -70,6 +70,27 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What extracting from turns took of a model.
+
+    Attributes:
+        model: The model's name.
+        prompt: The prompt file's name with its version.
+        calls: How often it was called.
+        input_tokens: What it read, as its provider counts; 0 where that is not told.
+        output_tokens: What it wrote, likewise.
+        cost_usd: What that cost by ``THREADKEEP_EXTRACTION_PRICES``; ``None`` where no prices are set.
+    """
+
+    model: str
+    prompt: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """What became of a turn that was given to capture.
 
@@ -81,6 +102,7 @@ class Receipt:
         memory_ids: What they taught, where that is known already.
         proposal_ids: What of it waits for approval, where that is known already.
         reason: Why it failed, or failed last.
+        usage: What a model took for it, where one was asked and that is known already; one a turn.
         degraded: What was missing: ``storage`` (not recorded; the next turn records it), ``timeout``
             (it is recorded, and was not learnt from in time).
     """
@@ -91,3 +113,4 @@ class Receipt:
     degraded: tuple[str, ...] = ()
     proposal_ids: tuple[ProposalId, ...] = ()
     reason: str | None = None
+    usage: tuple[Usage, ...] = ()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from threadkeep.capture.accounts import Prices
 from threadkeep.capture.learning import Learning, Reviews, Searcher
 from threadkeep.capture.queue import Queue
 from threadkeep.capture.record import Message, Receipt
@@ -72,6 +73,7 @@ class Captures:
         clock: What the time is.
         telemetry: Counts what was learnt and what was survived.
         reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
+        prices: What an extractor's model costs; ``None``: nobody knows.
         ttl: How long a captured memory lives; ``None``: for ever.
         poll: How often to look for work that another process left.
     """
@@ -85,13 +87,14 @@ class Captures:
         telemetry: Telemetry,
         *,
         reviews: Reviews | None = None,
+        prices: Prices | None = None,
         ttl: timedelta | None = None,
         poll: timedelta = timedelta(seconds=5),
     ) -> None:
         self._storage = storage
         self._clock = clock
         self._telemetry = telemetry
-        learning = Learning(storage, search, extractor, clock, telemetry, reviews=reviews, ttl=ttl)
+        learning = Learning(storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, ttl=ttl)
         self._queue = Queue(storage, learning.learn, clock, telemetry, poll=poll)
         self._last_at: datetime | None = None
 
@@ -252,7 +255,7 @@ class Captures:
         (record,) = await self._records([newest.turn_id], owner)
         if record is None:
             return Receipt("duplicate", (newest.turn_id,))
-        return Receipt("duplicate", (newest.turn_id,), record.memory_ids, (), record.proposal_ids)
+        return _settled(Receipt("duplicate", (newest.turn_id,)), [record])
 
     async def _records(self, turn_ids: Sequence[TurnId], owner: Owner) -> list[TurnRecord | None]:
         items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
@@ -269,4 +272,5 @@ def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
         receipt.degraded,
         tuple(dict.fromkeys(key for record in known for key in record.proposal_ids)),
         failed.reason if failed else None,
+        tuple(record.usage for record in known if record.usage),
     )

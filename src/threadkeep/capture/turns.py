@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from threadkeep.capture.record import Message, Role, Turn
+from threadkeep.capture.accounts import spell_usage, usage_of
+from threadkeep.capture.record import Message, Role, Turn, Usage
 from threadkeep.capture.redact import redact
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
 from threadkeep.owners.owner import Owner
@@ -62,6 +63,7 @@ class TurnRecord:
         reason: Kind of the last failure.
         memory_ids: What it taught, once it is done.
         proposal_ids: What of it waits for approval, once it is done.
+        usage: What a model took for it, once it is done.
     """
 
     turn: Turn
@@ -70,6 +72,7 @@ class TurnRecord:
     reason: str | None = None
     memory_ids: tuple[MemoryId, ...] = ()
     proposal_ids: tuple[ProposalId, ...] = ()
+    usage: Usage | None = None
 
 
 def turns_namespace(owner: Owner) -> Namespace:
@@ -168,6 +171,8 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
         value["memory_ids"] = list(record.memory_ids)
         if record.proposal_ids:
             value["proposal_ids"] = list(record.proposal_ids)
+        if record.usage:
+            value["usage"] = spell_usage(record.usage)
     else:
         value["messages"] = [
             {"role": message.role, "text": message.text, "message_id": message.message_id} for message in turn.messages
@@ -186,10 +191,15 @@ def trace_put(trace: str, turn_id: TurnId, owner: Owner) -> Put:
     return Put(traces_namespace(owner), trace, {"turn_id": turn_id})
 
 
-def done(record: TurnRecord, memory_ids: Sequence[MemoryId], proposal_ids: Sequence[ProposalId] = ()) -> TurnRecord:
+def done(
+    record: TurnRecord,
+    memory_ids: Sequence[MemoryId],
+    proposal_ids: Sequence[ProposalId] = (),
+    usage: Usage | None = None,
+) -> TurnRecord:
     """Return *record* as it is for ever: which turn it was and what it taught, and no text."""
     turn = Turn(record.turn.turn_id, record.turn.thread_id, (), record.turn.at)
-    return TurnRecord(turn, "done", memory_ids=tuple(memory_ids), proposal_ids=tuple(proposal_ids))
+    return TurnRecord(turn, "done", memory_ids=tuple(memory_ids), proposal_ids=tuple(proposal_ids), usage=usage)
 
 
 def record_of(item: Item) -> TurnRecord | None:
@@ -217,6 +227,7 @@ def record_of(item: Item) -> TurnRecord | None:
         reason if isinstance(reason, str) else None,
         tuple(MemoryId(key) for key in _texts(value.get("memory_ids"))),
         tuple(ProposalId(key) for key in _texts(value.get("proposal_ids"))),
+        usage_of(value.get("usage")),
     )
 
 

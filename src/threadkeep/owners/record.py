@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from threadkeep.owners.owner import Owner
 
@@ -21,6 +21,7 @@ class Holdings:
         threads: The threads that are bound to the owner.
         proposals: Changes that wait for a decision or waited.
         tombstones: What must not be learnt again, and the key of the forgotten ones' digests.
+        extraction: What model extractors took: turns, failed, calls, input_tokens, output_tokens, cost_usd.
         other: Further LangGraph items of the owner.
     """
 
@@ -33,6 +34,7 @@ class Holdings:
     other: int
     proposals: int = 0
     tombstones: int = 0
+    extraction: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from threadkeep.capture.accounts import ACCOUNTS
 from threadkeep.memories.shapes import HEAD, SUMMARIES, is_memory_namespace, memory_of
 from threadkeep.owners.record import Erased, Holdings
 from threadkeep.proposals.shapes import DIGEST_KEY, PROPOSALS, TOMBSTONES
@@ -19,7 +20,13 @@ FORMAT: Final = 1
 """Version of the export's lines."""
 
 _PAGE: Final = 500
-_PLACES: Final = {SUMMARIES: "summary", ".threads": "thread", PROPOSALS: "proposal", TOMBSTONES: "tombstone"}
+_PLACES: Final = {
+    SUMMARIES: "summary",
+    ".threads": "thread",
+    PROPOSALS: "proposal",
+    TOMBSTONES: "tombstone",
+    ACCOUNTS: "account",
+}
 
 
 class Indexes(Protocol):
@@ -62,6 +69,7 @@ class Owners:
 
     async def show(self, owner: Owner) -> Holdings:
         """Count what is held about *owner*."""
+        account: dict[str, float] = {}
         kinds: Counter[str] = Counter()
         rest: Counter[str] = Counter()
         async for item in self._items(owner):
@@ -71,6 +79,8 @@ class Owners:
                 kinds[memory.kind if memory else "unreadable"] += 1
             else:
                 rest[place] += 1
+            if place == "account":
+                account = {name: number for name, number in item.value.items() if isinstance(number, int | float)}
         return Holdings(
             owner=owner,
             memories=dict(kinds),
@@ -79,6 +89,7 @@ class Owners:
             turns_seen=rest["turn_seen"],
             proposals=rest["proposal"],
             tombstones=rest["tombstone"],
+            extraction=account,
             threads=tuple(await self._threads.of_owner(owner)),
             other=rest["item"],
         )

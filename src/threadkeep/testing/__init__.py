@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from threadkeep.testing.clock import FrozenClock
     from threadkeep.testing.faults import FaultProxy
     from threadkeep.testing.models import HashingEmbedder, HashingEmbeddings, Held, ScriptedModel
+    from threadkeep.testing.openai_server import OpenAIServer
     from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer
     from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
     from threadkeep.testing.texts import NASTY_TEXTS
@@ -24,6 +25,7 @@ __all__ = [
     "HashingEmbeddings",
     "Held",
     "MongoServer",
+    "OpenAIServer",
     "OpenStorage",
     "PostgresServer",
     "RedisServer",
@@ -41,6 +43,7 @@ _HOMES = {
     "HashingEmbeddings": "models",
     "Held": "models",
     "MongoServer": "servers",
+    "OpenAIServer": "openai_server",
     "OpenStorage": "storage_contract",
     "PostgresServer": "servers",
     "RedisServer": "servers",

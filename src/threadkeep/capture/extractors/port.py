@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from threadkeep.capture.record import Candidate, Turn
+from threadkeep.capture.record import Candidate, Turn, Usage
 from threadkeep.ids import MemoryId
 from threadkeep.memories.record import Memory
 
@@ -19,10 +19,12 @@ class Extraction:
         candidates: Lasting facts and an episode, best first; reconciled with what is known afterwards. Whose word
             each is is checked afterwards, too, whatever its source says.
         removals: Memories that should go; they are proposed, never removed.
+        usage: What it took of a model; ``None`` where none was asked.
     """
 
     candidates: tuple[Candidate, ...] = ()
     removals: tuple[MemoryId, ...] = ()
+    usage: Usage | None = None
 
 
 class Extractor(Protocol):

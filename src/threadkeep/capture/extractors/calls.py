@@ -1,0 +1,112 @@
+"""Calling a model for capture: outside every run, never streamed, timed, counted, and with our own errors only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.outputs import ChatGeneration, LLMResult
+from langchain_core.runnables import RunnableConfig
+from typing_extensions import override
+
+from threadkeep.capture.record import Usage
+from threadkeep.errors import ExtractionError
+
+T = TypeVar("T")
+
+NOSTREAM: Final = "nostream"
+"""LangGraph leaves calls with this tag out of every stream."""
+
+
+class Meter(BaseCallbackHandler):
+    """Counts calls and tokens of one extraction."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._guard = threading.Lock()
+        self._calls = self._input = self._output = 0
+        self.faults = 0
+        """Tool calls whose arguments were no JSON: LangChain sets them aside, and LangMem does not see them."""
+
+    @override
+    def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
+        with self._guard:
+            self._calls += 1
+
+    @override
+    def on_llm_end(self, response: LLMResult, **kwargs: Any) -> None:
+        for generations in response.generations:
+            for generation in generations:
+                message = generation.message if isinstance(generation, ChatGeneration) else None
+                if isinstance(message, AIMessage):
+                    self._count(message)
+
+    def _count(self, message: AIMessage) -> None:
+        used = message.usage_metadata
+        with self._guard:
+            self.faults += len(message.invalid_tool_calls)
+            if used is not None:
+                self._input += used["input_tokens"]
+                self._output += used["output_tokens"]
+
+    def usage(self, *, model: str, prompt: str) -> Usage:
+        """Return what was counted so far."""
+        with self._guard:
+            return Usage(model, prompt, self._calls, self._input, self._output)
+
+
+async def metered(
+    work: Callable[[RunnableConfig, Meter], Awaitable[T]], *, model: str, prompt: str, timeout: timedelta
+) -> tuple[T, Usage]:
+    """Await *work* with a configuration of its own, and return its result with what it used.
+
+    It runs in an empty context, so a graph that happens to have started the worker lends it neither
+    its callbacks nor its stream.
+
+    Raises:
+        ExtractionError: The model failed, or took too long; what it used is in ``details["usage"]``.
+    """
+    meter = Meter()
+    config = RunnableConfig(tags=[NOSTREAM], callbacks=[meter], run_name="threadkeep extraction", configurable={})
+
+    async def worked() -> T:
+        return await work(config, meter)
+
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(worked(), context=contextvars.Context())
+    try:
+        async with asyncio.timeout(timeout.total_seconds()):
+            result = await task
+    except TimeoutError:
+        msg = f"The extraction model did not answer within {timeout.total_seconds():g} seconds."
+        raise ExtractionError(msg, usage=meter.usage(model=model, prompt=prompt)) from None
+    except ExtractionError as error:
+        error.details["usage"] = meter.usage(model=model, prompt=prompt)
+        raise
+    except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
+        msg = f"The extraction model failed ({type(error).__name__})."
+        raise ExtractionError(msg, usage=meter.usage(model=model, prompt=prompt)) from None
+    return result, meter.usage(model=model, prompt=prompt)
+
+
+def name_of(model: BaseChatModel) -> str:
+    """Return the model's name for accounts; its class where it has none."""
+    for field in ("model_name", "model", "model_id"):
+        value = getattr(model, field, None)
+        if isinstance(value, str) and value:
+            return value
+    return type(model).__name__
+
+
+def at_temperature_0(model: BaseChatModel) -> BaseChatModel:
+    """Return *model* at temperature 0, where it has one that is set or may be."""
+    if "temperature" not in type(model).model_fields:
+        return model
+    return model.model_copy(update={"temperature": 0})

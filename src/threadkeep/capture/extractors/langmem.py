@@ -1,0 +1,223 @@
+"""The extractor that runs LangMem's memory manager over a view of the owner's memories.
+
+LangMem searches, inserts, updates and deletes in a store. The store that it is given here shows what
+Learning found to be alike, and writes down what LangMem would change instead of changing it: there is
+no second way to write a memory, whose word each is is judged afterwards, and a row of another shape
+cannot break it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem, SearchOp
+from pydantic import BaseModel, ConfigDict, Field
+
+from threadkeep.capture.extractors.calls import Meter, at_temperature_0, metered, name_of
+from threadkeep.capture.extractors.episodes import with_episode
+from threadkeep.capture.extractors.instructions import Instructions
+from threadkeep.capture.extractors.port import Extraction
+from threadkeep.capture.record import Candidate, Turn
+from threadkeep.errors import ExtractionError, SettingsError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.record import Kind, Memory, Source
+
+QUERY_LIMIT: Final = 20
+"""LangMem asks ``query_limit // 4`` times and looks at so many memories; below 4 it looks at none and knows nothing."""
+_PLACE: Final = ("memories", "owner")
+"""The view has one owner, so the name says nothing; a user's id would be read as a template where it has braces."""
+
+
+class SemanticMemory(BaseModel):
+    """A lasting fact about the user, their team or their systems; call this once for each new fact."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: str = Field(description="One short sentence that stands on its own, in the user's own words.")
+
+
+class EpisodicMemory(BaseModel):
+    """What happened in this session; call this at most once."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: str = Field(description="One short sentence: what the user asked or told.")
+
+
+class ProceduralMemory(BaseModel):
+    """How the user wants the assistant to behave; call this once for each such wish."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content: str = Field(description="One short sentence, in the user's own words.")
+
+
+SCHEMAS: Final[tuple[type[BaseModel], ...]] = (SemanticMemory, EpisodicMemory, ProceduralMemory)
+_KINDS: Final[dict[str, Kind]] = {
+    "SemanticMemory": "semantic",
+    "EpisodicMemory": "episodic",
+    "ProceduralMemory": "procedural",
+}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+
+
+class MemoriesInView(BaseStore):
+    """Shows memories in LangMem's shape and records what would be written.
+
+    Attributes:
+        written: Statement by key, as ``(kind, text)``; ``None`` where a key would be removed.
+        faults: How many writes could not be understood.
+    """
+
+    def __init__(self, known: Sequence[Memory]) -> None:
+        self._known = {str(memory.memory_id): memory for memory in known}
+        self.written: dict[str, tuple[Kind, str] | None] = {}
+        self.faults = 0
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Answer reads from the memories in view, and write down writes."""
+        return [self._answer(op) for op in ops]
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Do what :meth:`batch` does."""
+        return self.batch(ops)
+
+    def _answer(self, op: Op) -> Result:
+        match op:
+            case SearchOp(limit=limit, offset=offset):
+                return [self._item(key, place) for place, key in enumerate(self._known)][offset : offset + limit]
+            case GetOp(key=key):
+                return self._item(key, 0) if key in self._known else None
+            case PutOp(key=key, value=value):
+                self._write(key, value)
+                return None
+            case _:
+                return []
+
+    def _item(self, key: str, place: int) -> SearchItem:
+        memory = self._known[key]
+        value = {"kind": _NAMES[memory.kind], "content": {"content": memory.text}}
+        # Best first: what is alike comes ranked, and LangMem sorts by score.
+        return SearchItem(_PLACE, key, value, memory.created_at, memory.updated_at, score=1 / (1 + place))
+
+    def _write(self, key: str, value: Mapping[str, Any] | None) -> None:
+        if value is None:
+            self.written[key] = None
+            return
+        kind, content = _KINDS.get(str(value.get("kind"))), value.get("content")
+        text = cast("Mapping[str, Any]", content).get("content") if isinstance(content, Mapping) else None
+        if kind is None or not isinstance(text, str) or not text.strip():
+            self.faults += 1
+            return
+        self.written[key] = (kind, text)
+
+
+class LangMemExtractor:
+    """What LangMem's ``create_memory_store_manager`` would insert, update and delete.
+
+    Args:
+        model: The helper model; it has to call tools.
+        instructions: What it is told.
+        timeout: How long a turn may take.
+        deletes: Whether LangMem may ask for removals; they are proposed, never done.
+    """
+
+    name: str = "langmem"
+    uses_known: bool = True
+
+    def __init__(
+        self, model: BaseChatModel, instructions: Instructions, *, timeout: timedelta, deletes: bool = False
+    ) -> None:
+        self._langmem = imported()
+        self._model = at_temperature_0(model)
+        self._name = name_of(model)
+        self._instructions = instructions
+        self._timeout = timeout
+        self._deletes = deletes
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        """Return what LangMem would write of *turn*.
+
+        Raises:
+            ExtractionError: The model or LangMem failed, took too long, or gave nothing that can be used.
+        """
+        view = MemoriesInView(known[:QUERY_LIMIT])
+        manager = self._langmem.manager(
+            self._model,
+            schemas=list(SCHEMAS),
+            instructions=self._instructions.text,
+            enable_inserts=True,
+            enable_deletes=self._deletes,
+            query_limit=QUERY_LIMIT,
+            namespace=_PLACE,
+            store=view,
+        )
+
+        async def managed(config: RunnableConfig, meter: Meter) -> None:
+            try:
+                await manager.ainvoke({"messages": _spoken(turn), "max_steps": 1}, config=config)
+            except self._langmem.configuration_error as error:  # it is no Exception: it would take the worker with it
+                msg = "LangMem could not be set up for this turn."
+                raise ExtractionError(msg) from error
+            asked_again = meter.usage(model=self._name, prompt="").calls > 1
+            if view.faults or meter.faults or (asked_again and not view.written):
+                # LangMem asks up to three times where a model's arguments do not fit, and then says nothing.
+                msg = "LangMem got nothing from the extraction model that fits its schemas."
+                raise ExtractionError(msg)
+
+        _, usage = await metered(managed, model=self._name, prompt=self._instructions.name, timeout=self._timeout)
+        candidates, removals = _read(view, turn, {memory.memory_id for memory in known})
+        return Extraction(with_episode(candidates, turn), removals, usage)
+
+
+class LangMem(NamedTuple):
+    """What is used of LangMem: how its manager is made, and the error that is no ``Exception``."""
+
+    manager: Callable[..., Runnable[Any, Any]]
+    configuration_error: type[BaseException]
+
+
+def imported() -> LangMem:
+    """Import LangMem, whose own imports warn of what LangGraph will drop.
+
+    Raises:
+        SettingsError: It is not installed; the message says how to install it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            from langmem import create_memory_store_manager  # pyright: ignore[reportUnknownVariableType]
+            from langmem.errors import ConfigurationError
+        except ImportError as error:
+            msg = "THREADKEEP_EXTRACTOR is langmem, which is not installed; run: pip install threadkeep[langmem]"
+            raise SettingsError(msg, variable="THREADKEEP_EXTRACTOR") from error
+    return LangMem(cast("Callable[..., Runnable[Any, Any]]", create_memory_store_manager), ConfigurationError)
+
+
+def _spoken(turn: Turn) -> list[HumanMessage | AIMessage]:
+    return [
+        HumanMessage(message.text) if message.role == "user" else AIMessage(message.text)
+        for message in turn.messages
+        if message.role in ("user", "assistant")
+    ]
+
+
+def _read(view: MemoriesInView, turn: Turn, known: set[MemoryId]) -> tuple[list[Candidate], tuple[MemoryId, ...]]:
+    candidates: list[Candidate] = []
+    removals: list[MemoryId] = []
+    for place, (key, written) in enumerate(view.written.items()):
+        memory_id = MemoryId(key)
+        if written is None:
+            removals += [memory_id] if memory_id in known else []
+            continue
+        kind, text = written
+        at = turn.at + timedelta(microseconds=place)
+        source = Source("assistant", turn.thread_id, None, turn.turn_id, at)
+        candidates.append(Candidate(text, kind, source, target=memory_id if memory_id in known else None))
+    return candidates, tuple(removals)

@@ -1,0 +1,148 @@
+"""The extractor that asks a model once a turn, for facts and episode together, by a strict schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final, Literal, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from threadkeep.capture.extractors.calls import Meter, at_temperature_0, metered, name_of
+from threadkeep.capture.extractors.episodes import with_episode
+from threadkeep.capture.extractors.instructions import Instructions
+from threadkeep.capture.extractors.port import Extraction
+from threadkeep.capture.record import Candidate, Turn
+from threadkeep.errors import ExtractionError
+from threadkeep.memories.record import Memory, Source
+
+MAX_FACTS: Final = 3
+MAX_REPLY_CHARACTERS: Final = 65_536
+"""A longer reply is no answer to what was asked."""
+MAX_CONTEXT_CHARACTERS: Final = 16_384
+"""Of what the user and the assistant said each, so much is shown to the model."""
+
+
+class LearntFact(BaseModel):
+    """One lasting fact that the user says of themselves, their team or their systems."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field(description="One short sentence that stands on its own, in the user's own words.")
+    kind: Literal["semantic", "procedural"] = Field(description="procedural: how the assistant is to behave.")
+    replaces: int | None = Field(description="Number of the known memory that this changes; null: none.")
+
+
+class Learnt(BaseModel):
+    """What a turn teaches."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    facts: list[LearntFact] = Field(description="At most 3; none for most turns.")
+    episode: str = Field(description="One short sentence: what the user asked or told; empty for small talk.")
+
+
+class StructuredExtractor:
+    """At most three facts and one episode a turn, from one call at temperature 0.
+
+    Args:
+        model: The helper model.
+        instructions: What it is told.
+        timeout: How long a turn may take.
+    """
+
+    name: str = "structured"
+    uses_known: bool = True
+
+    def __init__(self, model: BaseChatModel, instructions: Instructions, *, timeout: timedelta) -> None:
+        self._name = name_of(model)
+        self._instructions = instructions
+        self._timeout = timeout
+        self._ask = _structured(at_temperature_0(model))
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        """Return the facts and the episode that the model finds in *turn*.
+
+        Raises:
+            ExtractionError: The model failed, took too long, or gave something else than was asked for.
+        """
+        facts = [memory for memory in known if memory.kind != "episodic"]
+        asked = [SystemMessage(self._instructions.text), HumanMessage(_shown(turn, facts))]
+
+        async def answered(config: RunnableConfig, _meter: Meter) -> Learnt:
+            try:
+                return _learnt(await self._ask.ainvoke(asked, config))
+            except ValidationError as error:  # some clients read the schema themselves
+                raise _not_asked_for(error) from None
+
+        learnt, usage = await metered(answered, model=self._name, prompt=self._instructions.name, timeout=self._timeout)
+        return Extraction(with_episode(_candidates(learnt, turn, facts), turn), usage=usage)
+
+
+def _structured(model: BaseChatModel) -> Runnable[Any, Any]:
+    """Return *model* bound to the schema, strictly where its provider knows that."""
+    try:
+        return model.with_structured_output(Learnt, include_raw=True, strict=True)
+    except (TypeError, ValueError):
+        return model.with_structured_output(Learnt, include_raw=True)
+
+
+def _shown(turn: Turn, known: Sequence[Memory]) -> str:
+    room = {"user": MAX_CONTEXT_CHARACTERS, "assistant": MAX_CONTEXT_CHARACTERS}
+    said: list[dict[str, str]] = []
+    for message in turn.messages:
+        text = message.text[: room.get(message.role, 0)]
+        room[message.role] = room.get(message.role, 0) - len(text)
+        if text:
+            said.append({"role": message.role, "text": text})
+    shown = {
+        "known_memories": [{"number": place, "text": memory.text} for place, memory in enumerate(known, start=1)],
+        "turn": said,
+        "today": turn.at.date().isoformat(),
+    }
+    return json.dumps(shown, ensure_ascii=False)
+
+
+def _learnt(answer: Any) -> Learnt:
+    """Read the model's answer: parsed by its provider, or as JSON in its text.
+
+    Raises:
+        ExtractionError: It is empty, or too long.
+        ValidationError: It is not of the schema.
+    """
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+    parsed, raw = fields.get("parsed"), fields.get("raw")
+    text = raw.text if isinstance(raw, AIMessage) else ""
+    called = "".join(json.dumps(call["args"]) for call in raw.tool_calls) if isinstance(raw, AIMessage) else ""
+    if max(len(text), len(called)) > MAX_REPLY_CHARACTERS:
+        msg = f"The extraction model answered with more than {MAX_REPLY_CHARACTERS:,} characters."
+        raise ExtractionError(msg)
+    if isinstance(parsed, Learnt):
+        return parsed
+    body = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    if not body and not called:
+        msg = "The extraction model answered with nothing."
+        raise ExtractionError(msg)
+    return Learnt.model_validate_json(body)
+
+
+def _not_asked_for(error: ValidationError) -> ExtractionError:
+    msg = f"The extraction model answered with something else than was asked for ({error.error_count()} faults)."
+    return ExtractionError(msg)
+
+
+def _candidates(learnt: Learnt, turn: Turn, known: Sequence[Memory]) -> list[Candidate]:
+    source = Source("assistant", turn.thread_id, None, turn.turn_id, turn.at)
+    found: list[Candidate] = []
+    for place, fact in enumerate(learnt.facts[:MAX_FACTS]):
+        target = known[fact.replaces - 1].memory_id if fact.replaces and 0 < fact.replaces <= len(known) else None
+        at = turn.at + timedelta(microseconds=place)
+        found.append(Candidate(fact.text, fact.kind, replace(source, at=at), target=target))
+    if learnt.episode.strip():
+        found.append(Candidate(learnt.episode, "episodic", source))
+    return found

@@ -1,0 +1,163 @@
+"""A server on this machine that speaks OpenAI's chat completions, so that real clients are tested without a network.
+
+It says what it was told to: texts, tool calls, and everything that goes wrong on a wire.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self, TypeAlias, cast
+
+_POLL_SECONDS: Final = 0.02
+_MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """A reply that calls tools: each is a name and its arguments, or arguments as they come over the wire."""
+
+    calls: Sequence[tuple[str, Mapping[str, Any] | str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A reply that is no completion at all.
+
+    Attributes:
+        body: What is sent.
+        status: With which HTTP status.
+    """
+
+    body: bytes = b""
+    status: int = 200
+
+
+class Hang:
+    """A reply that never comes: the connection is held until the server is closed."""
+
+
+Reply: TypeAlias = "str | ToolCalls | Raw | Hang | Mapping[str, Any]"
+"""A text, tool calls, a whole body, silence, or the completion itself as a JSON object."""
+
+
+@dataclass(eq=False)
+class OpenAIServer:
+    """An OpenAI-compatible server; give ``base_url`` to ``ChatOpenAI``, with any key.
+
+    Attributes:
+        replies: What to say, request by request; the last one again and again.
+        requests: What was asked, request by request.
+    """
+
+    replies: Sequence[Reply] = ("Noted.",)
+    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _released: threading.Event = field(default_factory=threading.Event)
+    _server: ThreadingHTTPServer | None = None
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        """Listen on a free port of the loopback interface."""
+        handler = type("_Bound", (_Conversation,), {"told": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="openai-server", daemon=True
+        )
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Let go of what hangs, and stop."""
+        self._released.set()
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+        if self._thread is not None:
+            self._thread.join()
+
+    @property
+    def base_url(self) -> str:
+        """Where clients find it."""
+        port = self._server.server_address[1] if self._server else 0
+        return f"http://127.0.0.1:{port}/v1"
+
+    def next_reply(self, request: dict[str, Any]) -> Reply:
+        """Note *request* and return what to say to it."""
+        with self._guard:
+            self.requests.append(request)
+            return self.replies[min(len(self.requests), len(self.replies)) - 1]
+
+    def wait_for_release(self) -> None:
+        """Block until the server is closed."""
+        self._released.wait()
+
+
+class _Conversation(BaseHTTPRequestHandler):
+    told: ClassVar[OpenAIServer]
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        length = min(int(self.headers.get("content-length") or 0), _MAX_REQUEST_BYTES)
+        request = cast("dict[str, Any]", json.loads(self.rfile.read(length) or b"{}"))
+        reply = self.told.next_reply(request)
+        if isinstance(reply, Hang):
+            self.told.wait_for_release()
+            self.close_connection = True
+            return
+        status, body = (reply.status, reply.body) if isinstance(reply, Raw) else (200, _body(reply, request))
+        try:
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except (BrokenPipeError, ConnectionResetError):  # the client gave up
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
+        """Say nothing."""
+
+
+def _body(reply: str | ToolCalls | Mapping[str, Any], request: Mapping[str, Any]) -> bytes:
+    if isinstance(reply, Mapping):
+        return json.dumps(reply).encode()
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    if isinstance(reply, str):
+        message["content"] = reply
+    else:
+        message["tool_calls"] = [
+            {
+                "id": f"call_{place}",
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "arguments": arguments if isinstance(arguments, str) else json.dumps(arguments),
+                },
+            }
+            for place, (name, arguments) in enumerate(reply.calls)
+        ]
+    asked, said = len(json.dumps(request.get("messages", []))) // 4, len(json.dumps(message)) // 4
+    return json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": request.get("model", "scripted"),
+            "choices": [
+                {
+                    "index": 0,
+                    "message": message,
+                    "finish_reason": "tool_calls" if message.get("tool_calls") else "stop",
+                }
+            ],
+            "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+        }
+    ).encode()
