@@ -23,7 +23,9 @@
     │   ├── StorageDeniedError
     │   ├── StorageReadOnlyError
     │   ├── StorageVersionError
-    │   └── NotAStorageError
+    │   ├── NotAStorageError
+    │   ├── SealError            it is sealed and the keys do not fit, or the other way round
+    │   └── DamagedItemError
     ├── EmbedderUnavailableError
     ├── ModelUnavailableError
     ├── ExtractionError          a model extractor gave nothing that can be used
@@ -186,6 +188,18 @@ class NotAStorageError(StorageError):
     """The file or database is something else. Choose another place; it was not touched."""
 
     code = "not_a_storage"
+
+
+class SealError(StorageError):
+    """The storage is sealed and the keys do not fit, or keys are set and it is not. Set the keys that belong to it."""
+
+    code = "seal_mismatch"
+
+
+class DamagedItemError(StorageError):
+    """A sealed item does not open: it is damaged, or was changed by somebody else. Restore or remove it."""
+
+    code = "item_damaged"
 
 
 class EmbedderUnavailableError(ThreadkeepError):

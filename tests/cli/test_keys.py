@@ -1,0 +1,95 @@
+"""``threadkeep keys``: made, shown, rotated and checked by the real program, in this process."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from threadkeep.cli.main import app
+from threadkeep.errors import InvalidInputError, SettingsError
+
+USER = "ana.maria@x.org"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep everything in a folder of the test, and need no model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def answer(*words: str, code: int = 0) -> Any:
+    result = run(*words, "--json")
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+class TestKeys:
+    """From a new key to its successor."""
+
+    def test_a_new_key_is_printed_or_written_for_its_owner(self, folder: Path) -> None:
+        """32 bytes, another one each time; a file is never overwritten and nobody else's to read."""
+        printed = run("keys", "new").stdout.strip()
+
+        assert len(base64.b64decode(printed)) == 32
+        assert answer("keys", "new")["key"] != printed
+        assert run("keys", "new", "-o", "master.key").exit_code == 0
+        assert stat.S_IMODE(Path("master.key").stat().st_mode) == 0o600
+        with pytest.raises(InvalidInputError):
+            run("keys", "new", "-o", "master.key")
+
+    def test_in_the_clear_it_says_so(self) -> None:
+        """And there is nothing to rotate."""
+        assert answer("keys", "status") == {"sealed": False}
+        assert "in the clear" in run("keys", "status").output
+        assert "in the clear" in run("doctor").output
+        with pytest.raises(SettingsError):
+            run("keys", "rotate")
+
+    def test_the_whole_round(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Sealed with one key, rotated to the next, readable with that alone."""
+        old, new = (run("keys", "new").stdout.strip() for _ in range(2))
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", old)
+        answer("memories", "add", "I live in Lisbon.", "--user", USER)
+        status = answer("keys", "status")
+        assert list(status["wrapped"].values()) == [1]
+
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", f"{new},{old}")
+        assert "run threadkeep keys rotate" in run("keys", "status").output
+        assert answer("keys", "rotate") == {"rewrapped": 1}
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", new)
+
+        assert [row["text"] for row in answer("memories", "list", "--user", USER)] == ["I live in Lisbon."]
+        assert answer("keys", "status")["master_key"] != status["master_key"]
+        told = run("doctor").output
+        assert "sealed; the owners' keys are in sqlite" in told
+        assert not any(key in told for key in (old, new))
+
+    def test_damage_is_told_and_removed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With whose it is, and exit code 1 until it is gone."""
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", run("keys", "new").stdout.strip())
+        answer("memories", "add", "I live in Lisbon.", "--user", USER)
+        with closing(sqlite3.connect(folder / "data/memory.sqlite3", isolation_level=None)) as connection:
+            connection.execute("UPDATE items SET embedding = zeroblob(64) WHERE paths <> '[]'")
+
+        found = answer("keys", "check", code=1)
+        assert found["damaged"] == {f"owner//{USER}": 1}
+        assert USER in run("keys", "check").output
+        assert answer("keys", "check", "--remove", code=1)["removed"] == 1
+
+        assert answer("keys", "check")["sound"]
+        assert "items open" in run("keys", "check").output
