@@ -42,6 +42,7 @@ from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
 from threadkeep.runs.service import Runs
 from threadkeep.settings import Settings
+from threadkeep.storage.sealed.marker import refuse_sealed
 from threadkeep.telemetry import Telemetry, log
 from threadkeep.threads.binding import GuardedBinding, ThreadBinding
 from threadkeep.threads.choice import check
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
     from threadkeep.storage.postgres_pool import PostgresPool
+    from threadkeep.storage.sealed.storage import SealedStorage
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 T = TypeVar("T")
@@ -61,6 +63,8 @@ SWEEP_EVERY: Final = timedelta(minutes=10)
 
 LOADING_SECONDS: Final = 30.0
 """How long a turn waits for the embedder to be loaded, once; a model that never loads must not stop every turn."""
+
+_KEY_CONNECTIONS: Final = 2
 
 DRAIN_SECONDS: Final = 10.0
 """How long closing waits for turns that are being learnt from; what is left is resumed at the next start."""
@@ -174,6 +178,20 @@ class App:
         _open.add(self)
 
     @property
+    def sealed(self) -> SealedStorage | None:
+        """The storage, where its items are sealed."""
+        if not self.settings.sealed:
+            return None
+        from threadkeep.storage.sealed.storage import SealedStorage
+
+        return self.storage if isinstance(self.storage, SealedStorage) else None
+
+    @property
+    def backend(self) -> Storage:
+        """The storage as it is, under the seal where there is one."""
+        return self.storage if self.sealed is None else self.sealed.inner
+
+    @property
     def capturing(self) -> bool:
         """Whether turns are learnt from."""
         return self.settings.capture != "off"
@@ -215,7 +233,7 @@ class App:
         Raises:
             SettingsError: It is no URL of PostgreSQL's, or the driver is not installed.
         """
-        shared = [getattr(self.storage, "pool", None), *self._pools]
+        shared = [getattr(self.backend, "pool", None), *self._pools]
         for pool in shared:
             if pool is not None and pool.leads_to(dsn):
                 return pool
@@ -284,6 +302,8 @@ class App:
 
     async def _start(self) -> Rooms:
         await self.storage.connect()
+        if self.sealed is None:
+            await refuse_sealed(self.storage)
         if self.capturing:
             await self._rooms.captures.start()
         self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
@@ -316,7 +336,47 @@ class App:
 
 
 def storage_of(settings: Settings, clock: Clock) -> Storage:
-    """Build the storage that *settings* choose, without I/O.
+    """Build the storage that *settings* choose, sealed where they say so, without I/O.
+
+    Raises:
+        SettingsError: It needs what this installation does not have.
+    """
+    inner = backend_of(settings, clock)
+    if not settings.sealed and settings.keys is not None:
+        msg = "THREADKEEP_KEYS is set, and no master key, so nothing would be sealed; set THREADKEEP_MASTER_KEY."
+        raise SettingsError(msg, variable="THREADKEEP_KEYS")
+    if not settings.sealed:
+        return inner
+    text, variable = settings.master_keys()
+    try:
+        from threadkeep.storage.sealed.keystore import KeyStore
+        from threadkeep.storage.sealed.master import MasterKeys
+        from threadkeep.storage.sealed.storage import SealedStorage
+    except ImportError as error:
+        msg = f"{variable} is set, and cryptography is not installed; run: pip install threadkeep[encryption]"
+        raise SettingsError(msg, variable=variable) from error
+    masters = MasterKeys(text, variable=variable)
+    return SealedStorage(inner, KeyStore(backend_of(_for_keys(settings), clock), masters, clock), clock)
+
+
+def _for_keys(settings: Settings) -> Settings:
+    """Return the settings of the storage that the keys are in: one of its own, beside the items by default."""
+    place = settings.keys.get_secret_value() if settings.keys is not None else ""
+    if "://" in place:
+        settings = settings_of(place, settings)
+    elif place or settings.store_type in (None, "sqlite"):
+        beside = settings.sqlite_path.with_name(f"{settings.sqlite_path.stem}-keys.sqlite3")
+        path = Path(place).expanduser() if place else beside
+        settings = settings.model_copy(update={"store_type": "sqlite", "store_sqlite_path": path})
+    # In one place with the items, too, they are apart from them. Keys are read once, so few connections do.
+    few = min(settings.postgres_pool_size, _KEY_CONNECTIONS)
+    return settings.model_copy(
+        update={"store_key_prefix": f"{settings.store_key_prefix}~keys", "postgres_pool_size": few}
+    )
+
+
+def backend_of(settings: Settings, clock: Clock) -> Storage:
+    """Build the storage that *settings* choose as it is, without I/O.
 
     Raises:
         SettingsError: It needs what this installation does not have.

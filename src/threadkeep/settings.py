@@ -60,6 +60,21 @@ class Settings(BaseSettings):
         max_length=200,
         description="Tells deployments that share one storage apart; at most 200 characters.",
     )
+    master_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_MASTER_KEY",
+        description="Seals every item: 32 bytes in base64; several, parted by commas, where one replaces another.",
+    )
+    master_key_file: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_MASTER_KEY_FILE",
+        description="A file that holds what THREADKEEP_MASTER_KEY would, one key a line.",
+    )
+    keys: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_KEYS",
+        description="Where the owners' wrapped keys are: a SQLite file or a storage's URL; unset: beside the items.",
+    )
     store_ttl_minutes: float = Field(
         default=0,
         validation_alias="LANGGRAPH_STORE_TTL_MINUTES",
@@ -348,6 +363,29 @@ class Settings(BaseSettings):
     def checkpoint_timeout(self) -> timedelta:
         """How long a checkpoint is waited for."""
         return timedelta(seconds=self.checkpoint_timeout_seconds)
+
+    @property
+    def sealed(self) -> bool:
+        """Whether items are sealed."""
+        return self.master_key is not None or self.master_key_file is not None
+
+    def master_keys(self) -> tuple[str, str]:
+        """Return the master keys as text, and the variable that says them.
+
+        Raises:
+            SettingsError: None are set, or both ways, or the file cannot be read.
+        """
+        variable = "THREADKEEP_MASTER_KEY_FILE"
+        if self.master_key is not None and self.master_key_file is not None:
+            msg = f"THREADKEEP_MASTER_KEY and {variable} are both set; set one of them."
+            raise SettingsError(msg, variable=variable)
+        if self.master_key_file is None:
+            return self.master_key.get_secret_value() if self.master_key else "", "THREADKEEP_MASTER_KEY"
+        try:
+            return self.master_key_file.expanduser().read_text("utf-8"), variable
+        except (OSError, ValueError) as error:
+            msg = f"{variable} names a file that cannot be read ({type(error).__name__}); name one that holds the key."
+            raise SettingsError(msg, variable=variable) from error
 
     @property
     def recall_timeout(self) -> timedelta:

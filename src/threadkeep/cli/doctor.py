@@ -42,9 +42,11 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
     try:
         health = tk.sync.ready()
         rows.append({"what": "storage", "state": "ok", "detail": health.storage})
-        if isinstance(storage, Advising):
-            said = tk.app.home.run_sync(storage.advice())
+        backend = tk.app.backend
+        if isinstance(backend, Advising):
+            said = tk.app.home.run_sync(backend.advice())
             rows += [{"what": "storage", "state": "warning", "detail": sentence} for sentence in said]
+        rows.append({"what": "items", "state": "ok", "detail": _seal(tk)})
         if health.embedder:
             rows.append({"what": "embedder", "state": "ok", "detail": health.embedder})
         else:
@@ -82,6 +84,14 @@ def _threads(tk: Threadkeep) -> list[dict[str, str]]:
     except StorageError as error:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
     return [{"what": "threads", "state": "ok", "detail": detail}]
+
+
+def _seal(tk: Threadkeep) -> str:
+    sealed = tk.app.sealed
+    if sealed is None:
+        return "in the clear; threadkeep keys new makes a key to seal them with"
+    keys = sealed.keys
+    return f"sealed; the owners' keys are in {keys.location}, wrapped by the master key {keys.masters.current}"
 
 
 def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
