@@ -32,8 +32,6 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "connectTimeoutMS": 2_000,
     "timeoutMS": 10_000,
 }
-_SAME: Final = {"j": "journal", "wtimeout": "wtimeoutms"}
-
 _ITEM_INDEXES: Final = (
     IndexModel([("place", ASCENDING)], name="place", sparse=True),
     IndexModel([("order", ASCENDING)], name="order", sparse=True),
@@ -95,7 +93,6 @@ def client_of(uri: str) -> AsyncMongoClient[Document]:
         pymongo.errors.PyMongoError: The URI cannot be used.
     """
     said = {name.lower() for name, _ in parse_qsl(urlsplit(uri).query, keep_blank_values=True)}
-    said |= {_SAME[name] for name in said if name in _SAME}
     options = {name: value for name, value in _DEFAULTS.items() if name.lower() not in said}
     return AsyncMongoClient(uri, **options, tz_aware=True, appname="threadkeep")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConnectionFailure, DuplicateKeyError
@@ -31,6 +31,7 @@ from threadkeep.storage.mongodb_documents import (
     everything_of,
     feed_key,
     part_of,
+    size_of,
     token_of,
 )
 from threadkeep.storage.port import Partition
@@ -53,6 +54,15 @@ class MovedError(Exception):
     """What is read now cannot be joined to what was read before; begin again."""
 
 
+@dataclass(slots=True)
+class _Outdated:
+    """Entries before *number* may be removed at *due*; those before *newest* a while after that."""
+
+    number: int
+    due: float
+    newest: int
+
+
 class MongoCollections:
     """The collections, as the deployment with *key_prefix* sees them.
 
@@ -68,7 +78,7 @@ class MongoCollections:
         self.items = database["threadkeep_items"]
         self.about = database["threadkeep_about"]
         self._heads: OrderedDict[str, Entry] = OrderedDict()
-        self._outdated: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._outdated: OrderedDict[str, _Outdated] = OrderedDict()
 
     def part(self, partition: Partition) -> str:
         """Return the key of *partition*."""
@@ -190,7 +200,7 @@ class MongoCollections:
         known = self._heads.get(part)
         if known is not None and known.token == entry.token:
             self.remember(replace(known, is_open=False))
-        self._outdated.setdefault(part, (entry.number, time.monotonic() + GRACE_SECONDS))
+        self._outdate(part, entry.number)
         await self.prune(_PRUNED_AT_ONCE)
 
     async def fold_open(self) -> None:
@@ -204,12 +214,22 @@ class MongoCollections:
 
     async def prune(self, most: int) -> None:
         """Remove entries that have not been the newest for long enough, of *most* partitions."""
-        for part, (number, due) in list(islice(self._outdated.items(), most)):
-            if due > time.monotonic():
+        for part, outdated in list(islice(self._outdated.items(), most)):
+            if outdated.due > time.monotonic():
                 return
             del self._outdated[part]
-            old = {"$gte": part, "$lt": entry_id(part, number)}
+            if outdated.newest > outdated.number:
+                self._outdate(part, outdated.newest)
+            old = {"$gte": part, "$lt": entry_id(part, outdated.number)}
             await self.batches.delete_many({"partition": part, "_id": old})
+
+    def _outdate(self, part: str, number: int) -> None:
+        """Remember that entries before *number* are no longer the newest."""
+        known = self._outdated.get(part)
+        if known is None:
+            self._outdated[part] = _Outdated(number, time.monotonic() + GRACE_SECONDS, number)
+        else:
+            known.newest = max(known.newest, number)
 
     async def _with_lists(self, entry: Entry) -> Entry:
         if not entry.is_open:
@@ -230,18 +250,21 @@ class MongoCollections:
         return True
 
     async def _confirm(self, entry: Entry) -> bool:
-        """Whether *entry*, which took long, is one of the partition's, and not under a number that was used before."""
-        cursor = self.batches.find(entries_of(entry.part, first=entry.number), _LISTS).sort("_id", 1).limit(2)
-        found = [entry_of(document, as_of=0.0) for document in await cursor.to_list()]
-        if not found or found[0].token != entry.token:
-            raise _untold()
-        if len(found) == 1:
+        """Whether *entry*, which took long, is one of the partition's, and not under a number that was used before.
+
+        Whoever inserts behind an entry has folded it, and nobody folds one that is not the newest. So
+        one that others stand behind is either folded, or came when its number was long used and removed.
+        """
+        behind = await self.batches.find_one(entries_of(entry.part, first=entry.number + 1), {"_id": True})
+        if behind is None:
             return True
-        if found[1].number != entry.number + 1:
+        mine = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
+        found = await self.batches.find_one(mine, {"open": True})
+        if found is None:
             raise _untold()
-        if found[1].previous == entry.token:
+        if "open" not in found:
             return True
-        await self.batches.delete_one({"partition": entry.part, "_id": entry_id(entry.part, entry.number)})
+        await self.batches.delete_one(mine)
         return False
 
     async def _wipe(self, entry: Entry) -> None:
@@ -281,17 +304,12 @@ def _by_bytes(documents: Iterable[Document]) -> Iterator[list[Document]]:
     size = 0
     for document in documents:
         chunk.append(document)
-        size += _roughly(document)
+        size += size_of(document)
         if size > _INSERTED_BYTES or len(chunk) == MANY:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
-
-
-def _roughly(document: Document) -> int:
-    values: Sequence[Any] = (document.get("value"), document.get("embedding"), document.get("order"))
-    return sum(len(value) for value in values if value is not None)
 
 
 def _untold() -> StorageUnavailableError:

@@ -217,7 +217,6 @@ class MongoCommits:
             wrote=packed_places([*keys, *plan.copied]),
             ended=packed_versions(plan.ended),
             notes=len(notes),
-            is_open=bool(keys or plan.copied or plan.ended or notes or plan.entry.trimmed or plan.entry.erased),
         )
 
         def versions() -> Iterator[Document]:
@@ -244,8 +243,7 @@ class MongoCommits:
     async def _fold(self, entry: Entry) -> None:
         """Fold *entry*, whose commit has returned; where that fails, whoever comes next does it."""
         try:
-            if entry.is_open:
-                await self._collections.fold(entry)
+            await self._collections.fold(entry)
         except PyMongoError as error:
             log.warning(
                 "What was committed is still to be folded (%s); whoever writes next does it", type(error).__name__

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from threadkeep.errors import TooLargeError
 from threadkeep.ids import short_digest
 from threadkeep.storage.encoding import Cursor, encode_text
 from threadkeep.storage.port import Partition, Position
@@ -31,6 +32,9 @@ Document: TypeAlias = dict[str, Any]
 
 PART_CHARACTERS: Final = 64
 """A partition's key: SHA-256 of the key prefix and its digest, in hexadecimal; it leads every other key."""
+
+MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
+"""What MongoDB keeps in one document."""
 
 _PLACE_CHARACTERS: Final = 32
 _TOKEN_CHARACTERS: Final = 32
@@ -232,6 +236,9 @@ def version_of(row: Row, entry: Entry, *, prefix: str, pending: int) -> Document
         entry: What it is inserted before.
         prefix: Of the deployment.
         pending: The time, in microseconds.
+
+    Raises:
+        TooLargeError: It does not fit one document.
     """
     part, place = entry.part, place_key(entry.part, row.place)
     document: Document = {name: value for name, value in row._asdict().items() if value is not None}
@@ -248,7 +255,19 @@ def version_of(row: Row, entry: Entry, *, prefix: str, pending: int) -> Document
         document["feed"] = feed_key(part, row.revision)
     if row.due_kind is not None:
         document.update(kind=entry.kind, parts=entry.parts)
+    size = size_of(document)
+    if size > MAX_DOCUMENT_BYTES:
+        msg = (
+            f"An item takes {size:,} bytes with its vectors, and MongoDB keeps at most {MAX_DOCUMENT_BYTES:,} "
+            "in one document. Split it, or store a reference to it."
+        )
+        raise TooLargeError(msg, size_bytes=size)
     return document
+
+
+def size_of(document: Document) -> int:
+    """Return about how many bytes *document* takes, never less."""
+    return 2_048 + sum(len(value) for value in document.values() if isinstance(value, str | bytes))
 
 
 def row_of(version: Document) -> Row:

@@ -114,10 +114,10 @@ def error_of(error: Exception, location: str) -> ThreadkeepError:
 def unusable(error: Exception | None) -> SettingsError:
     """Return what to say of a URI that the driver cannot use; *error*: what it said of it."""
     said = str(error)
-    if _NO_NAME.search(said):
+    if "dnspython" in said:
+        msg = f"{VARIABLE} begins with mongodb+srv, which needs dnspython; run: pip install dnspython."
+    elif _NO_NAME.search(said):
         msg = f"The host that {VARIABLE} names is not known; correct it, or see that DNS works."
-    elif "dnspython" in said:
-        msg = f"{VARIABLE} begins with mongodb+srv, which needs dnspython; run: pip install dnspython"
     elif "escaped" in said or "RFC 3986" in said:
         msg = (
             f"{VARIABLE} has a user name or password with a sign in it that URIs do not take; spell % as %25, @ as %40."

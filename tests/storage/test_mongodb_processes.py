@@ -1,0 +1,182 @@
+"""Several processes at one place: every commit has a number of its own, and every read is of one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from tests.storage.forking import ended_well, forked
+from tests.storage.mongodb_world import ANA, NOTES, commit, get, left_over, note, opened, raw, texts
+from threadkeep.errors import ClosedError, PartitionErasedError, RevisionConflictError, StorageUnavailableError
+from threadkeep.storage import mongodb_moments
+from threadkeep.storage.mongodb import MongoStorage
+from threadkeep.storage.port import Put, Ref
+from threadkeep.testing.clock import FrozenClock
+from threadkeep.testing.storage_contract.following import Follower
+
+pytestmark = [pytest.mark.linux, pytest.mark.slow]
+
+WRITERS = 8
+ROUNDS = 6
+SAME = [f"{number}" for number in range(12)]
+
+
+def process(url: str, work: Callable[[MongoStorage], Awaitable[object]]) -> int:
+    """Run *work* on a storage of its own in a process of its own; return its id."""
+
+    async def on_its_own() -> None:
+        async with opened(url) as storage:
+            await work(storage)
+
+    return forked(lambda: asyncio.run(on_its_own()))
+
+
+@pytest.fixture
+def url(mongodb_url: str) -> str:
+    """The database, on a test server that does not sync for every document."""
+    return f"{mongodb_url}?journal=false"
+
+
+class TestRacing:
+    async def test_eight_writers_on_one_owner_lose_nothing(self, url: str) -> None:
+        """Each counts up by a revision, and adds items of its own; in the end all of it is there."""
+
+        async def count_up(storage: MongoStorage) -> None:
+            while True:
+                item = await get(storage, "counter")
+                number = int(item.value["data"]) if item else 0
+                mine = note(f"{os.getpid()}-{number}", "mine")
+                try:
+                    expected = item.revision if item else "absent"
+                    await commit(storage, note("counter", f"{number + 1}", expect=expected), mine)
+                except RevisionConflictError:
+                    continue
+                return
+
+        async def work(storage: MongoStorage) -> None:
+            for number in range(ROUNDS):
+                await count_up(storage)
+                await commit(storage, note(f"{os.getpid()}-plain-{number}"))
+
+        children = [process(url, work) for _ in range(WRITERS)]
+
+        assert [ended_well(child) for child in children] == [True] * WRITERS
+        async with opened(url) as storage:
+            there = await texts(storage)
+            assert there.pop("counter") == f"{WRITERS * ROUNDS}"
+            assert len(there) == 2 * WRITERS * ROUNDS
+            assert (await storage.position(ANA)).sequence == 2 * WRITERS * ROUNDS
+        assert left_over(url) == {"versions": 2 * WRITERS * ROUNDS + 1, "notes": 0, "pending": 0, "open": 0}
+
+    async def test_an_erasure_is_before_or_after_each_write(self, url: str) -> None:
+        """Writers whose work began before it are refused from then on, and nothing of theirs is left."""
+        async with opened(url) as storage:
+            begun = await commit(storage, note("first"))
+
+        async def work(storage: MongoStorage) -> None:
+            try:
+                for number in range(100_000):
+                    await commit(storage, note(f"{os.getpid()}-{number}"), epoch=begun.epoch)
+            except PartitionErasedError:
+                return
+            pytest.fail("it was never refused")
+
+        children = [process(url, work) for _ in range(4)]
+        async with opened(url) as storage:
+            while (await storage.position(ANA)).sequence < 20:
+                await asyncio.sleep(0.01)
+            erased = await storage.erase(ANA)
+            assert await texts(storage) == {}
+            assert [ended_well(child) for child in children] == [True] * 4
+
+            assert erased >= 20
+            assert await texts(storage) == {}
+            assert await storage.partitions() == ()
+        assert left_over(url) == {"versions": 0, "notes": 0, "pending": 0, "open": 0}
+        with raw(url) as database:
+            said = [set(entry) - {"_id", "partition", "prefix"} for entry in database["threadkeep_batches"].find()]
+            assert all(not fields & {"kind", "parts", "wrote", "ended"} for fields in said)
+
+
+@pytest.fixture
+def writing(url: str) -> Iterator[str]:
+    """A database in which a process writes one number into all of ``SAME``, and the next, until the test ends."""
+
+    async def work(storage: MongoStorage) -> None:
+        number = 0
+        while True:
+            number += 1
+            await commit(storage, *(Put(NOTES, key, {"n": number, "even": number % 2 == 0}, ("n",)) for key in SAME))
+
+    child = process(url, work)
+    yield url
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+class TestOneMoment:
+    """What is written together is never seen apart."""
+
+    async def test_however_it_is_read(self, writing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Also where a read takes many commands, each with commits in between."""
+        monkeypatch.setattr(mongodb_moments, "_LONGEST_PART", 5)
+        follower = Follower()
+        seen: set[int] = set()
+        async with opened(writing) as storage:
+            while (await storage.position(ANA)).sequence < 2:
+                await asyncio.sleep(0.01)
+            for _ in range(25):
+                got = [item.value["n"] for item in await storage.get([Ref(ANA, NOTES, key) for key in SAME]) if item]
+                some = [
+                    item.value["n"] for item in await storage.get([Ref(ANA, NOTES, k) for k in [*SAME, "no"]]) if item
+                ]
+                newest = [item.value["n"] for item in (await storage.scan(ANA)).items]
+                oldest = [item.value["n"] for item in (await storage.scan(ANA, direction="oldest", limit=12)).items]
+                even = [item.value["n"] for item in (await storage.scan(ANA, filter={"even": True})).items]
+                await follower.follow(storage)
+                followed = [item.value["n"] for item in follower.items.values()]
+                for read in (got, some, newest, oldest, followed):
+                    assert len(read) == len(SAME)
+                    assert len(set(read)) == 1
+                assert len(even) in (0, len(SAME))
+                assert len(set(even)) <= 1
+                assert got[0] <= some[0] <= newest[0] <= oldest[0] <= followed[0]
+                seen.add(got[0])
+        assert len(seen) > 3
+
+
+class TestForking:
+    def test_a_fork_cannot_use_its_parent_s_storage(self, url: str) -> None:
+        """It is told to open its own, and the parent goes on."""
+
+        async def inherited(storage: MongoStorage) -> None:
+            with pytest.raises(ClosedError, match="fork"):
+                await commit(storage, note("never"))
+            await storage.close()
+
+        loop = asyncio.new_event_loop()
+        storage = MongoStorage(url, clock=FrozenClock())
+        loop.run_until_complete(storage.connect())
+        loop.run_until_complete(commit(storage, note("before")))
+
+        child = forked(lambda: asyncio.run(inherited(storage)))
+
+        assert ended_well(child)
+        loop.run_until_complete(commit(storage, note("after")))
+        assert set(loop.run_until_complete(texts(storage))) == {"before", "after"}
+        loop.run_until_complete(storage.close())
+        loop.close()
+
+
+class TestPatience:
+    async def test_who_is_never_first_is_told(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After a while, in one sentence, with nothing written."""
+        monkeypatch.setattr("threadkeep.storage.mongodb_commits._PATIENCE_SECONDS", 0.0)
+        async with opened(url) as storage:
+            with pytest.raises(StorageUnavailableError, match="all the time"):
+                await commit(storage, note("1"))
+            assert await get(storage, "1") is None
