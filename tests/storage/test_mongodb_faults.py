@@ -6,6 +6,7 @@ import asyncio
 import gc
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bson.errors import InvalidBSON
@@ -13,6 +14,7 @@ from pymongo import errors as mongo
 
 from tests.conftest import missing
 from tests.storage.mongodb_world import ANA, NOTES, commit, get, left_over, note, opened, texts
+from tests.storage.tls import Certificate, certificate_in, port_of, tls
 from threadkeep.errors import (
     NotAStorageError,
     SettingsError,
@@ -24,6 +26,7 @@ from threadkeep.errors import (
     StorageVersionError,
     TooLargeError,
 )
+from threadkeep.ids import new_id
 from threadkeep.storage.mongodb import MongoStorage
 from threadkeep.storage.mongodb_client import _check_server, client_of, database_of, masked
 from threadkeep.storage.mongodb_errors import error_of
@@ -102,12 +105,40 @@ class TestServer:
             assert "secret" not in str(refused.value)
         await storage.close()
 
-    async def test_a_server_without_tls(self, mongodb_url: str) -> None:
-        """The URI asks for TLS, and the server knows none."""
-        storage = MongoStorage(f"{mongodb_url}?tls=true&{SOON}", clock=FrozenClock())
-        with pytest.raises(StorageUnavailableError, match="did not agree on TLS"):
+
+@pytest.mark.slow
+class TestTls:
+    @pytest.fixture
+    def certificate(self, tmp_path: Path) -> Certificate:
+        return certificate_in(tmp_path)
+
+    async def test_a_certificate_of_ones_own_is_trusted_where_it_is_named(
+        self, mongodb_server: str, certificate: Certificate
+    ) -> None:
+        """``tlsCAFile`` in the URI says which; without it, the sentence does."""
+        async with tls(port_of(mongodb_server), certificate) as address:
+            async with opened(f"mongodb://{address}/{new_id()}?tls=true&tlsCAFile={certificate.path}") as storage:
+                await commit(storage, note("a"))
+                assert set(await texts(storage)) == {"a"}
+
+            said = await self.refusal(f"mongodb://ana:secret@{address}/?tls=true&{SOON}")
+        assert "did not agree on TLS" in said
+        assert "tlsCAFile" in said
+
+    async def test_one_has_it_and_the_other_has_not(self, mongodb_server: str, certificate: Certificate) -> None:
+        """Either way round, the option is named."""
+        assert "tls" in await self.refusal(f"{mongodb_server}/?tls=true&{SOON}")
+        async with tls(port_of(mongodb_server), certificate) as address:
+            assert "tls" in await self.refusal(f"mongodb://{address}/?{SOON}")
+
+    async def refusal(self, uri: str) -> str:
+        """Return what connecting to *uri* raises."""
+        storage = MongoStorage(uri, clock=FrozenClock())
+        with pytest.raises(StorageUnavailableError) as refused:
             await storage.connect()
         await storage.close()
+        assert "secret" not in str(refused.value)
+        return str(refused.value)
 
 
 @pytest.mark.slow

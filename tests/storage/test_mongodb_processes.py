@@ -172,6 +172,40 @@ class TestForking:
         loop.close()
 
 
+class TestCancelling:
+    async def test_a_commit_comes_to_its_end(self, url: str) -> None:
+        """Its caller is let go at once; closing waits for it."""
+        storage = MongoStorage(url, clock=FrozenClock())
+        await storage.connect()
+        writing = asyncio.create_task(commit(storage, note("1"), note("2")))
+        await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        await storage.close()
+
+        async with opened(url) as other:
+            assert set(await texts(other)) == {"1", "2"}
+        assert left_over(url) == {"versions": 2, "notes": 0, "pending": 0, "open": 0}
+
+    async def test_it_is_never_lost(self, url: str) -> None:
+        """Whenever it comes: a sweep that is told to end ends, and does not go to sleep instead."""
+
+        async def for_ever(storage: MongoStorage) -> None:
+            while True:
+                await storage.due("work", now=FrozenClock().now(), limit=1)
+                await asyncio.sleep(3600)
+
+        async with opened(url) as storage:
+            for turn in range(60):
+                task = asyncio.create_task(for_ever(storage))
+                for _ in range(turn):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+
+
 class TestPatience:
     async def test_who_is_never_first_is_told(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """After a while, in one sentence, with nothing written."""

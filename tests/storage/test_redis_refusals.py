@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
-import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import redis
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from redis import exceptions
 
 from tests.storage.redis_world import ANA, BOB, commit, contents, get, note, opened, patient
+from tests.storage.tls import Certificate, certificate_in, port_of, tls
 from threadkeep.errors import (
     NotAStorageError,
     SettingsError,
@@ -296,55 +290,15 @@ async def _until_it_says(code: str, url: str) -> None:
 
 class TestTls:
     @pytest.fixture
-    def certificate(self, tmp_path: Path) -> tuple[Path, Path]:
-        """A certificate for 127.0.0.1 that signs itself, and its key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-        now = datetime.now(UTC)
-        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-        signed = (
-            x509.CertificateBuilder(
-                name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(days=1)
-            )
-            .add_extension(x509.SubjectAlternativeName([address]), critical=False)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        paths = tmp_path / "certificate.pem", tmp_path / "key.pem"
-        paths[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-        paths[1].write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-        )
-        return paths
-
-    @asynccontextmanager
-    async def tls(self, url: str, certificate: tuple[Path, Path]) -> AsyncIterator[str]:
-        """Put TLS before the server at *url*; yield the address."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*certificate)
-        port = int(url.rpartition(":")[2].partition("/")[0])
-
-        async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while data := await reader.read(65_536):
-                writer.write(data)
-                await writer.drain()
-            writer.close()
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
-            await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
-
-        async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as listening:
-            yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    def certificate(self, tmp_path: Path) -> Certificate:
+        return certificate_in(tmp_path)
 
     async def test_a_certificate_of_ones_own_is_trusted_where_it_is_named(
-        self, redis_url: str, certificate: tuple[Path, Path]
+        self, redis_url: str, certificate: Certificate
     ) -> None:
         """``ssl_ca_certs`` in the URL says which."""
-        async with self.tls(redis_url, certificate) as address:
-            async with opened(f"rediss://{address}/0?ssl_ca_certs={certificate[0]}") as storage:
+        async with tls(port_of(redis_url), certificate) as address:
+            async with opened(f"rediss://{address}/0?ssl_ca_certs={certificate.path}") as storage:
                 await commit(storage, note("1"))
                 assert storage.location == f"rediss://{address}/0"
 
@@ -361,9 +315,9 @@ class TestTls:
         assert isinstance(error, StorageError)
         assert "rediss://" in str(error)
 
-    async def test_no_tls_with_a_server_that_has_it(self, redis_url: str, certificate: tuple[Path, Path]) -> None:
+    async def test_no_tls_with_a_server_that_has_it(self, redis_url: str, certificate: Certificate) -> None:
         """It hangs up, or answers nothing."""
-        async with self.tls(redis_url, certificate) as address:
+        async with tls(port_of(redis_url), certificate) as address:
             error = await refusal(f"redis://{address}/0", timeout=patient(500))
 
         assert isinstance(error, StorageError)

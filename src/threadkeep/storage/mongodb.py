@@ -118,8 +118,10 @@ class MongoStorage:
                 for index in places[place]:
                     found[index] = item
 
-        with mongo_errors(self.location):
+        async def read_all() -> None:
             await asyncio.gather(*(read(partition, places) for partition, places in asked.items()))
+
+        await self._done(opened, read_all())
         return tuple(found)
 
     async def commit(self, batch: Batch) -> Position:
@@ -130,13 +132,12 @@ class MongoStorage:
         opened = self._require_open()
         few = len(batch.operations) <= _FEW
         changes = encoded(batch) if few else await asyncio.to_thread(encoded, batch)
-        return await opened.to_the_end(self._quietly(opened.commits.commit(batch, changes)))
+        return await self._done(opened, opened.commits.commit(batch, changes))
 
     async def position(self, partition: Partition) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.position`."""
-        collections = self._require_open().collections
-        with mongo_errors(self.location):
-            return (await collections.head(collections.part(partition))).position
+        opened = self._require_open()
+        return (await self._done(opened, opened.collections.head(opened.collections.part(partition)))).position
 
     async def scan(
         self,
@@ -156,16 +157,15 @@ class MongoStorage:
         behind = None if after is None else decode_cursor(after)
         if limit == 0:
             return Page((), None)
-        with mongo_errors(self.location):
-            found = await opened.moments.scan(Scan(partition, prefix, filter, direction, behind, limit, self._now()))
+        scan = Scan(partition, prefix, filter, direction, behind, limit, self._now())
+        found = await self._done(opened, opened.moments.scan(scan))
         more = len(found) > limit
         return Page(tuple(item for _, item in found[:limit]), encode_cursor(found[limit - 1][0]) if more else None)
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""
         opened = self._require_open()
-        with mongo_errors(self.location):
-            return await opened.moments.changes(partition, since, self._now())
+        return await self._done(opened, opened.moments.changes(partition, since, self._now()))
 
     async def namespaces(
         self,
@@ -179,23 +179,20 @@ class MongoStorage:
         opened = self._require_open()
         check_limit(limit, name="limit")
         check_limit(offset, name="offset")
-        with mongo_errors(self.location):
-            texts = await opened.service.namespaces(match, self._now())
+        texts = await self._done(opened, opened.service.namespaces(match, self._now()))
         return distinct_namespaces(texts, match=match, max_depth=max_depth)[offset : offset + limit]
 
     async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
         """See :meth:`threadkeep.storage.port.Storage.partitions`."""
         opened = self._require_open()
         check_limit(limit, name="limit")
-        with mongo_errors(self.location):
-            return await opened.service.partitions(after, limit)
+        return await self._done(opened, opened.service.partitions(after, limit))
 
     async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
         """See :meth:`threadkeep.storage.port.Storage.due`."""
         opened = self._require_open()
         check_limit(limit, name="limit")
-        with mongo_errors(self.location):
-            return await opened.service.due(kind, micros(now), limit)
+        return await self._done(opened, opened.service.due(kind, micros(now), limit))
 
     async def erase(self, partition: Partition) -> int:
         """See :meth:`threadkeep.storage.port.Storage.erase`.
@@ -203,7 +200,7 @@ class MongoStorage:
         For a minute, the numbers of earlier entries stay beside the row, without anything in them.
         """
         opened = self._require_open()
-        return await opened.to_the_end(self._quietly(opened.commits.erase(partition)))
+        return await self._done(opened, opened.commits.erase(partition))
 
     async def sweep(self, *, now: datetime) -> int:
         """See :meth:`threadkeep.storage.port.Storage.sweep`.
@@ -212,17 +209,25 @@ class MongoStorage:
         """
         opened = self._require_open()
         orphaned = micros(now - ORPHANED_AFTER)
-        return await opened.to_the_end(self._quietly(opened.service.sweep(micros(now), orphaned=orphaned)))
+        return await self._done(opened, opened.service.sweep(micros(now), orphaned=orphaned))
 
     async def stats(self) -> Stats:
         """See :meth:`threadkeep.storage.port.Storage.stats`."""
         opened = self._require_open()
-        with mongo_errors(self.location):
-            return await opened.service.stats()
+        return await self._done(opened, opened.service.stats())
 
-    async def _quietly(self, work: Coroutine[Any, Any, T]) -> T:
-        with mongo_errors(self.location):
-            return await work
+    async def _done(self, opened: _Opened, work: Coroutine[Any, Any, T]) -> T:
+        """Return what *work* returns, in a task of its own.
+
+        A caller that is cancelled must not leave half a commit behind; and the driver, on Python 3.11,
+        may lose a cancellation that arrives as it is done.
+        """
+
+        async def with_our_errors() -> T:
+            with mongo_errors(self.location):
+                return await work
+
+        return await opened.to_the_end(with_our_errors())
 
     def _now(self) -> int:
         return micros(self._clock.now())

@@ -172,4 +172,7 @@ def _meaning_of_absence(error: Exception) -> _Meaning:
             StorageUnavailableError,
             "has no primary at the moment, or not under the replicaSet that the URI names; try again.",
         )
-    return _Meaning(StorageUnavailableError, "cannot be reached; see that it runs and that the URI is right.")
+    return _Meaning(
+        StorageUnavailableError,
+        "cannot be reached; see that it runs, that the URI is right, and that tls in it is as the server wants it.",
+    )

@@ -1,0 +1,93 @@
+"""Real turns of a real agent on MongoDB: what one conversation teaches the next one knows, and no outage fails one."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langgraph.checkpoint.memory import InMemorySaver
+
+import threadkeep
+from tests.conftest import missing
+from threadkeep.testing import HashingEmbedder, ScriptedModel
+from threadkeep.testing.servers import MongoServer
+
+pytestmark = pytest.mark.slow
+
+TAUGHT = "I live in Lisbon."
+ASKED = "Which city do I live in?"
+ANA, BOB = "ana.maria@x.org", "ana_maria@x_org"
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def asked(model: ScriptedModel) -> str:
+    """Return the newest human message of the model's last prompt."""
+    return [message for message in model.prompts[-1] if message.type == "human"][-1].text
+
+
+class TestTurns:
+    async def test_what_was_taught_is_known_later(self, mongodb_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By another process's storage, to that user alone; named by the environment or by a URL."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "mongodb")
+        monkeypatch.setenv("LANGGRAPH_STORE_MONGODB_URI", mongodb_url)
+        async with threadkeep.open(embedder=HashingEmbedder()) as tk:
+            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+            await agent.ainvoke(said(TAUGHT), tk.config(user_id=ANA, thread_id="1"))
+
+        model = ScriptedModel()
+        async with threadkeep.open(mongodb_url, embedder=HashingEmbedder()) as tk:
+            assert (await tk.ready()).storage == f"mongodb {mongodb_url}"
+            agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+            await agent.ainvoke(said(ASKED), tk.config(user_id=BOB, thread_id="2"))
+            assert TAUGHT not in asked(model)
+            await agent.ainvoke(said(ASKED), tk.config(user_id=ANA, thread_id="3"))
+            assert TAUGHT in asked(model)
+
+            await tk.owners.erase(ANA)
+            await agent.ainvoke(said(ASKED), tk.config(user_id=ANA, thread_id="4"))
+            assert TAUGHT not in asked(model)
+
+    def test_blocking_too(self, mongodb_url: str) -> None:
+        """The sync face works on the same loop; memories can be corrected and forgotten."""
+        with threadkeep.open(mongodb_url, embedder=HashingEmbedder()) as tk:
+            memory = tk.sync.memories.remember(TAUGHT, owner=ANA).memory
+            tk.sync.memories.correct(memory.memory_id, "I live in Porto.", owner=ANA)
+            assert [found.memory.text for found in tk.sync.memories.search("live", owner=ANA)] == ["I live in Porto."]
+            tk.sync.memories.forget(memory.memory_id, owner=ANA)
+            assert tk.sync.memories.list(owner=ANA) == []
+
+
+class TestOutage:
+    @pytest.fixture
+    def server(self) -> Iterator[MongoServer]:
+        if lacking := MongoServer.missing():
+            missing(", ".join(lacking))
+        with MongoServer() as server:
+            yield server
+        gc.collect()
+
+    @pytest.mark.filterwarnings(
+        "ignore:unclosed <socket:ResourceWarning"
+    )  # the driver's, while it looks for the server
+    async def test_it_fails_no_turn_and_loses_none(self, server: MongoServer) -> None:
+        """What is said while the server is away is recorded by the next turn of that thread."""
+        model = ScriptedModel()
+        url = f"{server.url}/memory?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
+        async with threadkeep.open(url, embedder=HashingEmbedder()) as tk:
+            agent = create_agent(model, [], middleware=[tk.middleware()], checkpointer=InMemorySaver())
+            await agent.ainvoke(said("I like tea."), tk.config(user_id=ANA, thread_id="1"))
+            server.kill()
+            reply = await agent.ainvoke(said(TAUGHT), tk.config(user_id=ANA, thread_id="1"))
+            assert reply["messages"][-1].type == "ai"
+
+            server.start()
+            await agent.ainvoke(said("Thank you."), tk.config(user_id=ANA, thread_id="1"))
+            await tk.drain()
+            texts = {memory.text for memory in await tk.memories.list(owner=ANA, kind="semantic")}
+            assert {"I like tea.", TAUGHT} <= texts
