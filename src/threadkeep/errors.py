@@ -16,6 +16,8 @@
     ├── ConflictError            somebody else wrote first
     │   ├── ProposalDecidedError
     │   ├── RevisionConflictError
+    │   ├── ThreadBusyError      another run is at work on the thread
+    │   ├── ThreadMovedOnError   another run continued it first
     │   └── PartitionErasedError
     ├── StorageError             the storage cannot be used as it is
     │   ├── StorageUnavailableError
@@ -146,6 +148,18 @@ class RunUnfinishedError(ThreadkeepError):
     """The job is not done. Answer what it asks, or retry it."""
 
     code = "run_unfinished"
+
+
+class ThreadBusyError(ConflictError):
+    """Another run is at work on the thread, so nothing was written. Wait for it, or try again later."""
+
+    code = "thread_busy"
+
+
+class ThreadMovedOnError(ConflictError):
+    """Another run continued the thread first, so nothing was written over it. Give the input again."""
+
+    code = "thread_moved_on"
 
 
 class StorageError(ThreadkeepError):

@@ -12,6 +12,7 @@ ROWS = {
     "outlives the process": "lasting",
     "shared by several machines": "shared",
     "a task's writes are there all or not at all": "whole_writes",
+    "a late writer is told": "fenced",
     "`prune`": "prunes",
     "`LANGGRAPH_CHECKPOINT_TTL_MINUTES`": "expires",
 }
@@ -27,8 +28,12 @@ class TestTheTable:
         assert table[0] == ["", *(f"`{kind}`" for kind in KINDS)]
         written = {row[0]: row[1:] for row in table[2:]}
         for label, field in ROWS.items():
-            assert written[label] == ["yes" if getattr(one, field) else "no" for one in columns], label
+            assert written[label] == [_spelled(getattr(one, field)) for one in columns], label
         assert set(ROWS.values()) == set(Capabilities.__slots__)
+
+
+def _spelled(value: object) -> str:
+    return str(value) if isinstance(value, str) else "yes" if value else "no"
 
 
 def _lines() -> list[str]:

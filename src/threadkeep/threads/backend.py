@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from threadkeep.threads.fence import Claim
+
 T = TypeVar("T")
 Saver: TypeAlias = BaseCheckpointSaver[str]
 
@@ -39,6 +41,7 @@ class Capabilities:
         whole_writes: What a task wrote is all there or not at all, also after a crash.
         prunes: Old checkpoints of a thread can be removed (``prune``).
         expires: They go by themselves after LANGGRAPH_CHECKPOINT_TTL_MINUTES.
+        fenced: Whether a late writer is told so in the very transaction of its write, or just before it.
     """
 
     lasting: bool = False
@@ -46,6 +49,7 @@ class Capabilities:
     whole_writes: bool = True
     prunes: bool = False
     expires: bool = False
+    fenced: Literal["with the write", "before the write"] = "with the write"
 
 
 class Backend(ABC):
@@ -102,9 +106,22 @@ class Backend(ABC):
         """
         return False
 
-    async def call(self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float) -> T:  # noqa: ARG002
-        """Return what *work*, one call of *saver*, returns; after *seconds* nobody waits for it any more."""
-        return await work(saver)
+    @abstractmethod
+    async def call(
+        self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float, claim: Claim | None = None
+    ) -> T:
+        """Return what *work*, one call of *saver*, returns.
+
+        Args:
+            saver: What :meth:`with_serializer` returned.
+            work: Calls one method of it.
+            seconds: After so many nobody waits for it any more.
+            claim: Who writes what; :func:`~threadkeep.threads.fence.judge` has to allow it, where
+                :attr:`Capabilities.fenced` says so in the transaction of *work*.
+
+        Raises:
+            ThreadBusyError, ThreadMovedOnError: It was not allowed, and nothing was written.
+        """
 
     def with_serializer(self, saver: Saver, serde: SerializerProtocol) -> Saver:
         """Return *saver* for one operation, reading and writing by *serde*."""

@@ -22,13 +22,14 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.home import Home
-from threadkeep.ids import ThreadId
-from threadkeep.owners.claims import claimed_owner
+from threadkeep.ids import ThreadId, new_id
+from threadkeep.owners.claims import RUNTIME, claimed_owner
 from threadkeep.owners.owner import Owner
 from threadkeep.threads.backend import Backend, Saver
 from threadkeep.threads.binding import Binder
 from threadkeep.threads.cipher import Cipher
 from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
+from threadkeep.threads.fence import ADDRESSED, RUN, Claim, lease_of
 from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, given_id, is_digest, spelled, thread_id_from
 from threadkeep.threads.savers import ANSWER, SharedSaver
@@ -242,7 +243,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         async with self._shared.using():
             thread_id, inner = await self._admitted(config, writing=False)
             found = await self._run(lambda saver: saver.aget_tuple(inner))
-            return self._outward(self._envelope.opened(found, serde=self.serde), thread_id) if found else None
+            if found is None:
+                return None
+            return _known(self._outward(self._envelope.opened(found, serde=self.serde), thread_id), config)
 
     async def _next_page(self, listing: Listing) -> Sequence[CheckpointTuple]:
         async with self._shared.using():
@@ -272,7 +275,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             noted = {**get_checkpoint_metadata(config, metadata), **self._notes(thread_id, name)}
             kept = self._envelope.checkpoint(checkpoint, serde=self.serde, thread=name, namespace=namespace)
             packed = self._envelope.metadata(noted, serde=self.serde, thread=name)
-            put = await self._run(lambda saver: saver.aput(inner, kept, packed, new_versions))
+            claim = self._claim_of_put(config, name, namespace, checkpoint["id"], str(metadata.get("source", "")))
+            put = await self._run(lambda saver: saver.aput(inner, kept, packed, new_versions), claim=claim)
             return _with_thread(put, thread_id)
 
     async def _put_writes(
@@ -282,12 +286,15 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             _, inner = await self._admitted(config, writing=True)
             name, namespace = _place(inner)
             packed = self._envelope.writes(writes, serde=self.serde, thread=name, namespace=namespace)
+            claim = None if namespace else _claim_of_writes(config, name)
             if packed:
-                await self._run(lambda saver: saver.aput_writes(inner, packed, task_id, task_path))
+                await self._run(lambda saver: saver.aput_writes(inner, packed, task_id, task_path), claim=claim)
 
     async def _delete_thread(self, thread_id: ThreadId) -> None:
         async with self._shared.using():
-            await self._run(lambda saver: saver.adelete_thread(self._name(thread_id)), patience=LONG)
+            name = self._name(thread_id)
+            claim = Claim("delete", name, anywhere=True)
+            await self._run(lambda saver: saver.adelete_thread(name), claim=claim, patience=LONG)
             if self._binder and self.owner:
                 await self._binder.leave(thread_id, self.owner)
             elif self._binder:
@@ -323,8 +330,28 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         parts = {key: configurable[key] for key in ("checkpoint_ns", "checkpoint_id") if key in configurable}
         return thread_id, {"configurable": {"checkpoint_ns": "", **parts, "thread_id": name}}
 
-    async def _run(self, work: Callable[[Saver], Awaitable[T]], *, patience: int = 1) -> T:
-        return await self._shared.run(self.serde, work, patience=patience)
+    async def _run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None, patience: int = 1) -> T:
+        return await self._shared.run(self.serde, work, claim=claim, patience=patience)
+
+    def _claim_of_put(
+        self, config: RunnableConfig, thread: str, namespace: str, checkpoint_id: str, source: str
+    ) -> Claim | None:
+        """Return what the fence has to know of a checkpoint; ``None`` for one of a subgraph, which is its run's own."""
+        if namespace:
+            return None
+        configurable = _configurable(config)
+        run = str(configurable.get(RUN, ""))
+        # A run that was told where to begin is free to do so, once; from then on it continues what it wrote.
+        begins = run.startswith(ADDRESSED) and self._shared.begins(run)
+        return Claim(
+            "put",
+            thread,
+            run=run,
+            checkpoint=checkpoint_id,
+            parent=str(configurable.get("checkpoint_id") or ""),
+            lease=lease_of(configurable),
+            anywhere=begins or source == "update" or not _of_a_run(configurable),
+        )
 
     def _name(self, thread_id: ThreadId) -> str:
         return self._names.of(thread_id, self.owner)
@@ -413,6 +440,33 @@ async def _fetch(
     limit: int | None,
 ) -> list[CheckpointTuple]:
     return [one async for one in saver.alist(config, filter=filter, before=before, limit=limit)]
+
+
+def _claim_of_writes(config: RunnableConfig, thread: str) -> Claim:
+    configurable = _configurable(config)
+    run = str(configurable.get(RUN, ""))
+    return Claim(
+        "writes",
+        thread,
+        run=run,
+        checkpoint=str(configurable.get("checkpoint_id") or ""),
+        lease=lease_of(configurable),
+        anywhere=run.startswith(ADDRESSED) or not _of_a_run(configurable),
+    )
+
+
+def _of_a_run(configurable: Mapping[str, Any]) -> bool:
+    """Whether LangGraph's loop writes; anybody else names the checkpoint that they write after themselves."""
+    return RUNTIME in configurable or RUN in configurable
+
+
+def _known(found: CheckpointTuple, config: RunnableConfig) -> CheckpointTuple:
+    """Return *found* with a name for the run that reads it, which LangGraph hands back with each write of that run."""
+    configurable = _configurable(config)
+    if RUNTIME not in configurable or configurable.get("checkpoint_ns"):
+        return found
+    name = f"{ADDRESSED if configurable.get('checkpoint_id') else ''}{new_id()}"
+    return found._replace(config={**found.config, "configurable": {**_configurable(found.config), RUN: name}})
 
 
 def _claimed_owner(config: RunnableConfig) -> Owner | None:

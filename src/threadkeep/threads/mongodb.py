@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from threading import Lock
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.mongodb import MongoDBSaver
@@ -17,6 +19,7 @@ from pymongo.errors import (
     ConfigurationError,
     ConnectionFailure,
     DocumentTooLarge,
+    DuplicateKeyError,
     InvalidURI,
     OperationFailure,
     PyMongoError,
@@ -34,7 +37,9 @@ from threadkeep.errors import (
     StorageUnavailableError,
     TooLargeError,
 )
+from threadkeep.ids import new_id
 from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSaver
+from threadkeep.threads.fence import Claim, Head, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -48,6 +53,12 @@ DATABASE: Final = "checkpointing_db"
 _THREADS: Final = 8
 _OWNER: Final = "threadkeep_owner"
 _WHOLE: Final = "threadkeep_whole"
+
+UNWRITTEN_SECONDS: Final = 15
+"""After so long a checkpoint that was claimed and is not there counts as never written."""
+
+T = TypeVar("T")
+
 _SELECTION: Final = timedelta(seconds=5)
 
 _CODES: Final[dict[int, tuple[type[StorageError | TooLargeError], str]]] = {
@@ -80,7 +91,9 @@ class MongoCheckpoints(Backend):
     """
 
     name: ClassVar[str] = "mongodb"
-    capabilities: ClassVar[Capabilities] = Capabilities(lasting=True, shared=True, expires=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        lasting=True, shared=True, expires=True, fenced="before the write"
+    )
     filters: ClassVar[frozenset[str] | None] = frozenset({_OWNER})
 
     def __init__(
@@ -133,6 +146,25 @@ class MongoCheckpoints(Backend):
         if self._client is not None:
             await asyncio.get_running_loop().run_in_executor(self._threads, self._client.close)
         self._threads.shutdown(wait=False)
+
+    async def call(
+        self,
+        saver: Saver,
+        work: Callable[[Saver], Awaitable[T]],
+        *,
+        seconds: float,  # noqa: ARG002 - whoever waits keeps the time
+        claim: Claim | None = None,
+    ) -> T:
+        """Return what *work* returns; a claim is judged, and the thread's head moved, just before it."""
+        if claim is None:
+            return await work(saver)
+        real = cast("_MongoSaver", saver)
+        if claim.kind != "delete":
+            await real.home.run_in_executor(real.threads, real.claim, claim)
+        done = await work(saver)
+        if claim.kind == "delete":
+            await real.home.run_in_executor(real.threads, real.forget, claim.thread)
+        return done
 
     def explained(self, error: Exception) -> Exception:
         """Return what PyMongo's *error* means; nothing of it says a password."""
@@ -187,6 +219,43 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
         cast("Any", MongoDBSaver).__init__(self, client, db_name=database, ttl=ttl)
         self._writes = cast("Collection[dict[str, Any]]", self.writes_collection)
         self.writes_collection = cast("Any", _WholeWrites(self._writes))
+        self._checkpoints = cast("Collection[dict[str, Any]]", self.checkpoint_collection)
+        self._heads = cast("Collection[dict[str, Any]]", self.db["threadkeep_heads"])
+
+    def claim(self, claim: Claim) -> None:
+        """Judge *claim* and move the thread's head: by comparing and setting, for there are no transactions."""
+        while True:
+            kept = self._heads.find_one({"_id": claim.thread}) or {}
+            now = self._now() if kept else 0.0
+            head = Head(
+                kept.get("run", ""), kept.get("newest", ""), kept.get("token", 0), float(kept.get("until") or 0) > now
+            )
+            if head.newest and now - kept.get("at", 0.0) > UNWRITTEN_SECONDS:
+                place = {"thread_id": claim.thread, "checkpoint_ns": "", "checkpoint_id": head.newest}
+                if self._checkpoints.find_one(place, {"_id": 1}) is None:  # whoever claimed it went down
+                    head = replace(head, newest=kept.get("before", ""))
+            judge(head, claim)
+            if claim.kind == "writes":
+                return
+            to = moved(head, claim)
+            at = now or self._now()
+            place = {"run": to.run, "newest": to.newest, "before": head.newest, "at": at, "version": new_id()}
+            if not kept:
+                with suppress(DuplicateKeyError):
+                    self._heads.insert_one({"_id": claim.thread, **place})
+                    return
+            elif self._heads.update_one(
+                {"_id": claim.thread, "version": kept["version"]}, {"$set": place}
+            ).matched_count:
+                return
+
+    def forget(self, thread: str) -> None:
+        """Forget where a thread stood that is gone."""
+        self._heads.delete_one({"_id": thread})
+
+    def _now(self) -> float:
+        """Return the server's time, in seconds."""
+        return cast("Any", self.db).command("hello")["localTime"].timestamp()
 
     def put(
         self,
@@ -232,8 +301,7 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
                 else {**query, "checkpoint_id": older}
             )
         ids = ("thread_id", "checkpoint_ns", "checkpoint_id")
-        checkpoints = cast("Collection[dict[str, Any]]", self.checkpoint_collection)
-        found = checkpoints.find(query, projection=ids, sort=[("checkpoint_id", -1)], limit=limit or 0)
+        found = self._checkpoints.find(query, projection=ids, sort=[("checkpoint_id", -1)], limit=limit or 0)
         for one in [*found]:
             checkpoint = self.get_tuple({"configurable": {key: one[key] for key in ids}})
             if checkpoint is not None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, cast
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
 
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg import AsyncConnection, DataError
+from psycopg import AsyncConnection, AsyncCursor, DataError
+from psycopg.rows import DictRow
 
 from threadkeep.errors import InvalidInputError, StorageError, StorageVersionError
 from threadkeep.threads.backend import Backend, Capabilities, Saver
+from threadkeep.threads.fence import Claim, Refusal, refused
+from threadkeep.threads.sql import statements
 
 T = TypeVar("T")
+
+SQL: Final = {name: text.encode() for name, text in statements("heads_postgres").items()}
+REFUSALS: Final[dict[str, Refusal]] = {"TK001": "busy", "TK002": "passed on", "TK003": "moved on"}
+"""What the function ``threadkeep_claim_1`` raises."""
 
 
 class Pool(Protocol):
@@ -68,40 +76,64 @@ class PostgresCheckpoints(Backend):
     async def open(self) -> Saver:
         """Connect, and make what tables are missing while no other process does."""
         await self._pool.open()
-        saver = AsyncPostgresSaver(cast("Any", None))
+        saver = _PostgresSaver(cast("Any", None))
         if not await self._pool.run(lambda connection: _is_set_up(_over(saver, connection))):
             if self._pool.migrate == "check":
                 msg = f"{self.location} lacks tables for checkpoints; start once with THREADKEEP_MIGRATE=auto."
                 raise StorageVersionError(msg, server=self.location)
             async with self._pool.setting_up() as connection:
                 await _over(saver, connection).setup()
+                await connection.execute(SQL["schema"])
+                await connection.execute(SQL["claim_function"])
         return saver
 
     async def close(self) -> None:
         """Do nothing: the pool is closed by whoever made it."""
 
-    async def call(self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float) -> T:
-        """Return what *work* returns with a saver of its own."""
-        real = cast("AsyncPostgresSaver", saver)
+    async def call(
+        self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float, claim: Claim | None = None
+    ) -> T:
+        """Return what *work* returns with a saver of its own; a claim is judged in its transaction."""
+        real = cast("_PostgresSaver", saver)
         try:
-            return await self._pool.run(lambda connection: work(_over(real, connection)), seconds=seconds)
+            return await self._pool.run(lambda connection: work(_over(real, connection, claim)), seconds=seconds)
         except StorageError as error:
+            if refusal := REFUSALS.get(str(error.details.get("sqlstate"))):
+                raise refused(refusal) from error
             if not isinstance(error.__cause__, DataError):
                 raise
             msg = "A checkpoint's namespace or metadata holds what PostgreSQL cannot keep, such as NUL; leave it out."
             raise InvalidInputError(msg) from error
 
 
-def _over(saver: AsyncPostgresSaver, connection: AsyncConnection[Any]) -> AsyncPostgresSaver:
+class _PostgresSaver(AsyncPostgresSaver):
+    """LangGraph's saver for PostgreSQL, whose writes are judged first, in the transaction that each of them is.
+
+    Attributes:
+        claim: Who writes what, where this is the copy of the saver for one write.
+    """
+
+    claim: Claim | None = None
+
+    @asynccontextmanager
+    async def _cursor(self, *, pipeline: bool = False) -> AsyncGenerator[AsyncCursor[DictRow]]:
+        async with super()._cursor(pipeline=pipeline) as cursor:
+            if pipeline and self.claim:
+                # Sent along with the write, which comes to nothing where this fails: no round trip is added.
+                await cursor.execute(SQL["claim"], asdict(self.claim))
+            yield cursor
+
+
+def _over(saver: _PostgresSaver, connection: AsyncConnection[Any], claim: Claim | None = None) -> _PostgresSaver:
     one = copy.copy(saver)
-    one.conn, one.lock = connection, asyncio.Lock()
+    one.conn, one.lock, one.claim = connection, asyncio.Lock(), claim
     return one
 
 
-async def _is_set_up(saver: AsyncPostgresSaver) -> bool:
+async def _is_set_up(saver: _PostgresSaver) -> bool:
     connection = cast("AsyncConnection[Any]", saver.conn)
-    there = await (await connection.execute("SELECT to_regclass('checkpoint_migrations') IS NOT NULL")).fetchone()
+    there = await (await connection.execute(SQL["is_set_up"])).fetchone()
     if not there or not there[0]:
         return False
-    newest = await (await connection.execute("SELECT max(v) FROM checkpoint_migrations")).fetchone()
+    newest = await (await connection.execute(SQL["version"])).fetchone()
     return bool(newest) and newest[0] is not None and newest[0] >= len(saver.MIGRATIONS) - 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP
@@ -23,6 +24,7 @@ from redis.exceptions import (
     ReadOnlyError,
     RedisError,
     ResponseError,
+    WatchError,
 )
 from redis.exceptions import (
     ConnectionError as RedisConnectionError,
@@ -43,6 +45,7 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.threads.backend import Backend, Capabilities, Saver
+from threadkeep.threads.fence import Claim, Head, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -54,6 +57,11 @@ if TYPE_CHECKING:
 _OWNER: Final = "threadkeep_owner"
 _PAGE: Final = 1000
 _SET_UPS: Final = 3
+
+UNWRITTEN_SECONDS: Final = 15
+"""After so long a checkpoint that was claimed and is not there counts as never written."""
+
+T = TypeVar("T")
 
 
 class RedisCheckpoints(Backend):
@@ -74,7 +82,9 @@ class RedisCheckpoints(Backend):
     """
 
     name: ClassVar[str] = "redis"
-    capabilities: ClassVar[Capabilities] = Capabilities(lasting=True, shared=True, expires=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        lasting=True, shared=True, expires=True, fenced="before the write"
+    )
     longest_name: ClassVar[int | None] = 0
     filters: ClassVar[frozenset[str] | None] = frozenset({_OWNER})
     texts_only: ClassVar[bool] = True
@@ -130,6 +140,57 @@ class RedisCheckpoints(Backend):
     async def close(self) -> None:
         """Disconnect."""
         await self._client.aclose()
+
+    async def call(
+        self,
+        saver: Saver,
+        work: Callable[[Saver], Awaitable[T]],
+        *,
+        seconds: float,  # noqa: ARG002 - whoever waits keeps the time
+        claim: Claim | None = None,
+    ) -> T:
+        """Return what *work* returns; a claim is judged, and the thread's head moved, just before it."""
+        if claim is None:
+            return await work(saver)
+        key = f"threadkeep_head:{claim.thread}"
+        if claim.kind != "delete":
+            await self._claimed(cast("_RedisSaver", saver), key, claim)
+        done = await work(saver)
+        if claim.kind == "delete":
+            await self._client.delete(key)
+        return done
+
+    async def _claimed(self, saver: _RedisSaver, key: str, claim: Claim) -> None:
+        while True:
+            async with self._client.pipeline(transaction=True) as together:
+                await together.watch(key)
+                kept: dict[str, str] = {
+                    name.decode(): value.decode() for name, value in (await together.hgetall(key)).items()
+                }
+                now = float((await together.time())[0])
+                head = Head(
+                    kept.get("run", ""),
+                    kept.get("newest", ""),
+                    int(kept.get("token", 0)),
+                    float(kept.get("until", 0)) > now,
+                )
+                if head.newest and now - float(kept.get("at", 0)) > UNWRITTEN_SECONDS:
+                    written = saver.key_of(claim.thread, head.newest)
+                    if not await together.exists(written):  # whoever claimed it went down before the write
+                        head = replace(head, newest=kept.get("before", ""))
+                judge(head, claim)
+                if claim.kind == "writes":
+                    return
+                to = moved(head, claim)
+                together.multi()
+                together.hset(key, mapping={"run": to.run, "newest": to.newest, "before": head.newest, "at": now})
+                if self._ttl:
+                    together.expire(key, int(self._ttl["default_ttl"] * 60) + UNWRITTEN_SECONDS)
+                try:
+                    await together.execute()
+                except WatchError:  # somebody else claims at the same time: read again
+                    continue
+                return
 
     def explained(self, error: Exception) -> Exception:
         """Return what redis-py's *error* means; nothing of it says a password."""
@@ -196,6 +257,10 @@ class _RedisSaver(AsyncRedisSaver):
     def __init__(self, *, redis_client: Redis, ttl: dict[str, Any] | None) -> None:
         super().__init__(redis_client=redis_client, ttl=ttl)
         self.serde = cast("Any", _PlainJson())
+
+    def key_of(self, thread: str, checkpoint_id: str) -> str:
+        """Return the key of a checkpoint of the root graph."""
+        return self._make_redis_checkpoint_key(thread, "", checkpoint_id)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         found = await super().aget_tuple(config)

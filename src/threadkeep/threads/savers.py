@@ -14,10 +14,14 @@ from threadkeep.threads.backend import Backend, Saver
 if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from threadkeep.threads.fence import Claim
+
 T = TypeVar("T")
 
 ANSWER: Final = timedelta(seconds=10)
 """How long a checkpoint is waited for, connecting included."""
+
+_RUNS_KEPT: Final = 10_000
 
 
 class SharedSaver:
@@ -37,6 +41,7 @@ class SharedSaver:
         self._active = 0
         self._late: set[asyncio.Future[Any]] = set()
         self._idle = asyncio.Event()
+        self._begun: dict[str, None] = {}
 
     @asynccontextmanager
     async def using(self) -> AsyncGenerator[None]:
@@ -53,20 +58,38 @@ class SharedSaver:
             if not self._active:
                 self._idle.set()
 
-    async def run(self, serde: SerializerProtocol, work: Callable[[Saver], Awaitable[T]], *, patience: int = 1) -> T:
+    async def run(
+        self,
+        serde: SerializerProtocol,
+        work: Callable[[Saver], Awaitable[T]],
+        *,
+        claim: Claim | None = None,
+        patience: int = 1,
+    ) -> T:
         """Return what *work* does with the saver, with its driver's errors in our words.
 
         Args:
             serde: What the saver reads and writes by.
             work: One call of the saver. Where a connection breaks it is made once more, which does no harm.
+            claim: Who writes what, if it is a write.
             patience: How many times the usual time it may take.
 
         Raises:
             StorageUnavailableError: It took too long. It may still be carried out.
+            ThreadBusyError, ThreadMovedOnError: Another run is at work there, or was first.
         """
         saver = self.backend.with_serializer(await self._opened(), serde)
         seconds = self._timeout.total_seconds() * patience
-        return await self._limited(lambda: self.backend.call(saver, work, seconds=seconds), seconds)
+        return await self._limited(lambda: self.backend.call(saver, work, seconds=seconds, claim=claim), seconds)
+
+    def begins(self, run: str) -> bool:
+        """Whether *run* writes for the first time; asked before each of its writes."""
+        if run in self._begun:
+            return False
+        self._begun[run] = None
+        if len(self._begun) > _RUNS_KEPT:
+            self._begun.pop(next(iter(self._begun)))
+        return True
 
     async def close(self) -> None:
         """Let what is under way finish, then let go; the second call waits for the first."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final, TypeVar, cast
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSaver
+from threadkeep.threads.fence import Claim, Head, judge, moved
+from threadkeep.threads.sql import statements
 from threadkeep.threads.sqlite_file import open_file, storage_error
+
+T = TypeVar("T")
+
+SQL: Final = statements("heads_sqlite")
 
 
 class SqliteCheckpoints(Backend):
@@ -62,6 +68,18 @@ class SqliteCheckpoints(Backend):
             await asyncio.get_running_loop().run_in_executor(self._thread, self.connection.close)
         self._thread.shutdown()
 
+    async def call(
+        self,
+        saver: Saver,
+        work: Callable[[Saver], Awaitable[T]],
+        *,
+        seconds: float,  # noqa: ARG002 - whoever waits keeps the time
+        claim: Claim | None = None,
+    ) -> T:
+        """Return what *work* returns; a claim is judged in its transaction."""
+        cast("_SqliteSaver", saver).claim = claim
+        return await work(saver)
+
     def explained(self, error: Exception) -> Exception:
         """Return what SQLite's *error* means."""
         if isinstance(error, sqlite3.Error):
@@ -75,6 +93,7 @@ class SqliteCheckpoints(Backend):
         try:
             saver = _SqliteSaver(self.connection)
             saver.setup()
+            self.connection.execute(SQL["schema"])
         except BaseException:
             self.connection.close()
             self.connection = None
@@ -83,7 +102,13 @@ class SqliteCheckpoints(Backend):
 
 
 class _SqliteSaver(ThreadedSaver, SqliteSaver):
-    """LangGraph's SQLite saver, but a write that fails leaves nothing behind, and neither does a deleted thread."""
+    """LangGraph's SQLite saver, but a write that fails leaves nothing behind, and neither does a deleted thread.
+
+    Attributes:
+        claim: Who writes what, where this is the copy of the saver for one write.
+    """
+
+    claim: Claim | None = None
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:  # noqa: FBT001, FBT002 - LangGraph's name
@@ -91,6 +116,9 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
             self.setup()
             with closing(self.conn.cursor()) as cursor:
                 try:
+                    if transaction and self.claim:
+                        cursor.execute("BEGIN IMMEDIATE")
+                        self._claimed(cursor, self.claim)
                     yield cursor
                     if transaction:
                         self.conn.commit()
@@ -98,6 +126,17 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
                     with suppress(sqlite3.Error):  # SQLite may have rolled back already
                         self.conn.rollback()
                     raise
+
+    def _claimed(self, cursor: sqlite3.Cursor, claim: Claim) -> None:
+        """Judge *claim* and move the thread's head; both come to nothing where the transaction does."""
+        run, newest, token, held, there = cursor.execute(SQL["head"], {"thread": claim.thread}).fetchone()
+        head = Head(run, newest, token, bool(held))
+        judge(head, claim, there=there)
+        if claim.kind == "delete":
+            cursor.execute(SQL["forget"], {"thread": claim.thread})
+        elif claim.kind == "put":
+            to = moved(head, claim)
+            cursor.execute(SQL["move"], {"thread": claim.thread, "run": to.run, "newest": to.newest})
 
     def delete_thread(self, thread_id: str) -> None:
         super().delete_thread(thread_id)

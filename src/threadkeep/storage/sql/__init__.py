@@ -9,12 +9,15 @@ from typing import Final
 _HEADING: Final = re.compile(r"^-- name: *(\w+)\s*$", re.MULTILINE)
 
 
-def script(name: str) -> str:
-    """Return the text of ``<name>.sql`` in this folder."""
-    return Path(__file__).with_name(f"{name}.sql").read_text(encoding="utf-8")
+_HERE: Final = Path(__file__).parent
 
 
-def statements(name: str) -> dict[str, str]:
-    """Return the statements of ``<name>.sql`` by their ``-- name: …`` headings."""
-    _, *parts = _HEADING.split(script(name))
+def script(name: str, *, folder: Path = _HERE) -> str:
+    """Return the text of ``<name>.sql`` in *folder*."""
+    return (folder / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def statements(name: str, *, folder: Path = _HERE) -> dict[str, str]:
+    """Return the statements of ``<name>.sql`` in *folder* by their ``-- name: …`` headings."""
+    _, *parts = _HEADING.split(script(name, folder=folder))
     return {heading: statement.strip() for heading, statement in zip(parts[::2], parts[1::2], strict=True)}
