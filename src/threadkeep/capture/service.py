@@ -94,8 +94,12 @@ class Captures:
         self._storage = storage
         self._clock = clock
         self._telemetry = telemetry
-        learning = Learning(storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, ttl=ttl)
-        self._queue = Queue(storage, learning.learn, clock, telemetry, poll=poll)
+
+        def learning(extractor: Extractor) -> Learning:
+            return Learning(storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, ttl=ttl)
+
+        self._learning = learning
+        self._queue = Queue(storage, learning(extractor).learn, clock, telemetry, poll=poll)
         self._last_at: datetime | None = None
 
     async def record(
@@ -157,6 +161,31 @@ class Captures:
             self._queue.wake()
             return Receipt("queued", tuple(turn.turn_id for turn in wanted))
         return await self._duplicate(turns[-1], owner)
+
+    async def learn_with(
+        self,
+        extractor: Extractor,
+        messages: Sequence[Message],
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None,
+    ) -> Receipt:
+        """Record the turns of *messages*, and learn from those that are new by *extractor*, at once.
+
+        Where that fails, they wait and are learnt from as any other turn.
+
+        Raises:
+            StorageError: Nothing was recorded.
+        """
+        async with self._queue.alone():
+            receipt = await self.record(messages, owner=owner, thread_id=thread_id)
+            if receipt.status != "queued":
+                return receipt
+            refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
+            await self._queue.learn_now(refs, owner, self._learning(extractor).learn)
+            records = await self._records(receipt.turn_ids, owner)
+        waits = next((record for record in records if record is not None and record.state == "pending"), None)
+        return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
 
     async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:
         """Wait until the turns of *receipt* are processed, by this process or another.
