@@ -198,7 +198,8 @@ class PostgresPool:
     async def _lent(self, seconds: float | None) -> AsyncGenerator[Connection]:
         if seconds is None:
             seconds = self.statement_timeout.total_seconds()
-        connection = await self._one()
+        pool = self._require_open()
+        connection = await self._one(pool)
         deadline = _Deadline(connection, seconds)
         try:
             yield connection
@@ -210,11 +211,10 @@ class PostgresPool:
         finally:
             if await deadline.end():
                 await connection.close()
-            await self._require_open().putconn(connection)
+            await pool.putconn(connection)
 
-    async def _one(self) -> _Connection:
-        """Take a connection out of the pool that nobody has closed at the other end."""
-        pool = self._require_open()
+    async def _one(self, pool: AsyncConnectionPool[_Connection]) -> _Connection:
+        """Take a connection out of *pool* that nobody has closed at the other end."""
         while True:
             try:
                 connection = await pool.getconn()
