@@ -217,6 +217,8 @@ class MongoCollections:
         for part, outdated in list(islice(self._outdated.items(), most)):
             if outdated.due > time.monotonic():
                 return
+            if self._outdated.get(part) is not outdated:  # another call removed it while this one waited
+                continue
             del self._outdated[part]
             if outdated.newest > outdated.number:
                 self._outdate(part, outdated.newest)
