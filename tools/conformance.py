@@ -1,20 +1,23 @@
-"""Write into the documentation what the store conformance suite finds: ``python -m tools.conformance``.
+"""Write into the documentation what the store conformance suite finds: ``python -m tools.conformance [STORE…]``.
 
-It runs the suite on every store, which takes two minutes, and replaces the report in
-``docs/store-conformance.md``. Tests hold that page against the checks and against the stores.
+It runs the suite on every store, which takes some minutes, or on those named, and replaces their part of the
+report in ``docs/store-conformance.md``. Tests hold that page against the checks and against the stores.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from threadkeep.testing.store_conformance import CHECKS, Report
+from threadkeep.testing.store_conformance import CHECKS, Report, Result
 from threadkeep.testing.store_conformance.__main__ import run_all
 from threadkeep.testing.store_conformance.reporting import MARKS, as_markdown
+from threadkeep.testing.store_conformance.running import Outcome
+from threadkeep.testing.store_conformance.stores import SUBJECTS
 from tools.finding import ROOT
 
 PAGE: Final = ROOT / "docs" / "store-conformance.md"
@@ -54,11 +57,11 @@ def with_report(page: str, report: str) -> str:
     return f"{before}{report}{after}"
 
 
-def outcomes_of(page: str) -> dict[str, dict[str, str]]:
+def outcomes_of(page: str) -> dict[str, dict[str, Outcome]]:
     """Return what *page* says: the outcome of every check, by store."""
     head = re.search(r"^\| Check \| (?P<stores>.*) \|$\n\|---\|:", page, re.MULTILINE)
     stores = [name.replace(" ", "-") for name in head["stores"].split(" | ")] if head else []
-    outcomes: dict[str, dict[str, str]] = {name: {} for name in stores}
+    outcomes: dict[str, dict[str, Outcome]] = {name: {} for name in stores}
     words = {mark: outcome for outcome, mark in MARKS.items()}
     for row in _ROW.finditer(page):
         marks = row["marks"].split(" | ")
@@ -68,10 +71,23 @@ def outcomes_of(page: str) -> dict[str, dict[str, str]]:
     return outcomes
 
 
-def write(path: Path = PAGE) -> None:
-    """Run the suite and write the page."""
-    reports = run_all(CHECKS)
-    path.write_text(with_report(path.read_text(encoding="utf-8"), report_text(reports)), encoding="utf-8")
+def reports_of(page: str) -> dict[str, Report]:
+    """Return the reports that *page* tells of checks that there still are, by store."""
+    known = {check.id: check for check in CHECKS}
+    return {
+        name: Report(name, tuple(Result(known[one], outcome) for one, outcome in found.items() if one in known))
+        for name, found in outcomes_of(page).items()
+    }
+
+
+def write(names: Sequence[str] = (), path: Path = PAGE) -> None:
+    """Run the suite on the stores *names*, by default all, and write the page; of the others it keeps its word."""
+    page = path.read_text(encoding="utf-8")
+    reports = reports_of(page)
+    chosen = [subject for subject in SUBJECTS if not names or subject.name in names]
+    reports.update({report.name: report for report in run_all(CHECKS, chosen)})
+    told = [reports[subject.name] for subject in SUBJECTS if subject.name in reports]
+    path.write_text(with_report(page, report_text(told)), encoding="utf-8")
     print(f"wrote {path.relative_to(ROOT)}")
 
 
@@ -80,4 +96,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    write()
+    write(sys.argv[1:])

@@ -93,7 +93,7 @@ class TestOurStores:
         assert len(report.of("passed")) == len(SMALL)
 
     @pytest.mark.soak
-    @pytest.mark.parametrize("subject", ours())
+    @pytest.mark.parametrize("subject", [param for param in ours() if not param.values[0].too_slow])
     def test_every_large_check_passes(self, subject: Subject, request: pytest.FixtureRequest):
         large = [check for check in CHECKS if check.large]
 
@@ -121,11 +121,13 @@ class TestThePage:
         assert all(list(of_store) == [check.id for check in CHECKS] for of_store in outcomes.values())
 
     def test_ours_are_full_in_it(self):
+        """But for what a stand-in of a server is too slow for."""
         outcomes = outcomes_of(PAGE.read_text(encoding="utf-8"))
 
-        assert {
-            outcome for name, found in outcomes.items() if name.startswith("threadkeep-") for outcome in found.values()
-        } == {"passed"}
+        for subject in SUBJECTS:
+            if subject.name.startswith("threadkeep-"):
+                checks = SMALL if subject.too_slow else CHECKS
+                assert {outcomes[subject.name][check.id] for check in checks} == {"passed"}
 
     @pytest.mark.parametrize("subject", stock())
     def test_it_says_what_the_stock_stores_do(self, subject: Subject, request: pytest.FixtureRequest):

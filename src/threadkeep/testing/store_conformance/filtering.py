@@ -11,8 +11,7 @@ OPERATORS = "BaseStore.search: $eq, $ne, $gt, $gte, $lt, $lte"
 
 
 async def _filled(world: World, **values: dict[str, Any]) -> None:
-    for key, value in values.items():
-        await world.put(key, value)
+    await world.fill(values)
 
 
 @check("filters.equal", source="BaseStore.search: “Key-value pairs to filter results”")
@@ -144,8 +143,7 @@ async def or_is_no_silence(world: World) -> None:
 @check("filters.before-limit", source="measured: AsyncRedisStore filters what is left after the limit")
 async def the_filter_comes_before_the_limit(world: World) -> None:
     """The filter comes first, the limit counts what is left."""
-    for number in range(30):
-        await world.put(f"k{number}", {"n": number})
+    await world.fill({f"k{number}": {"n": number} for number in range(30)})
     for number in (0, 14, 29):
         same(await world.found(filter={"n": number}, limit=2), {f"k{number}"}, f"n = {number}, limit 2")
 
@@ -153,8 +151,7 @@ async def the_filter_comes_before_the_limit(world: World) -> None:
 @check("filters.before-offset", source="measured: AsyncRedisStore filters what is left after the offset")
 async def the_filter_comes_before_the_offset(world: World) -> None:
     """So does the offset."""
-    for number in range(20):
-        await world.put(f"k{number:02}", {"odd": number % 2})
+    await world.fill({f"k{number:02}": {"odd": number % 2} for number in range(20)})
     pages = [await world.found(filter={"odd": 1}, limit=4, offset=offset) for offset in (0, 4, 8)]
     same([len(page) for page in pages], [4, 4, 2], "the sizes of the pages")
     same(len(set[str]().union(*pages)), 10, "the items of all pages")
@@ -163,7 +160,6 @@ async def the_filter_comes_before_the_offset(world: World) -> None:
 @check("filters.by-meaning", source="BaseStore.search: filter and query together", options=TEXT)
 async def the_filter_holds_with_a_query(world: World) -> None:
     """With a query, too, the filter comes before the limit."""
-    for number in range(30):
-        await world.put(f"k{number}", {"text": f"likes tea number {number}", "n": number})
+    await world.fill({f"k{number}": {"text": f"likes tea number {number}", "n": number} for number in range(30)})
     found = await world.search(query="likes tea", filter={"n": {"$gte": 28}}, limit=5)
     same({item.key for item in found}, {"k28", "k29"}, "n ≥ 28")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from langgraph.store.base import ListNamespacesOp, MatchCondition
+from langgraph.store.base import ListNamespacesOp, MatchCondition, PutOp
 
 from threadkeep.testing.store_conformance.check import check, same
 from threadkeep.testing.store_conformance.world import World
@@ -13,8 +13,7 @@ SOURCE = "BaseStore.list_namespaces"
 
 
 async def _filled(world: World, *paths: str) -> None:
-    for path in paths:
-        await world.put("k", {"n": 1}, *path.split("/"))
+    await world.store.abatch([PutOp(world.at(*path.split("/")), "k", {"n": 1}) for path in paths])
 
 
 async def _listed(world: World, *prefix: str, **asked: Any) -> list[str]:

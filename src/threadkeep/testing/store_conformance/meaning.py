@@ -130,8 +130,7 @@ async def equal_texts_in_one_batch(world: World) -> None:
 @check("meaning.pages", source="measured: PostgresStore and SqliteStore end after 2·limit", options=TEXT)
 async def pages_go_all_the_way(world: World) -> None:
     """With a query, pages fit together as far as there are items."""
-    for number in range(33):
-        await world.put(f"k{number}", {"text": f"likes tea number {number}"})
+    await world.fill({f"k{number}": {"text": f"likes tea number {number}"} for number in range(33)})
     pages = [keys(await world.search(query="likes tea", limit=5, offset=offset)) for offset in range(0, 40, 5)]
     same([len(page) for page in pages], [5, 5, 5, 5, 5, 5, 3, 0], "the sizes of the pages")
     same(len({key for page in pages for key in page}), 33, "the items of all pages")
@@ -140,8 +139,7 @@ async def pages_go_all_the_way(world: World) -> None:
 @check("meaning.large-page", source="measured: PostgresStore's index gives 40 candidates", options=TEXT)
 async def a_large_page_is_whole(world: World) -> None:
     """A limit of 100 over 70 items gives all of them."""
-    ops: list[Op] = [PutOp(world.at(), f"k{number}", {"text": f"likes tea number {number}"}) for number in range(70)]
-    await world.store.abatch(ops)
+    await world.fill({f"k{number}": {"text": f"likes tea number {number}"} for number in range(70)})
     same(len(await world.search(query="likes tea", limit=100)), 70, "how many")
 
 

@@ -9,8 +9,7 @@ SOURCE = "BaseStore.search"
 
 
 async def _filled(world: World, count: int) -> None:
-    for number in range(count):
-        await world.put(f"k{number:03}", {"n": number})
+    await world.fill({f"k{number:03}": {"n": number} for number in range(count)})
 
 
 @check("search.newest-first", source="PostgresStore and SqliteStore: ORDER BY updated_at DESC")
@@ -30,9 +29,9 @@ async def ten_by_default(world: World) -> None:
     same(len(await world.search()), 10, "how many")
 
 
-@check("search.pages", source=f"{SOURCE}: limit, offset; MongoDBStore has no offset")
+@check("search.pages", source="measured: PostgresStore orders by updated_at alone; MongoDBStore has no offset")
 async def pages_fit_together(world: World) -> None:
-    """Pages fit together: every item is in one of them."""
+    """Pages fit together, of items put at the same moment, too: every item is in one of them."""
     await _filled(world, 33)
     pages = [keys(await world.search(limit=7, offset=offset)) for offset in range(0, 40, 7)]
     same([len(page) for page in pages], [7, 7, 7, 7, 5, 0], "the sizes of the pages")

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from threadkeep.ids import new_id
 from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
@@ -35,11 +35,13 @@ class Subject:
         name: What its report is called.
         place: Its places.
         server: What it needs; ``None``: nothing.
+        too_slow: Why large checks are not run on it; empty: they are.
     """
 
     name: str
     place: Places
     server: type[Server] | None = None
+    too_slow: str = ""
 
 
 def threadkeep_place(location: Callable[[], AbstractAsyncContextManager[str]], *, clock: Clock | None = None) -> Place:
@@ -53,7 +55,7 @@ def threadkeep_place(location: Callable[[], AbstractAsyncContextManager[str]], *
     async def place() -> AsyncGenerator[OpenStore]:
         from threadkeep.settings import Settings
 
-        settings = Settings(capture="off", store_key_prefix=new_id())
+        settings = Settings().model_copy(update={"capture": "off", "store_key_prefix": new_id()})
         async with location() as url:
 
             @asynccontextmanager
@@ -101,6 +103,15 @@ async def in_database(server: str) -> AsyncGenerator[str]:
     async with await psycopg.AsyncConnection.connect(server, autocommit=True) as connection:
         await connection.execute(SQL("CREATE DATABASE {} STRATEGY FILE_COPY").format(Identifier(name)))
     yield f"{server.rpartition('/')[0]}/{name}"
+
+
+@asynccontextmanager
+async def in_mongo_database(server: str) -> AsyncGenerator[str]:
+    """Give the URL of a database that a MongoDB server makes when it is first written to; it goes with the server.
+
+    A commit does not wait for the journal: the server that comes from a wheel syncs for every document.
+    """
+    yield f"{server}/c{new_id()}?journal=false"
 
 
 def _threadkeep(location: Callable[[str], AbstractAsyncContextManager[str]]) -> Places:
@@ -182,9 +193,13 @@ def _langgraph_redis(server: str, _clock: Clock | None) -> Place:
             *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
         ) -> AsyncGenerator[BaseStore]:
             from langgraph.store.redis.aio import AsyncRedisStore
+            from redis.asyncio import Redis
 
-            store = AsyncRedisStore(server, index=index, ttl=ttl, store_prefix=prefix, vector_prefix=f"{prefix}v")
-            async with store:
+            names: Any = {"store_prefix": prefix, "vector_prefix": f"{prefix}v"}
+            async with (
+                cast("Any", Redis).from_url(server) as client,
+                AsyncRedisStore(redis_client=client, index=index, ttl=ttl, **names) as store,
+            ):
                 await store.setup()
                 yield store
 
@@ -217,14 +232,18 @@ def _langgraph_mongodb(server: str, _clock: Clock | None) -> Place:
     return place
 
 
+_OVER_SQLITE: Final = "the server that comes from a wheel keeps its documents in SQLite, one statement for each"
+
 SUBJECTS: Final = (
     Subject("threadkeep-memory", _threadkeep(in_memory)),
     Subject("threadkeep-sqlite", _threadkeep(in_folder)),
+    Subject("threadkeep-postgres", _threadkeep(in_database), PostgresServer),
     Subject("threadkeep-redis", _threadkeep(on_server), RedisServer),
+    Subject("threadkeep-mongodb", _threadkeep(in_mongo_database), MongoServer, _OVER_SQLITE),
     Subject("langgraph-memory", _langgraph_memory),
     Subject("langgraph-sqlite", _langgraph_sqlite),
     Subject("langgraph-postgres", _langgraph_postgres, PostgresServer),
     Subject("langgraph-redis", _langgraph_redis, RedisStackServer),
-    Subject("langgraph-mongodb", _langgraph_mongodb, MongoServer),
+    Subject("langgraph-mongodb", _langgraph_mongodb, MongoServer, _OVER_SQLITE),
 )
 """Ours first, then LangGraph's; a line for each."""

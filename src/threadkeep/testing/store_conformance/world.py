@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 DIMS: Final = 64
 
-LIFE_SECONDS: Final = 2.0
+LIFE_SECONDS: Final = 3.0
 """How long an item lives that expires: whole seconds, because some servers know no others."""
 
 LIFE_MINUTES: Final = LIFE_SECONDS / 60
@@ -116,6 +116,12 @@ class World:
     async def put(self, key: str, value: dict[str, Any], *labels: str, **options: Any) -> None:
         """Put an item into a namespace of this check."""
         await self.store.aput(self.at(*labels), key, value, **options)
+
+    async def fill(self, values: Mapping[str, dict[str, Any]], *labels: str) -> None:
+        """Put many items into a namespace of this check, in one call."""
+        from langgraph.store.base import PutOp
+
+        await self.store.abatch([PutOp(self.at(*labels), key, value) for key, value in values.items()])
 
     async def get(self, key: str, *labels: str, **options: Any) -> Any:
         """Return an item of a namespace of this check."""
