@@ -8,7 +8,7 @@ import sys
 import typer
 
 from threadkeep import __version__
-from threadkeep.cli import chat, demo, doctor, init, keys, measure, memories, owners, proposals
+from threadkeep.cli import chat, demo, doctor, init, keys, measure, memories, owners, proposals, storage
 from threadkeep.cli.output import err, out
 from threadkeep.errors import ThreadkeepError
 
@@ -28,6 +28,7 @@ app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(doctor.doctor)
 app.add_typer(keys.app, name="keys", rich_help_panel="Operate")
+app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
 app.add_typer(measure.app, name="eval", rich_help_panel="Measure")
 app.command(rich_help_panel="Measure")(measure.bench)
 

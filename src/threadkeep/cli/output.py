@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from threadkeep.library import Threadkeep
+    from threadkeep.settings import Settings
 
 T = TypeVar("T")
 
@@ -54,14 +55,19 @@ def print_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def opened(data_dir: Path | None, **options: Any) -> Threadkeep:
-    """Open the memory that the command line works on: SQLite unless the settings say otherwise."""
-    import threadkeep
+def env_settings(data_dir: Path | None) -> Settings:
+    """Return what is set: in the environment, and in ``.env`` where the command is run."""
     from threadkeep.settings import Settings
 
     env_file = Path(".env")
-    settings = Settings.load(env_file=env_file if env_file.is_file() else None, data_dir=data_dir)
-    return threadkeep.open(settings=settings, **options)
+    return Settings.load(env_file=env_file if env_file.is_file() else None, data_dir=data_dir)
+
+
+def opened(data_dir: Path | None, **options: Any) -> Threadkeep:
+    """Open the memory that the command line works on: SQLite unless the settings say otherwise."""
+    import threadkeep
+
+    return threadkeep.open(settings=env_settings(data_dir), **options)
 
 
 def run(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None, **options: Any) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, cast
 
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
@@ -13,11 +13,11 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 from threadkeep.errors import InvalidInputError
 from threadkeep.langgraph.namespaces import labels_of, matches_of, require_own, require_some
 from threadkeep.langgraph.values import json_copy
-from threadkeep.memories.shapes import is_memory_namespace, memory_of, text_paths_of
+from threadkeep.memories.shapes import searchable_paths
 from threadkeep.owners.owner import Owner, partition_of
 from threadkeep.storage.encoding import MAX_TTL
 from threadkeep.storage.matching import OPERATORS, check_filter
-from threadkeep.storage.port import Item, NamespaceMatch, Ref
+from threadkeep.storage.port import NamespaceMatch, Ref
 
 WHOLE_VALUE: Final = ("$",)
 """LangGraph's default: the whole value as JSON is one searchable text."""
@@ -25,7 +25,6 @@ WHOLE_VALUE: Final = ("$",)
 _MAX_TTL_MINUTES: Final = MAX_TTL / timedelta(minutes=1)
 
 _JOINING: Final = frozenset({"$and", "$or", "$nor", "$not", *OPERATORS})
-_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,26 +163,12 @@ def _write(op: PutOp, fields: tuple[str, ...], owner: Owner | None) -> Write:
     require_some(ref.namespace)
     value = json_copy(op.value)
     ttl = ttl_of(op.ttl)
-    if is_memory_namespace(ref.namespace):
-        index, pinned = _of_memory(ref, value)
-        if op.index is None and fields == WHOLE_VALUE:
-            return Write(ref, value, index, None if pinned else ttl)
-        ttl = None if pinned else ttl
+    paths, pinned = searchable_paths(ref.namespace, ref.key, value)
+    ttl = None if pinned else ttl
+    if paths is not None and op.index is None and fields == WHOLE_VALUE:
+        return Write(ref, value, paths, ttl)
     index = () if op.index is False else fields if op.index is None else _paths(op.index)
     return Write(ref, value, index, ttl)
-
-
-def _of_memory(ref: Ref, value: dict[str, Any]) -> tuple[tuple[str, ...], bool]:
-    """Return what is searchable of a memory, and whether it is pinned.
-
-    Only what may be recalled is: a statement that is proposed, rejected or no longer true is kept,
-    and found by nobody. A value without a statement is searched as anywhere else.
-    """
-    memory = memory_of(Item(ref, value, 0, _NEVER, _NEVER))
-    if memory is None:
-        return WHOLE_VALUE, False
-    recallable = memory.status == "active" and memory.valid_to is None
-    return text_paths_of(value) if recallable else (), memory.pinned
 
 
 def _paths(index: Any) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from typing import Any, Final, cast, get_args
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.record import Approval, Kind, Memory, Source, Speaker, Status, Version
 from threadkeep.owners.owner import Owner
-from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Put, Ref
+from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
 
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"
@@ -27,6 +27,8 @@ HEAD: Final = ".capture"
 """One row an owner, rewritten with every new statement: two writers cannot both write from what they read."""
 HEAD_KEY: Final = "head"
 
+_NOBODY: Final = Partition("root", ())
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 _KINDS: Final = frozenset(get_args(Kind))
 _STATUSES: Final = frozenset(get_args(Status))
 _SPEAKERS: Final = frozenset(get_args(Speaker))
@@ -68,6 +70,21 @@ def text_paths_of(value: Mapping[str, Any]) -> tuple[str, ...]:
             return ("content.content",)
         return tuple(f"content.{key}" for key in texts if not set(key) & set(".[]*"))
     return ()
+
+
+def searchable_paths(namespace: Namespace, key: str, value: dict[str, Any]) -> tuple[tuple[str, ...] | None, bool]:
+    """Return by which paths an item that somebody else wrote is found, and whether it is a pinned memory.
+
+    Of a memory only what may be recalled is: a statement that is proposed, rejected or no longer true is
+    kept, and found by nobody. ``None``: it is no memory, or one without a statement, and is found as any item.
+    """
+    if not is_memory_namespace(namespace):
+        return None, False
+    memory = memory_of(Item(Ref(_NOBODY, namespace, key), value, 0, _NEVER, _NEVER))
+    if memory is None:
+        return None, False
+    recallable = memory.status == "active" and memory.valid_to is None
+    return text_paths_of(value) if recallable else (), memory.pinned
 
 
 def memory_of(item: Item) -> Memory | None:

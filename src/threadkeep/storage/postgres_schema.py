@@ -167,8 +167,8 @@ class PostgresSchema:
             return
         state = "are older than this Threadkeep needs" if found.tables else "are not there yet"
         msg = (
-            f"The tables in {self._where} {state}, and THREADKEEP_MIGRATE is check; start one process with "
-            "THREADKEEP_MIGRATE=auto, as a user that may change them."
+            f"The tables in {self._where} {state}, and THREADKEEP_MIGRATE is check; run threadkeep storage migrate, "
+            "or start one process with THREADKEEP_MIGRATE=auto, as a user that may change them."
         )
         raise StorageVersionError(msg, server=self._where)
 

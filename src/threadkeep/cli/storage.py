@@ -1,0 +1,350 @@
+"""``threadkeep storage``: a storage as a whole: migrate, check, copy, re-embed, sweep and count it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from threadkeep.cli.output import DataDir, Json, env_settings, err, out, plain, print_json, progress
+
+if TYPE_CHECKING:
+    from threadkeep.models.port import Embedder
+    from threadkeep.moving.record import Checked, Copied
+    from threadkeep.moving.service import Moving
+    from threadkeep.moving.source import Source
+    from threadkeep.settings import Settings
+    from threadkeep.storage.port import Storage
+
+T = TypeVar("T")
+
+_SHOWN: Final = 20
+_PATIENCE_MS: Final = 600_000
+"""Nobody's turn waits for this: a server may take its time."""
+
+app = typer.Typer(
+    help="Work on a storage as a whole: migrate, check, copy, re-embed, sweep and count it.", no_args_is_help=True
+)
+
+Url = Annotated[
+    str | None,
+    typer.Option("--url", help="The storage, e.g. sqlite:///m.db; unset: what the settings say.", show_default=False),
+]
+
+
+@app.command()
+def migrate(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Bring the tables of the storage, and of the checkpointer that was chosen, to this version, or make them.
+
+    What is up to date stays as it is. THREADKEEP_MIGRATE=check leaves it to this command.
+    """
+    import threadkeep
+
+    settings = env_settings(data_dir).model_copy(update={"migrate": "auto", "capture": "off"})
+
+    async def whole() -> dict[str, Any]:
+        async with threadkeep.open(url, settings=settings, embedder="none") as tk:
+            health = await tk.ready()
+            return {"storage": health.storage, "checkpointer": settings.checkpoint_type, "migrated": True}
+
+    done = asyncio.run(whole())
+    if json:
+        print_json(done)
+        return
+    threads = f", and so is the checkpointer ({done['checkpointer']})" if done["checkpointer"] else ""
+    out.print(f"{done['storage']} is up to date{threads}.", markup=False)
+
+
+@app.command()
+def stats(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Count what the storage holds."""
+
+    async def work(storage: Storage, moving: Moving) -> dict[str, Any]:
+        found = await moving.stats()
+        return {
+            "storage": f"{storage.name} {storage.location}",
+            "partitions": found.partitions,
+            "items": found.items,
+            "size_bytes": found.size_bytes,
+        }
+
+    found = _run(url, env_settings(data_dir), work)
+    if json:
+        print_json(found)
+        return
+    size = "" if found["size_bytes"] is None else f", {found['size_bytes'] / 1_000_000:,.1f} MB"
+    out.print(f"{found['storage']}", markup=False)
+    out.print(f"  {found['items']:,} items in {found['partitions']:,} partitions{size}")
+
+
+@app.command()
+def sweep(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Remove what has expired physically; a running application does it every ten minutes."""
+
+    async def work(_storage: Storage, moving: Moving) -> int:
+        return await moving.sweep()
+
+    swept = _run(url, env_settings(data_dir), work)
+    if json:
+        print_json({"swept": swept})
+        return
+    out.print(f"{swept:,} expired items removed.")
+
+
+@app.command()
+def check(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Read everything and say what is not as it must be; exit code 1 where something is."""
+    with progress("Checking", quiet=json) as bar:
+
+        async def work(_storage: Storage, moving: Moving) -> Checked:
+            return await moving.check(progress=bar)
+
+        found = _run(url, env_settings(data_dir), work, embeds=True)
+    if json:
+        print_json({**_fields(found), "sound": found.sound})
+    else:
+        _show_checked(found)
+    sys.exit(0 if found.sound else 1)
+
+
+@app.command("re-embed")
+def re_embed(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Make the vectors anew with the embedding model in use; run again, it goes on where it was."""
+    from threadkeep.moving.record import Embedded
+
+    with progress("Embedding", quiet=json) as bar:
+
+        async def work(_storage: Storage, moving: Moving) -> Embedded:
+            return await moving.embed_anew(progress=bar)
+
+        done = _run(url, env_settings(data_dir), work, embeds=True)
+    if json:
+        print_json(done)
+    else:
+        out.print(
+            f"{done.embedded:,} of {done.searchable:,} searchable items have new vectors of {done.model}; "
+            f"{done.current:,} had them already.",
+            markup=False,
+        )
+        if done.changed:
+            out.print(f"{done.changed:,} were written by somebody else meanwhile; run it again.")
+    sys.exit(1 if done.changed else 0)
+
+
+@app.command()
+def copy(
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="A storage's URL; langgraph+sqlite:///…, langgraph+postgresql://…, langgraph+redis://… or "
+            "langgraph+mongodb://… for LangGraph's own stores; mem0:export.json.",
+        ),
+    ],
+    target: Annotated[
+        str | None,
+        typer.Option("--to", help="The storage to copy into; unset: what the settings say.", show_default=False),
+    ] = None,
+    mapping: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON object of labels and user ids, for labels that lost their periods.", show_default=False
+        ),
+    ] = None,
+    from_prefix: Annotated[
+        str | None, typer.Option(help="Key prefix of the source; unset: as set.", show_default=False)
+    ] = None,
+    to_prefix: Annotated[
+        str | None, typer.Option(help="Key prefix of the target; unset: as set.", show_default=False)
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    from_unsealed: Annotated[
+        bool, typer.Option("--from-unsealed", help="The source is not sealed, though a master key is set.")
+    ] = False,
+    to_unsealed: Annotated[
+        bool, typer.Option("--to-unsealed", help="The target shall not be sealed, though a master key is set.")
+    ] = False,
+    labels_are_ids: Annotated[
+        bool, typer.Option("--labels-are-ids", help="No period was ever replaced in a label: each is a user id.")
+    ] = False,
+    into_existing: Annotated[
+        bool, typer.Option("--into-existing", help="The target may hold something; what is there stays.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --into-existing: replace what differs there.")
+    ] = False,
+    without_vectors: Annotated[
+        bool, typer.Option("--without-vectors", help="Do not embed foreign items on the way; re-embed does it later.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read everything, write nothing, say what there is.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Copy a storage, or move in from elsewhere: everything, then read back; run again, it goes on where it was.
+
+    Threads are not in a storage: they stay with the checkpointer.
+    """
+    from threadkeep.moving.service import reading_from
+
+    settings = env_settings(data_dir)
+    title = "Reading" if dry_run else "Copying"
+    with progress(title, quiet=json) as bar:
+
+        async def work(_storage: Storage, moving: Moving) -> Copied:
+            base = _unsealed(settings) if from_unsealed else settings
+            opened = await _source(source, base, from_prefix, mapping, exact=labels_are_ids)
+            async with reading_from(opened):
+                await _require_labels(opened, dry_run=dry_run)
+                return await moving.copy(
+                    opened,
+                    dry=dry_run,
+                    merge=into_existing,
+                    overwrite=overwrite,
+                    vectors=not without_vectors,
+                    progress=bar,
+                )
+
+        into = settings if to_prefix is None else settings.model_copy(update={"store_key_prefix": to_prefix})
+        _require_another(source, target, settings, from_prefix, to_prefix)
+        done = _run(target, _unsealed(into) if to_unsealed else into, work, embeds=not (without_vectors or dry_run))
+    if json:
+        print_json({**_fields(done), "complete": done.complete})
+    else:
+        _show_copied(done)
+    sys.exit(0 if done.complete else 1)
+
+
+def _run(
+    url: str | None,
+    settings: Settings,
+    work: Callable[[Storage, Moving], Awaitable[T]],
+    *,
+    embeds: bool = False,
+) -> T:
+    """Open the storage at *url*, do *work* with it, and close it."""
+    from threadkeep.app import embedder_of, settings_of, storage_of
+    from threadkeep.clock import SystemClock
+    from threadkeep.moving.service import Moving, connected
+
+    clock = SystemClock()
+    resolved = _patient(settings_of(url, settings))
+    embedder: Embedder | None = embedder_of(resolved) if embeds else None
+
+    async def whole() -> T:
+        async with connected(storage_of(resolved, clock)) as storage:
+            return await work(storage, Moving(storage, embedder, clock))
+
+    return asyncio.run(whole())
+
+
+async def _source(url: str, settings: Settings, prefix: str | None, mapping: Path | None, *, exact: bool) -> Source:
+    """Return what *url* names: a foreign place, or one of our storages."""
+    from threadkeep.app import settings_of, storage_of
+    from threadkeep.clock import SystemClock
+    from threadkeep.errors import InvalidInputError
+    from threadkeep.moving.arriving import Labels, mapping_of
+    from threadkeep.moving.foreign import ForeignSource, foreign_reader
+    from threadkeep.moving.source import StorageSource
+
+    reader = foreign_reader(url)
+    if reader is not None:
+        try:
+            text = "{}" if mapping is None else await asyncio.to_thread(mapping.read_text, encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"{mapping} cannot be read ({type(error).__name__}); give a JSON object of labels and user ids."
+            raise InvalidInputError(msg) from error
+        return ForeignSource(reader, Labels(mapping_of(text), exact=exact))
+    if mapping is not None or exact:
+        msg = "A mapping of labels is for foreign stores; Threadkeep's own storages know whose everything is."
+        raise InvalidInputError(msg)
+    base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
+    storage = storage_of(_patient(settings_of(url, base)), SystemClock())
+    return StorageSource(storage, key_prefix=base.store_key_prefix)
+
+
+def _unsealed(settings: Settings) -> Settings:
+    return settings.model_copy(update={"master_key": None, "master_key_file": None, "keys": None})
+
+
+def _patient(settings: Settings) -> Settings:
+    patience = {"postgres_statement_timeout_ms": _PATIENCE_MS, "redis_timeout_ms": _PATIENCE_MS}
+    return settings.model_copy(update=patience)
+
+
+async def _require_labels(source: Source, *, dry_run: bool) -> None:
+    """Refuse to begin while nobody has said whose some labels are; a dry run lists them among what is left out."""
+    from threadkeep.moving.foreign import ForeignSource
+
+    if isinstance(source, ForeignSource) and not dry_run:
+        await source.require_labels()
+
+
+def _require_another(
+    source: str, target: str | None, settings: Settings, from_prefix: str | None, to_prefix: str | None
+) -> None:
+    from threadkeep.errors import InvalidInputError
+
+    here, there = (settings.store_key_prefix if given is None else given for given in (from_prefix, to_prefix))
+    if source == target and here == there:
+        msg = "The source is the target; give another place as --to."
+        raise InvalidInputError(msg)
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    import dataclasses
+
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+
+def _show_checked(found: Checked) -> None:
+    out.print(f"{found.items:,} items in {found.partitions:,} partitions, {found.searchable:,} of them searchable")
+    out.print(f"checksum {found.checksum}")
+    for name, count in found.vectors.items():
+        out.print(f"  vectors of {name}: {count:,}", markup=False)
+    for sentence in found.advice:
+        out.print("[yellow]advice[/yellow] ", end="")
+        out.print(sentence, markup=False)
+    for wrong in found.wrong:
+        place = f"{' / '.join(map(plain, wrong.namespace))}{f' {plain(wrong.key)}' if wrong.key else ''}"
+        out.print("[red]wrong[/red]  ", end="")
+        out.print(f"{wrong.what} at {place}: {wrong.detail}", markup=False)
+    for what, count in found.counts.items():
+        out.print(f"{what}: {count:,}", markup=False)
+    if found.sound:
+        out.print("Everything is as it must be.")
+
+
+def _show_copied(done: Copied) -> None:
+    verb = "would be copied" if done.dry_run else "copied"
+    out.print(f"{done.read:,} items of {done.partitions:,} partitions read from {plain(done.source)}", markup=False)
+    for shape, count in sorted(done.shapes.items()):
+        out.print(f"  {shape}: {count:,}", markup=False)
+    if done.dry_run:
+        out.print(f"Nothing was written; {done.read:,} items {verb} to {plain(done.target)}.", markup=False)
+    else:
+        out.print(
+            f"{done.written:,} {verb} to {plain(done.target)}{', going on where it was' if done.resumed else ''}; "
+            f"{done.present:,} were there already.",
+            markup=False,
+        )
+        out.print(f"{done.verified:,} read back and found to be the same.")
+    out.print(f"checksum {done.checksum}")
+    if done.without_vectors:
+        out.print(f"{done.without_vectors:,} are found by words only; threadkeep storage re-embed makes their vectors.")
+    if done.differing:
+        err.print(
+            f"{done.differing:,} differ in the target and were left as they are there; --overwrite replaces them."
+        )
+    if done.unequal:
+        err.print(f"{done.unequal:,} were not found as they should be: somebody writes meanwhile; run it again.")
+    for left in done.left_out[:_SHOWN]:
+        place = " / ".join(map(plain, left.namespace))
+        err.print(f"left out {place} {plain(left.key)}: {left.reason}", markup=False)
+    if len(done.left_out) > _SHOWN:
+        err.print(f"… and {len(done.left_out) - _SHOWN:,} more; --json lists all of them.")

@@ -1,0 +1,83 @@
+"""Make the vectors of a storage anew, after another embedding model was chosen; resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import RevisionConflictError
+from threadkeep.moving.record import Embedded, entry_of
+from threadkeep.moving.source import item_pages
+from threadkeep.moving.vectors import embedded, rows_of
+from threadkeep.recall.text import texts_of
+from threadkeep.storage.port import Batch, Item, Put
+
+if TYPE_CHECKING:
+    from threadkeep.models.port import Embedder
+    from threadkeep.storage.port import Storage
+
+_ATTEMPTS: Final = 3
+
+
+async def embed_anew(
+    storage: Storage, embedder: Embedder, *, progress: Callable[[int, int], object] = lambda _done, _all: None
+) -> Embedded:
+    """Give every searchable item of *storage* the vectors of *embedder*, and change nothing else about it.
+
+    Items that have them are left alone, so an interrupted run goes on where it was. Somebody may write
+    meanwhile: an item that they change is looked at again.
+
+    Args:
+        storage: Connected.
+        embedder: Its vectors replace those of any other.
+        progress: Told how many items were looked at, and of how many.
+
+    Raises:
+        EmbedderUnavailableError: It does not answer; what was embedded so far is kept.
+    """
+    await embedder.ready()
+    total, done = (await storage.stats()).items, 0
+    result = Embedded(embedder.name)
+    async for page in item_pages(storage):
+        searchable = [item for item in page if texts_of(item.value, item.index)]
+        stale = [item for item in searchable if not is_current(item, embedder.name)]
+        result.searchable += len(searchable)
+        result.current += len(searchable) - len(stale)
+        if stale:
+            await _embed(storage, embedder, stale, result)
+        done += len(page)
+        progress(done, max(done, total))
+    return result
+
+
+def is_current(item: Item, model: str) -> bool:
+    """Whether *item* has a vector of *model* for each of its searchable texts."""
+    texts = len(texts_of(item.value, item.index))
+    return item.embedding is not None and item.embedding.model == model and rows_of(item.embedding) == texts
+
+
+async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], result: Embedded) -> None:
+    """Write the vectors of *stale*, which is of one partition; look again at what somebody else wrote meanwhile."""
+    for _ in range(_ATTEMPTS):
+        puts = await embedded(embedder, [_same_put(item) for item in stale])
+        try:
+            await storage.commit(Batch(stale[0].ref.partition, puts))
+        except RevisionConflictError:
+            found = await storage.get([item.ref for item in stale])
+            stale = [
+                item
+                for item in found
+                if item and texts_of(item.value, item.index) and not is_current(item, embedder.name)
+            ]
+            if not stale:
+                return
+        else:
+            result.embedded += len(stale)
+            return
+    result.changed += len(stale)
+
+
+def _same_put(item: Item) -> Put:
+    """Return the put that writes *item* as it is, if it is still so."""
+    return replace(entry_of(item).put, expect=item.revision)

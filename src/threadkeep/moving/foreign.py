@@ -1,0 +1,179 @@
+"""Foreign places as sources: a reader gives items, and what they become is decided in ``arriving``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+from threadkeep.errors import InvalidInputError, StorageUnavailableError
+from threadkeep.moving.arriving import ForeignItem, Labels, LeftOutError, UnmappedLabelError, arrived, shape_of
+from threadkeep.moving.record import Entry, LeftOut
+from threadkeep.moving.source import PAGE
+
+_SHOWN: Final = 10
+_SCHEME: Final = "langgraph+"
+
+
+class Reader(Protocol):
+    """Reads the items of a foreign place, each once."""
+
+    name: str
+    """For people: a path, or a URL without its password."""
+
+    async def connect(self) -> None:
+        """Open it for reading. Raises ``StorageError`` where it cannot be read or is something else."""
+        ...
+
+    async def total(self) -> int | None:
+        """Return about how many items there are."""
+        ...
+
+    def items(self) -> AsyncIterator[ForeignItem | LeftOut]:
+        """Yield every item, those of one namespace after each other; what is no item, with the reason."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class ForeignSource:
+    """What a reader gives, as entries.
+
+    Args:
+        reader: Where it comes from; it is connected and closed here.
+        labels: Who is meant by a label.
+    """
+
+    foreign: bool = True
+
+    def __init__(self, reader: Reader, labels: Labels) -> None:
+        self.name: str = reader.name
+        self.left_out: list[LeftOut] = []
+        self.shapes: dict[str, int] = {}
+        self._reader = reader
+        self._labels = labels
+
+    async def connect(self) -> None:
+        """See :meth:`threadkeep.moving.source.Source.connect`."""
+        await self._reader.connect()
+
+    async def total(self) -> int | None:
+        """See :meth:`threadkeep.moving.source.Source.total`."""
+        return await self._reader.total()
+
+    async def close(self) -> None:
+        """See :meth:`threadkeep.moving.source.Source.close`."""
+        await self._reader.close()
+
+    async def pages(self) -> AsyncGenerator[Sequence[Entry]]:
+        """See :meth:`threadkeep.moving.source.Source.pages`."""
+        self.left_out = []
+        shapes: Counter[str] = Counter()
+        page: dict[tuple[tuple[str, ...], str], Entry] = {}
+        async for item in self._reader.items():
+            if isinstance(item, LeftOut):
+                self.left_out.append(item)
+                continue
+            try:
+                entry = arrived(item, self._labels)
+            except LeftOutError as error:
+                self.left_out.append(LeftOut(item.namespace, item.key, str(error)))
+                continue
+            shapes[shape_of(entry.put.namespace, entry.put.value)] += 1
+            place = (entry.put.namespace, entry.put.key)
+            first = next(iter(page.values()), None)
+            if first is not None and (first.partition != entry.partition or place in page or len(page) >= PAGE):
+                yield list(page.values())
+                page.clear()
+            page[place] = entry
+        if page:
+            yield list(page.values())
+        self.shapes = dict(shapes)
+
+    async def require_labels(self) -> None:
+        """Refuse to begin where a label may be several people's, and list those labels.
+
+        Raises:
+            InvalidInputError: There are such labels.
+        """
+        unmapped: dict[str, None] = {}
+        async for item in self._reader.items():
+            if isinstance(item, LeftOut):
+                continue
+            try:
+                arrived(item, self._labels)
+            except UnmappedLabelError as error:
+                unmapped[error.label] = None
+            except LeftOutError:
+                continue
+        if unmapped:
+            shown = ", ".join(repr(label[:80]) for label in list(unmapped)[:_SHOWN])
+            more = f" and {len(unmapped) - _SHOWN:,} more" if len(unmapped) > _SHOWN else ""
+            msg = (
+                f"{len(unmapped):,} labels hold '_', which may have been a period: {shown}{more}. Write a JSON object "
+                "of labels and user ids and give it as --mapping; --labels-are-ids if no period was ever replaced."
+            )
+            raise InvalidInputError(msg, labels=list(unmapped))
+
+
+def foreign_reader(url: str) -> Reader | None:
+    """Return who reads *url*; ``None`` where it names no foreign place.
+
+    ``langgraph+sqlite:///store.db``, ``langgraph+postgresql://…``, ``langgraph+redis://…`` and
+    ``langgraph+mongodb://…/database`` are LangGraph's own stores; ``mem0:export.json`` is an export of mem0.
+
+    Raises:
+        InvalidInputError: It begins like one and is none.
+    """
+    scheme, colon, rest = url.partition(":")
+    if scheme == "mem0" and colon:
+        from threadkeep.moving.mem0 import Mem0Export
+
+        return Mem0Export(rest.removeprefix("//"))
+    if not scheme.startswith(_SCHEME):
+        return None
+    kind, location = scheme.removeprefix(_SCHEME), url.removeprefix(_SCHEME)
+    if kind == "sqlite":
+        from threadkeep.moving.stock_sqlite import StockSqlite
+
+        return StockSqlite(location)
+    if kind in ("postgres", "postgresql"):
+        from threadkeep.moving.stock_postgres import StockPostgres
+
+        return StockPostgres(location)
+    if kind in ("redis", "rediss"):
+        from threadkeep.moving.stock_redis import StockRedis
+
+        return StockRedis(location)
+    if kind in ("mongodb", "mongodb+srv"):
+        from threadkeep.moving.stock_mongodb import StockMongoDB
+
+        return StockMongoDB(location)
+    msg = (
+        f"{scheme[:40]!r} names no store of LangGraph's; give langgraph+sqlite:///file.db, langgraph+postgresql://…, "
+        "langgraph+redis://… or langgraph+mongodb://…."
+    )
+    raise InvalidInputError(msg)
+
+
+def shown(url: str) -> str:
+    """Return *url* for people: without its password and its parameters."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    user = parts.username or ""
+    return f"{_SCHEME}{parts.scheme}://{f'{user}@' if user else ''}{host}{parts.path}"
+
+
+@contextmanager
+def reading(name: str, *errors: type[Exception]) -> Generator[None]:
+    """Raise what a driver raises inside as an error of ours."""
+    try:
+        yield
+    except errors as error:
+        told = " ".join(str(error).split())[:200]
+        msg = f"{name} cannot be read ({type(error).__name__}: {told}). Nothing was changed there; try again."
+        raise StorageUnavailableError(msg) from error

@@ -1,0 +1,248 @@
+"""``threadkeep storage`` through the real program: count, check, sweep, migrate, copy, move in, embed anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import threadkeep
+from threadkeep.cli.main import app
+from threadkeep.errors import InvalidInputError, SettingsError, StorageError
+from threadkeep.storage.sealed.master import new_master_key
+
+USER = "a.b@x.org"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep everything in a folder of the test, and need no model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def answer(*words: str, code: int = 0) -> Any:
+    result = run(*words, "--json")
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def kept(folder: Path) -> Path:
+    """A storage with three memories of one user."""
+    with threadkeep.open(f"sqlite:///{folder}/one.db", embedder="none") as tk:
+        for text in ("Likes green tea.", "Rides a red bike.", "Has a cat called Momo."):
+            tk.sync.memories.remember(text, owner=USER)
+    return folder / "one.db"
+
+
+class TestOneStorage:
+    def test_it_is_counted(self, kept: Path):
+        """By its URL, or as the settings say."""
+        found = answer("storage", "stats", "--url", f"sqlite:///{kept}")
+
+        assert (found["partitions"], found["items"]) == (1, 4)
+        assert found["size_bytes"] > 0
+        assert answer("storage", "stats")["items"] == 0
+        assert "4 items in 1 partitions" in run("storage", "stats", "--url", f"sqlite:///{kept}").output
+
+    def test_it_is_migrated_and_swept(self, kept: Path):
+        assert answer("storage", "migrate", "--url", f"sqlite:///{kept}")["migrated"]
+        assert "up to date" in run("storage", "migrate", "--url", f"sqlite:///{kept}").output
+        assert answer("storage", "sweep", "--url", f"sqlite:///{kept}") == {"swept": 0}
+        assert "0 expired" in run("storage", "sweep", "--url", f"sqlite:///{kept}").output
+
+    @pytest.mark.slow
+    def test_tables_are_made_where_that_is_left_to_the_command(
+        self, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    ):
+        """With THREADKEEP_MIGRATE=check a database without tables is refused, until this was run; threads, too."""
+        monkeypatch.setenv("THREADKEEP_MIGRATE", "check")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_TYPE", "postgres")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_POSTGRES_DSN", postgres_url)
+        with pytest.raises(StorageError, match="MIGRATE"):
+            run("storage", "stats", "--url", postgres_url)
+
+        assert answer("storage", "migrate", "--url", postgres_url)["checkpointer"] == "postgres"
+
+        assert answer("storage", "stats", "--url", postgres_url)["items"] == 0
+        with threadkeep.open(postgres_url, embedder="none") as tk:
+            tk.sync.ready()
+
+    def test_it_is_checked(self, kept: Path):
+        """Sound: exit code 0; a row that is not as it must be: 1, and where it is."""
+        found = answer("storage", "check", "--url", f"sqlite:///{kept}")
+        assert (found["sound"], found["items"], found["searchable"]) == (True, 4, 3)
+        assert "Everything is as it must be" in run("storage", "check", "--url", f"sqlite:///{kept}").output
+
+        with threadkeep.open(f"sqlite:///{kept}", embedder="none") as tk:
+            tk.store.put(("memories", tk.label(USER)), "odd", {"fact": "x"})
+
+        found = answer("storage", "check", "--url", f"sqlite:///{kept}", code=1)
+        assert (found["counts"], found["wrong"][0]["key"]) == ({"memory": 1}, "odd")
+        shown = run("storage", "check", "--url", f"sqlite:///{kept}")
+        assert shown.exit_code == 1
+        assert "memory at memories / " in shown.output
+
+    @pytest.mark.model
+    @pytest.mark.slow
+    def test_another_model_is_advised_about_and_embedded(self, kept: Path, monkeypatch: pytest.MonkeyPatch):
+        """Before: words only; after: vectors of the model in use, and nothing left to do."""
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "local")
+        url = f"sqlite:///{kept}"
+
+        (advice,) = answer("storage", "check", "--url", url)["advice"]
+        assert advice.startswith("3 searchable items have no vectors")
+        assert advice.endswith("run threadkeep storage re-embed.")
+        done = answer("storage", "re-embed", "--url", url)
+        assert (done["embedded"], done["current"]) == (3, 0)
+        assert answer("storage", "check", "--url", url)["advice"] == []
+        assert "0 of 3" in run("storage", "re-embed", "--url", url).output
+
+    def test_no_model_is_one_sentence(self, kept: Path):
+        from threadkeep.errors import EmbedderUnavailableError
+
+        with pytest.raises(EmbedderUnavailableError, match="pip install"):
+            run("storage", "re-embed", "--url", f"sqlite:///{kept}")
+
+
+class TestCopy:
+    def test_a_storage_is_copied_and_read_back(self, kept: Path, folder: Path):
+        """The memories are there, the checksums the same."""
+        done = answer("storage", "copy", "--from", f"sqlite:///{kept}", "--to", f"sqlite:///{folder}/two.db")
+
+        assert (done["read"], done["written"], done["verified"], done["complete"]) == (4, 4, 4, True)
+        assert answer("storage", "check", "--url", f"sqlite:///{folder}/two.db")["checksum"] == done["checksum"]
+        with threadkeep.open(f"sqlite:///{folder}/two.db", embedder="none") as tk:
+            assert {memory.text for memory in tk.sync.memories.list(owner=USER)} == {
+                "Likes green tea.",
+                "Rides a red bike.",
+                "Has a cat called Momo.",
+            }
+
+    def test_the_settings_say_where_to(self, kept: Path):
+        run("storage", "copy", "--from", f"sqlite:///{kept}")
+
+        assert answer("storage", "stats")["items"] == 4
+
+    def test_key_prefixes_keep_deployments_apart(self, kept: Path):
+        """A storage can be copied to another prefix in the same place, and from there alone."""
+        url = f"sqlite:///{kept}"
+
+        shown = run("storage", "copy", "--from", url, "--to", url, "--to-prefix", "staging")
+
+        assert shown.exit_code == 0, shown.output
+        assert "4 copied" in shown.output
+        assert answer("storage", "copy", "--from", url, "--from-prefix", "staging", "--dry-run")["read"] == 4
+        with pytest.raises(InvalidInputError, match="source is the target"):
+            run("storage", "copy", "--from", url, "--to", url)
+
+    def test_it_may_be_sealed_on_the_way_and_opened_again(
+        self, kept: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Into a sealed storage, where nothing can be read in the file, and out of it; all with one checksum."""
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", new_master_key())
+        sealed, again = f"sqlite:///{folder}/sealed.db", f"sqlite:///{folder}/again.db"
+
+        there = answer("storage", "copy", "--from", f"sqlite:///{kept}", "--from-unsealed", "--to", sealed)
+        back = answer("storage", "copy", "--from", sealed, "--to", again, "--to-unsealed")
+
+        assert (there["complete"], back["complete"]) == (True, True)
+        assert there["checksum"] == back["checksum"] == answer("storage", "check", "--url", sealed)["checksum"]
+        assert b"green tea" not in (folder / "sealed.db").read_bytes()
+        assert b"green tea" in (folder / "again.db").read_bytes()
+
+    def test_a_full_target_is_refused_and_added_to_on_demand(self, kept: Path, folder: Path):
+        target = f"sqlite:///{folder}/two.db"
+        run("storage", "copy", "--from", f"sqlite:///{kept}", "--to", target)
+
+        with pytest.raises(InvalidInputError, match="--into-existing"):
+            run("storage", "copy", "--from", f"sqlite:///{kept}", "--to", target)
+        done = answer("storage", "copy", "--from", f"sqlite:///{kept}", "--to", target, "--into-existing")
+        assert (done["written"], done["present"]) == (0, 4)
+
+    def test_a_dry_run_writes_nothing(self, kept: Path, folder: Path):
+        shown = run("storage", "copy", "--from", f"sqlite:///{kept}", "--to", f"sqlite:///{folder}/two.db", "--dry-run")
+
+        assert "Nothing was written; 4 items would be copied" in shown.output
+        assert answer("storage", "stats", "--url", f"sqlite:///{folder}/two.db")["items"] == 0
+
+    def test_what_names_no_storage_is_refused(self):
+        with pytest.raises(SettingsError, match="names no storage"):
+            run("storage", "copy", "--from", "oracle://x")
+
+    def test_a_mapping_is_for_foreign_stores(self, kept: Path):
+        with pytest.raises(InvalidInputError, match="foreign"):
+            run("storage", "copy", "--from", f"sqlite:///{kept}", "--labels-are-ids")
+
+
+class TestMovingIn:
+    """From LangGraph's store and mem0's export, with a mapping for what lost its periods."""
+
+    @pytest.fixture
+    def stock(self, folder: Path) -> str:
+        from langgraph.store.sqlite import SqliteStore
+
+        with SqliteStore.from_conn_string(str(folder / "stock.db")) as store:
+            store.setup()
+            store.put(("memories", "a_b@x_org"), "1", {"data": "likes green tea", "source_thread": "t"})
+            store.put(("memories", "bob"), "1", {"kind": "Memory", "content": {"content": "rides a bike"}})
+        return f"langgraph+sqlite:///{folder}/stock.db"
+
+    def test_labels_that_may_have_lost_a_period_are_asked_for(self, stock: str):
+        with pytest.raises(InvalidInputError, match="--mapping"):
+            run("storage", "copy", "--from", stock)
+        assert answer("storage", "stats")["items"] == 0
+
+    def test_a_dry_run_says_what_would_come(self, stock: str):
+        """The shapes, and what nobody has said the owner of; exit code 1, because something would be left out."""
+        dry = answer("storage", "copy", "--from", stock, "--dry-run", code=1)
+
+        assert dry["shapes"] == {"memory: LangMem's manager": 1}
+        assert [left["namespace"] for left in dry["left_out"]] == [["memories", "a_b@x_org"]]
+        shown = run("storage", "copy", "--from", stock, "--dry-run")
+        assert "left out memories / a_b@x_org 1" in shown.output
+
+    def test_the_mapping_says_whose_it_is(self, stock: str, folder: Path):
+        """And what comes is recalled as that user's memory."""
+        (folder / "users.json").write_text(json.dumps({"a_b@x_org": USER}))
+
+        shown = run("storage", "copy", "--from", stock, "--mapping", "users.json")
+
+        assert shown.exit_code == 0, shown.output
+        assert "memory: data: 1" in shown.output
+        assert "2 copied" in shown.output
+        assert [memory["text"] for memory in answer("memories", "list", "--user", USER)] == ["likes green tea"]
+        assert [memory["text"] for memory in answer("memories", "list", "--user", "bob")] == ["rides a bike"]
+        assert answer("memories", "search", "tea", "--user", USER)
+
+    def test_labels_may_be_the_ids(self, stock: str):
+        done = answer("storage", "copy", "--from", stock, "--labels-are-ids")
+
+        assert done["complete"]
+        assert len(answer("memories", "list", "--user", "a_b@x_org")) == 1
+
+    def test_a_mapping_that_is_not_there_is_named(self, stock: str):
+        with pytest.raises(InvalidInputError, match=r"none\.json cannot be read"):
+            run("storage", "copy", "--from", stock, "--mapping", "none.json")
+
+    def test_an_export_of_mem0(self, folder: Path):
+        """What belongs to nobody is left out, said, and makes exit code 1."""
+        row = {"id": "1", "memory": "Likes tea", "user_id": "a_b@x.org", "created_at": "2024-01-02T03:04:05Z"}
+        rows = [row, {**row, "id": "2", "user_id": None}]
+        (folder / "export.json").write_text(json.dumps({"results": rows}))
+
+        shown = run("storage", "copy", "--from", "mem0:export.json")
+
+        assert shown.exit_code == 1
+        assert "it belongs to no user" in shown.output
+        assert [memory["text"] for memory in answer("memories", "list", "--user", "a_b@x.org")] == ["Likes tea"]

@@ -1,0 +1,138 @@
+"""An export of mem0 becomes memories, each of the very user that it names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.moving.world import items_of
+from tests.moving.world import memory_of as storage_of
+from threadkeep.errors import InvalidInputError
+from threadkeep.memories.shapes import memory_of
+from threadkeep.moving.arriving import Labels
+from threadkeep.moving.foreign import ForeignSource, foreign_reader
+from threadkeep.moving.service import Moving, reading_from
+from threadkeep.owners.owner import Owner
+from threadkeep.storage.port import Storage
+from threadkeep.testing import FrozenClock, HashingEmbedder
+
+ROW: dict[str, Any] = {
+    "id": "892db2ae-06d9-49e5-8b3e-585ef9b85b8e",
+    "memory": "Likes green tea",
+    "hash": "24e466b5e173706fefe6edbd42e1ca46",
+    "user_id": "a.b_c@x.org",
+    "run_id": "thread-7",
+    "metadata": {"type": "preference"},
+    "categories": ["food"],
+    "created_at": "2024-07-26T08:44:41.039788-07:00",
+    "updated_at": "2024-07-27T08:44:41+00:00",
+}
+
+
+async def moved(path: Path, **options: Any) -> tuple[Storage, Any]:
+    clock = FrozenClock()
+    storage = storage_of(clock)
+    reader = foreign_reader(f"mem0:{path}")
+    assert reader is not None
+    source = ForeignSource(reader, Labels({}))
+    async with reading_from(source):
+        await source.require_labels()
+        copied = await Moving(storage, HashingEmbedder(dims=16), clock).copy(source, **options)
+    return storage, copied
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        json.dumps,
+        lambda rows: json.dumps({"results": rows, "relations": []}),
+        lambda rows: json.dumps({"memories": rows}),
+        lambda rows: "\n".join(json.dumps(row) for row in rows) + "\n",
+    ],
+    ids=["list", "get_all", "platform", "lines"],
+)
+async def test_each_form_of_export_is_read(tmp_path: Path, spelled: Any):
+    (tmp_path / "export.json").write_text(spelled([ROW, {**ROW, "id": "2", "user_id": "bob"}]))
+
+    storage, copied = await moved(tmp_path / "export.json")
+
+    assert (copied.read, copied.written, copied.complete) == (2, 2, True)
+    assert copied.shapes == {"memory: data": 2}
+    assert set(await storage.partitions()) == {Owner("a.b_c@x.org").partition, Owner("bob").partition}
+
+
+async def test_a_memory_keeps_what_it_says_and_when(tmp_path: Path):
+    """Text, times, thread, metadata; the user id is one, underscores and periods included."""
+    (tmp_path / "export.json").write_text(json.dumps([ROW]))
+
+    storage, copied = await moved(tmp_path / "export.json")
+
+    (item,) = (await items_of(storage)).values()
+    memory = memory_of(item)
+    assert memory is not None
+    assert (memory.text, memory.memory_id, memory.kind) == ("Likes green tea", ROW["id"], "semantic")
+    assert memory.sources[0].thread_id == "thread-7"
+    assert memory.created_at.isoformat() == "2024-07-26T15:44:41.039788+00:00"
+    assert item.updated_at.isoformat() == "2024-07-27T08:44:41+00:00"
+    assert item.value["metadata"] == {"type": "preference"}
+    assert item.embedding is not None
+    assert copied.without_vectors == 0
+
+
+async def test_kind_and_end_are_understood(tmp_path: Path):
+    rows = [
+        {**ROW, "id": "1", "metadata": {"memory_type": "procedural_memory"}},
+        {**ROW, "id": "2", "expiration_date": "2199-12-31"},
+        {name: field for name, field in ROW.items() if name not in ("id", "updated_at", "run_id")},
+    ]
+    (tmp_path / "export.json").write_text(json.dumps(rows))
+
+    storage, copied = await moved(tmp_path / "export.json")
+
+    held = {place[2]: item for place, item in (await items_of(storage)).items()}
+    assert copied.complete
+    assert len(held) == 3
+    assert memory_of(held["1"]).kind == "procedural"  # type: ignore[union-attr]
+    assert str(held["2"].expires_at) == "2199-12-31 23:59:59.999999+00:00"
+
+
+async def test_what_is_no_memory_of_a_user_is_left_out(tmp_path: Path):
+    """With its id and the reason; the others are taken."""
+    rows: list[Any] = [
+        ROW,
+        {**ROW, "id": "agent", "user_id": None, "agent_id": "x"},
+        {**ROW, "id": "empty", "memory": " "},
+        {**ROW, "id": "timeless", "created_at": "yesterday"},
+        "text",
+    ]
+    (tmp_path / "export.json").write_text(json.dumps(rows))
+
+    storage, copied = await moved(tmp_path / "export.json")
+
+    assert len(await items_of(storage)) == 1
+    assert {left.key for left in copied.left_out} == {"agent", "empty", "timeless", "None"}
+    assert not copied.complete
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"results": 1}', "1", '{"a": 1}\n{"b"'])
+async def test_a_file_that_is_no_export_is_refused(tmp_path: Path, text: str):
+    (tmp_path / "export.json").write_text(text)
+
+    with pytest.raises(InvalidInputError):
+        await moved(tmp_path / "export.json")
+
+
+async def test_a_file_that_is_not_there_is_named(tmp_path: Path):
+    with pytest.raises(InvalidInputError, match=r"export\.json cannot be read"):
+        await moved(tmp_path / "export.json")
+
+
+async def test_without_a_model_it_comes_without_vectors(tmp_path: Path):
+    (tmp_path / "export.json").write_text(json.dumps([ROW]))
+
+    _, copied = await moved(tmp_path / "export.json", vectors=False)
+
+    assert (copied.without_vectors, copied.complete) == (1, True)
