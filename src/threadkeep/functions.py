@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.app import Rooms, settings_of
 from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.fact_extraction import create_fact_extractor, extract_and_store_facts, is_fact_extraction_enabled
 from threadkeep.ids import MemoryId, ThreadId, new_id
 from threadkeep.library import Threadkeep
 from threadkeep.library import open as open_memory
@@ -43,12 +44,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "approve_memory_update",
+    "create_fact_extractor",
     "create_store",
+    "extract_and_store_facts",
     "extract_tool_call_ids",
     "find_safe_split_index",
     "find_safe_summarization_boundary",
     "get_memory_state",
     "get_store",
+    "is_fact_extraction_enabled",
     "memory_context_system_message",
     "preflight_context_check",
     "propose_memory_update",

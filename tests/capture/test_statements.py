@@ -339,6 +339,17 @@ class TestUnwanted:
         """Only a request to the assistant counts."""
         assert not unwanted(text)
 
+    @pytest.mark.parametrize("before", [0, 65_500, 65_530, 65_536, 65_600, 65_664, 200_000])
+    def test_it_is_heard_wherever_it_stands_in_a_long_text(self, before: int):
+        """Also where the text is cut to be searched, and not where the cut only makes it look so."""
+        assert unwanted("x " * (before // 2) + "Please don\u2019t REMEMBER this." + " y" * 40_000)
+        assert not unwanted("x " * (before // 2) + "I don't remember this." + " y" * 40_000)
+
+    def test_a_word_that_is_cut_is_not_taken_for_another(self):
+        """``thistle`` is no ``this``, whichever of its letters is the last of a piece."""
+        for spaces in range(65_536 + 128 - 40, 65_536 + 128):
+            assert not unwanted("." * spaces + " never note thistle")
+
 
 class TestTellApart:
     @pytest.mark.parametrize("text", ["Hi!", "Thanks so much!", "ok great", "Good morning", "👍", "yes", "Danke!"])

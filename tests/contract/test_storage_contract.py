@@ -74,7 +74,7 @@ def pooled_postgres_url(postgres_server: str) -> Iterator[str]:
         connection.execute(SQL("GRANT CREATE ON DATABASE {} TO {}").format(database, user))
     with TransactionPooler(urlsplit(url).port or 0) as pooler:
         yield pooler.url_of(url).replace("postgres@", f"{user.as_string()[1:-1]}@")
-        assert pooler.transactions > 1000
+        assert pooler.transactions
 
 
 class TestPostgresStorageAsFoundInTheWild(SharedStorageContract):

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.invariants import owners, sigkill
+from tests.invariants import owners, sigkill, two_writers
 
 BROKEN = frozenset({"lost", "doubled", "collisions"})
 """Fields that must be 0."""
@@ -25,6 +25,7 @@ def main() -> int:
     rows: dict[str, dict[str, Any]] = {
         "sigkill": sigkill.run(given.n),
         "owners": owners.run(given.n * 500),
+        "two_writers": two_writers.run(given.n),
     }
     table = Table("invariant", "tried", "found", title="Invariants")
     for name, row in rows.items():

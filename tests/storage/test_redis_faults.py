@@ -6,7 +6,9 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
@@ -111,6 +113,28 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 async def heard_of_it() -> None:
     """Let the loop hear that connections were closed; what is sent before may have been carried out."""
     await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def silent_proxy(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
+    """Put a proxy before the server; yield its URL, and what lets the connections of now fall silent for ever."""
+    silent: set[asyncio.StreamWriter] = set()
+    present: set[asyncio.StreamWriter] = set()
+    port = urlsplit(url).port or 0
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65_536):
+            if client not in silent:
+                writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        present.add(writer)
+        server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pump(reader, server_writer, writer), pump(server_reader, writer, writer))
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        yield url.replace(f":{port}", f":{listening.sockets[0].getsockname()[1]}"), lambda: silent.update(present)
 
 
 class TestKilledServer:
@@ -377,6 +401,16 @@ class TestStalledServer:
 
             assert {type(error) for error in failed} == {StorageUnavailableError}
             assert all(await asyncio.gather(*(get(storage, f"{number}") for number in range(50))))
+
+    async def test_connections_that_died_in_silence_cost_one_time_out(self, url: str) -> None:
+        """As behind a firewall that forgot them: who meets one lets go of all that nobody uses."""
+        async with silent_proxy(url) as (through, fall_silent), opened(through, timeout=patient(800)) as storage:
+            await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(5)))
+            fall_silent()
+
+            with pytest.raises(StorageUnavailableError, match="did not answer in time"):
+                await get(storage, "1")
+            assert all(await asyncio.gather(*(get(storage, f"{number}") for number in range(5))))
 
     async def test_a_caller_who_stops_waiting_takes_no_connection_along(self, url: str) -> None:
         """Cancelled anywhere, hundreds of times: nobody gets another's answer, and nobody waits for ever."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
+from tests.invariants import two_writers
 from tests.threads.checkpoints import config_of, echo_graph, put, value_of
 from threadkeep.errors import ThreadBusyError, ThreadMovedOnError
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
@@ -150,6 +151,17 @@ class TestTwoRuns:
         with pytest.raises(ThreadMovedOnError):
             await running
         assert value_of(checkpointer, HERE) is None
+
+
+class TestCollisions:
+    @pytest.mark.slow
+    def test_nothing_acknowledged_is_lost_where_the_stock_saver_loses_it(self):
+        """What `make invariants` does, in small: its search for lost turns finds those of the stock saver."""
+        found = two_writers.run(60)
+
+        assert found["lost"] == 0
+        assert found["refused"] > 0
+        assert found["stock"] > 0
 
 
 class TestWhatIsMeant:

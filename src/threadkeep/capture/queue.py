@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -124,12 +124,22 @@ class Queue:
                 through += await self._process(item)
             return through
 
+    async def learn_now(self, refs: Sequence[Ref], owner: Owner, learn: Learn) -> None:
+        """Run *learn* for records of *owner*, inside :meth:`alone`; what fails waits as it would have."""
+        for ref in refs:
+            await self._attempt(ref, owner, learn)
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Keep the worker from taking anything meanwhile."""
+        return self._one_round
+
     async def _process(self, item: Item) -> bool:
         owner = _owner_of(item.ref)
-        if owner is None:
-            return False
+        return await self._attempt(item.ref, owner, self._learn) if owner is not None else False
+
+    async def _attempt(self, ref: Ref, owner: Owner, learn: Learn) -> bool:
         try:
-            finished = await self._learn(item.ref, owner)
+            finished = await learn(ref, owner)
         except (StorageError, ClosedError):
             raise
         except RevisionConflictError as error:
@@ -137,7 +147,7 @@ class Queue:
             return False
         except Exception as error:  # noqa: BLE001 - an extractor is anybody's code: its failure is this record's, and the others go on
             self._telemetry.degraded("capture.extract", error)
-            return await self._failed(item.ref, owner, error)
+            return await self._failed(ref, owner, error)
         self.processed += finished
         self._tell()
         return finished

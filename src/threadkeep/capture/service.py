@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from threadkeep.capture.accounts import Prices
 from threadkeep.capture.learning import Learning, Reviews, Searcher
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.owners.owner import Owner
     from threadkeep.telemetry import Telemetry
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_INLINE_CHARACTERS: Final = 16_384
+"""More text than this is made a record of off the loop (a megabyte takes up to half a second)."""
 
 _TRIES: Final = 5
 _NEVER_WRITTEN: Final = Partition("root", (TURNS,))
@@ -94,8 +100,12 @@ class Captures:
         self._storage = storage
         self._clock = clock
         self._telemetry = telemetry
-        learning = Learning(storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, ttl=ttl)
-        self._queue = Queue(storage, learning.learn, clock, telemetry, poll=poll)
+
+        def learning(extractor: Extractor) -> Learning:
+            return Learning(storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, ttl=ttl)
+
+        self._learning = learning
+        self._queue = Queue(storage, learning(extractor).learn, clock, telemetry, poll=poll)
         self._last_at: datetime | None = None
 
     async def record(
@@ -127,7 +137,8 @@ class Captures:
         Raises:
             StorageError: Nothing was recorded; the next turn's recording brings it along.
         """
-        turns = split(messages, thread_id=thread_id)
+        much = sum(len(message.text) for message in messages) > _INLINE_CHARACTERS
+        turns = await _off_loop_if(much, split, messages, thread_id=thread_id)
         if not turns:
             return Receipt("nothing")
         for _ in range(_TRIES):
@@ -146,7 +157,11 @@ class Captures:
             # Only the reply is new: what the user said was learnt from, and perhaps forgotten since.
             wanted = tuple(turn for turn in wanted if said_trace(turn) not in known)
             unheard = [turn for turn in missing if turn not in wanted]
-            batch = self._batch(wanted, unheard, owner=owner, thread_id=thread_id, recalled=recalled)
+            now = self._clock.now()
+            moments = self._moments(len(missing), now=now)
+            batch = await _off_loop_if(
+                much, _batch, wanted, unheard, moments, owner=owner, thread_id=thread_id, recalled=recalled, due_at=now
+            )
             try:
                 await self._storage.commit(replace(batch, epoch=position.epoch))
             except (RevisionConflictError, PartitionErasedError):
@@ -157,6 +172,31 @@ class Captures:
             self._queue.wake()
             return Receipt("queued", tuple(turn.turn_id for turn in wanted))
         return await self._duplicate(turns[-1], owner)
+
+    async def learn_with(
+        self,
+        extractor: Extractor,
+        messages: Sequence[Message],
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None,
+    ) -> Receipt:
+        """Record the turns of *messages*, and learn from those that are new by *extractor*, at once.
+
+        Where that fails, they wait and are learnt from as any other turn.
+
+        Raises:
+            StorageError: Nothing was recorded.
+        """
+        async with self._queue.alone():
+            receipt = await self.record(messages, owner=owner, thread_id=thread_id)
+            if receipt.status != "queued":
+                return receipt
+            refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
+            await self._queue.learn_now(refs, owner, self._learning(extractor).learn)
+            records = await self._records(receipt.turn_ids, owner)
+        waits = next((record for record in records if record is not None and record.state == "pending"), None)
+        return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
 
     async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:
         """Wait until the turns of *receipt* are processed, by this process or another.
@@ -220,30 +260,6 @@ class Captures:
         """Whether a partition was ever erased: until then it has the epoch that all begin with."""
         return position.epoch != (await self._storage.position(_NEVER_WRITTEN)).epoch
 
-    def _batch(
-        self,
-        wanted: Sequence[Spoken],
-        unheard: Sequence[Spoken],
-        *,
-        owner: Owner,
-        thread_id: ThreadId | None,
-        recalled: Sequence[str],
-    ) -> Batch:
-        """Record the *wanted* turns to be learnt from, and mark the *unheard* ones as seen."""
-        turns = (*unheard, *wanted)
-        now = self._clock.now()
-        puts: dict[tuple[str, str], Put] = {}
-        for turn, at in zip(turns, self._moments(len(turns), now=now), strict=True):
-            record = pending(turn, thread_id=thread_id, at=at, recalled=recalled if turn is turns[-1] else ())
-            if turn in unheard or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
-                record = done(record, ())
-            put = put_of(record, owner, due_at=now, expect="absent")
-            puts[put.namespace[0], put.key] = put
-            for trace in every_trace(turn, thread_id=thread_id):
-                put = trace_put(trace, turn.turn_id, owner)
-                puts[put.namespace[0], put.key] = put
-        return Batch(owner.partition, tuple(puts.values()))
-
     def _moments(self, count: int, *, now: datetime) -> list[datetime]:
         """Return the times of *count* turns, oldest first, later than all before, however fast they come."""
         first = now if self._last_at is None else max(now, self._last_at + TURN_SPACING)
@@ -260,6 +276,36 @@ class Captures:
     async def _records(self, turn_ids: Sequence[TurnId], owner: Owner) -> list[TurnRecord | None]:
         items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
         return [record_of(item) if item else None for item in items]
+
+
+def _batch(
+    wanted: Sequence[Spoken],
+    unheard: Sequence[Spoken],
+    moments: Sequence[datetime],
+    *,
+    owner: Owner,
+    thread_id: ThreadId | None,
+    recalled: Sequence[str],
+    due_at: datetime,
+) -> Batch:
+    """Record the *wanted* turns to be learnt from, and mark the *unheard* ones as seen, at one of *moments* each."""
+    turns = (*unheard, *wanted)
+    puts: dict[tuple[str, str], Put] = {}
+    for turn, at in zip(turns, moments, strict=True):
+        record = pending(turn, thread_id=thread_id, at=at, recalled=recalled if turn is turns[-1] else ())
+        if turn in unheard or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
+            record = done(record, ())
+        put = put_of(record, owner, due_at=due_at, expect="absent")
+        puts[put.namespace[0], put.key] = put
+        for trace in every_trace(turn, thread_id=thread_id):
+            put = trace_put(trace, turn.turn_id, owner)
+            puts[put.namespace[0], put.key] = put
+    return Batch(owner.partition, tuple(puts.values()))
+
+
+async def _off_loop_if(much: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: FBT001 - the condition in its name
+    """Call *work*, in a thread where it is *much*."""
+    return await asyncio.to_thread(work, *args, **kwargs) if much else work(*args, **kwargs)
 
 
 def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:

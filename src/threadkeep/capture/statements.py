@@ -33,21 +33,33 @@ class Statement(NamedTuple):
     score: float
 
 
+# Read against text in small letters. The first look ahead lets nearly every place fail at once.
 _UNWANTED: Final = re.compile(
-    r"""(?ix)(?<!\bI\ )(?<!\bwe\ )(?<!\bthey\ )(?<!\bto\ )\b(?:
+    r"""(?x)\b(?=[dnpfiotkm])(?<!\bi\ )(?<!\bwe\ )(?<!\bthey\ )(?<!\bto\ )(?:
       (?:do\ not|don't|do\ n't|please\ don't|never)\ (?:ever\ )?(?:remember|save|store|keep|memori[sz]e|record|log|note)\ (?:any\ of\ )?(?:this|that|it|what|these|my\ message)
-    | (?:forget|ignore|disregard)\ (?:that\ I\ (?:said|told|asked|mentioned)|what\ I\ (?:just\ )?(?:said|told|wrote)|this\ (?:message|conversation|chat)|I\ (?:said|mentioned)\ (?:that|this|anything))
+    | (?:forget|ignore|disregard)\ (?:that\ i\ (?:said|told|asked|mentioned)|what\ i\ (?:just\ )?(?:said|told|wrote)|this\ (?:message|conversation|chat)|i\ (?:said|mentioned)\ (?:that|this|anything))
     | off\ the\ record | (?:this|that)\ is\ (?:strictly\ )?(?:confidential|not\ to\ be\ remembered) | keep\ (?:this|that|it)\ (?:between\ us|out\ of\ (?:your\ |the\ )?memory)
     | not\ for\ (?:your\ )?memory
     | merk(?:e)?\ dir\ das\ (?:bitte\ )?nicht | (?:das|dies)\ nicht\ (?:merken|speichern) | ne\ (?:retiens|retenez|mémorise|mémorisez|note)\ pas
     | no\ (?:recuerdes|guardes|memorices)\ (?:esto|eso) | não\ (?:guarde|lembre|memorize|grave)\ (?:isso|isto) | non\ (?:ricordare|memorizzare|salvare)\ (?:questo|quello)
     )\b"""
 )
+_PIECE: Final = 65_536
+"""So many characters are searched at once, in a few milliseconds, during which nothing else can run."""
+_LONGEST_UNWANTED: Final = 128
+"""No form of the request is longer."""
 
 
 def unwanted(text: str) -> bool:
     """Return whether the person asks that nothing of *text* is remembered."""
-    return _UNWANTED.search(straight(text)) is not None
+    small = straight(text).lower()
+    for start in range(0, len(small), _PIECE):
+        stop = start + _PIECE + _LONGEST_UNWANTED
+        found = _UNWANTED.search(small, start, stop)
+        # At the cut a word may only seem to end; what follows there is in the next piece, too.
+        if found and (found.end() < stop or _UNWANTED.match(small, found.start())):
+            return True
+    return False
 
 
 _NOT_MEANT: Final = re.compile(

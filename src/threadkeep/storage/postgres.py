@@ -33,7 +33,7 @@ from threadkeep.storage.port import (
 )
 from threadkeep.storage.postgres_pool import Connection, PostgresPool
 from threadkeep.storage.postgres_schema import PostgresSchema
-from threadkeep.storage.postgres_tables import PostgresTables
+from threadkeep.storage.postgres_tables import PostgresTables, weight
 from threadkeep.storage.row import encoded
 from threadkeep.storage.scan import Scan
 
@@ -45,8 +45,9 @@ SERVICE_TIMEOUT: Final = timedelta(seconds=60)
 _FEW: Final = 64
 """So many operations are encoded on the event loop, in about 0.01 ms each; more of them in a thread."""
 
-_A_SECOND: Final = 2_000
-"""So many operations may take a second longer than one."""
+_OPERATIONS_A_SECOND: Final = 2_000
+_BYTES_A_SECOND: Final = 4 * 1024 * 1024
+"""A commit may take as much longer as these say, a tenth of what a small server writes."""
 
 
 class PostgresStorage:
@@ -108,10 +109,10 @@ class PostgresStorage:
             if len(changes) <= _FEW
             else await asyncio.to_thread(tables.arguments, batch, changes, now)
         )
-        seconds = self._seconds + len(changes) / _A_SECOND
+        more = len(changes) / _OPERATIONS_A_SECOND + weight(arguments) / _BYTES_A_SECOND
         return await self.pool.run(
             lambda connection: tables.commit(connection, arguments, changes),
-            seconds=seconds,
+            seconds=self.pool.statement_timeout.total_seconds() + more,
             again=lambda: False,  # it may have come through
         )
 
@@ -198,10 +199,6 @@ class PostgresStorage:
     async def stats(self) -> Stats:
         """See :meth:`threadkeep.storage.port.Storage.stats`."""
         return await self._serve(self._require_open().stats)
-
-    @property
-    def _seconds(self) -> float:
-        return self.pool.statement_timeout.total_seconds()
 
     async def _serve(self, work: Callable[[Connection], Awaitable[T]], *, again: bool = True) -> T:
         """Run what is no part of a turn."""

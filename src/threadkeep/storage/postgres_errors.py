@@ -82,6 +82,9 @@ _SAYINGS: Final = (
 )
 
 
+_FULL: Final = re.compile(r"File too large|quota", re.IGNORECASE)
+
+
 @contextmanager
 def postgres_errors(where: str) -> Generator[None]:
     """Raise what the driver raises inside as an error of ours; *where* is the server, without its password."""
@@ -94,6 +97,8 @@ def postgres_errors(where: str) -> Generator[None]:
 def error_of(error: Exception, where: str) -> ThreadkeepError:
     """Return what *error* of the driver means."""
     state = getattr(error, "sqlstate", None) or _state_of(error)
+    if state == "XX000" and _FULL.search(str(error)):  # a quota has no code of its own
+        state = "53100"
     kind, text = _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or (StorageError, "{where} refused: {said}.")
     return kind(text.format(where=where, said=_said(error)), server=where, sqlstate=state)
 

@@ -84,6 +84,7 @@ class PostgresPool:
         self._opening = asyncio.Lock()
         self._closed = False
         self._pid = 0
+        self._in_use = 0
         self.refused: Exception | None = None
         """Why the newest attempt to connect failed; ``None`` after one that did not."""
 
@@ -198,7 +199,9 @@ class PostgresPool:
     async def _lent(self, seconds: float | None) -> AsyncGenerator[Connection]:
         if seconds is None:
             seconds = self.statement_timeout.total_seconds()
-        connection = await self._one()
+        pool = self._require_open()
+        connection = await self._one(pool)
+        self._in_use += 1
         deadline = _Deadline(connection, seconds)
         try:
             yield connection
@@ -208,13 +211,13 @@ class PostgresPool:
             msg = f"{self.location} did not answer within {seconds + LATE_SECONDS:g} seconds; try again."
             raise StorageUnavailableError(msg, server=self.location) from error
         finally:
+            self._in_use -= 1
             if await deadline.end():
                 await connection.close()
-            await self._require_open().putconn(connection)
+            await pool.putconn(connection)
 
-    async def _one(self) -> _Connection:
-        """Take a connection out of the pool that nobody has closed at the other end."""
-        pool = self._require_open()
+    async def _one(self, pool: AsyncConnectionPool[_Connection]) -> _Connection:
+        """Take a connection out of *pool* that nobody has closed at the other end."""
         while True:
             try:
                 connection = await pool.getconn()
@@ -234,12 +237,15 @@ class PostgresPool:
                 yield connection
 
     def _none_free(self) -> Exception:
+        if self._in_use >= self._size:
+            msg = (
+                f"All {self._size} connections to {self.location} were in use for {self._wait:g} seconds; try again, "
+                "or raise THREADKEEP_POSTGRES_POOL_SIZE."
+            )
+            return StorageUnavailableError(msg, server=self.location)
         if self.refused is not None:
             return error_of(self.refused, self.location)
-        msg = (
-            f"All {self._size} connections to {self.location} were in use for {self._wait:g} seconds; try again, "
-            "or raise THREADKEEP_POSTGRES_POOL_SIZE."
-        )
+        msg = f"{self.location} cannot be reached (no connection came about in {self._wait:g} seconds); try again."
         return StorageUnavailableError(msg, server=self.location)
 
     def _require_open(self) -> AsyncConnectionPool[_Connection]:

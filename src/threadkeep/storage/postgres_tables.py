@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from threadkeep.errors import PartitionErasedError, StorageError
 from threadkeep.ids import new_id
@@ -267,6 +267,13 @@ class PostgresTables:
             yield
         finally:
             await connection.rollback()  # nothing was written
+
+
+def weight(arguments: tuple[Any, ...]) -> int:
+    """Return about how many bytes *arguments* of a commit take."""
+    texts = sum(len(argument) for argument in arguments if isinstance(argument, str))
+    lists = [cast("list[bytes | None]", argument) for argument in arguments if isinstance(argument, list)]
+    return texts + sum(len(part) for parts in lists for part in parts if part)
 
 
 async def _rows(connection: Connection, statement: bytes, parameters: Any) -> list[Any]:

@@ -1,0 +1,271 @@
+"""The schema is made by whoever comes first, changed step by step, and refused where this code cannot serve it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.servers import empty_postgres_database
+from tests.storage.postgres_world import ANA, as_user, commit, connected, database_of, get, make_user, note, run
+from threadkeep.errors import (
+    NotAStorageError,
+    StorageDeniedError,
+    StorageError,
+    StorageReadOnlyError,
+    StorageVersionError,
+)
+from threadkeep.storage.port import Partition
+from threadkeep.storage.postgres_migrations import Applied, Migration, needed
+from threadkeep.storage.postgres_pool import PostgresPool
+from threadkeep.storage.postgres_schema import PostgresSchema
+
+ADD = Migration(2, "pre", "ALTER TABLE threadkeep.items ADD COLUMN colour text;\n")
+INDEX = Migration(
+    2,
+    "pre",
+    "-- outside a transaction\n"
+    "DROP INDEX CONCURRENTLY IF EXISTS threadkeep.items_by_colour;\n"
+    "CREATE INDEX CONCURRENTLY items_by_colour ON threadkeep.items (dims);\n",
+)
+REMOVE = Migration(2, "post", "ALTER TABLE threadkeep.items DROP COLUMN colour;\n")
+
+
+async def refusal(url: str, **options: object) -> StorageError:
+    with pytest.raises(StorageError) as refused:
+        async with connected(url, **options):
+            pass
+    return refused.value
+
+
+async def set_up(url: str, *, code: int, migrations: list[Migration]) -> None:
+    pool = PostgresPool(url)
+    try:
+        await pool.open()
+        await PostgresSchema(pool, code=code, migrations=migrations).ready()
+    finally:
+        await pool.close()
+
+
+def columns(url: str) -> set[str]:
+    asked = "SELECT column_name FROM information_schema.columns WHERE table_name = 'items'"
+    return {name for (name,) in run(url, asked)}
+
+
+def stages(url: str) -> list[tuple[int, str, bool]]:
+    rows = run(url, "SELECT version, stage, done_at IS NOT NULL FROM threadkeep.migrations ORDER BY 1, 2")
+    return [(version, stage, done) for version, stage, done in rows]
+
+
+class TestMaking:
+    @pytest.mark.slow
+    def test_eight_processes_start_at_once_on_an_empty_database_and_race_for_one_owner(self, postgres_url: str):
+        """Each makes or finds the tables, and adds 10 to a counter by expectations: none of its steps is lost."""
+        started = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.storage.postgres_racer", postgres_url], stderr=subprocess.PIPE
+            )
+            for _ in range(8)
+        ]
+        said = [process.communicate()[1].decode() for process in started]
+
+        assert [process.returncode for process in started] == [0] * 8, "".join(said)
+        asked = "SELECT i.value, i.revision, p.sequence FROM threadkeep.items i JOIN threadkeep.partitions p ON true"
+        assert run(postgres_url, asked) == [('{"count":80}', 80, 80)]
+
+    async def test_check_makes_nothing(self, postgres_url: str):
+        refused = await refusal(postgres_url, migrate="check")
+
+        assert isinstance(refused, StorageVersionError)
+        assert "THREADKEEP_MIGRATE=auto" in str(refused)
+        assert run(postgres_url, "SELECT FROM pg_namespace WHERE nspname = 'threadkeep'") == []
+
+    async def test_check_works_on_what_was_made(self, postgres_url: str):
+        async with connected(postgres_url) as storage:
+            await commit(storage, note("1"))
+
+        async with connected(postgres_url, migrate="check") as storage:
+            assert await get(storage, "1")
+
+    async def test_a_schema_that_holds_something_else_is_not_touched(self, postgres_url: str):
+        run(postgres_url, "CREATE SCHEMA threadkeep", "CREATE TABLE threadkeep.items (n int)")
+
+        assert isinstance(await refusal(postgres_url), NotAStorageError)
+        assert columns(postgres_url) == {"n"}
+
+    async def test_a_schema_that_lost_a_table_says_which(self, postgres_url: str):
+        async with connected(postgres_url):
+            pass
+        run(postgres_url, "DROP TABLE threadkeep.removals")
+
+        assert "lacks the table threadkeep.removals" in str(await refusal(postgres_url))
+
+    async def test_a_table_lost_while_it_is_open_is_one_sentence(self, postgres_url: str):
+        async with connected(postgres_url) as storage:
+            run(postgres_url, "DROP TABLE threadkeep.items CASCADE")
+
+            with pytest.raises(StorageError, match="restore it from a backup"):
+                await commit(storage, note("1"))
+
+    async def test_a_database_that_cannot_be_written_to_is_refused(self, postgres_url: str):
+        run(postgres_url, f'ALTER DATABASE "{database_of(postgres_url)}" SET default_transaction_read_only = on')
+
+        assert isinstance(await refusal(postgres_url), StorageReadOnlyError)
+
+
+class TestMigrating:
+    async def test_pre_runs_before_the_new_code_and_post_with_the_code_after(self, postgres_url: str):
+        migrations = [REMOVE, ADD]
+        await set_up(postgres_url, code=1, migrations=[])
+
+        await set_up(postgres_url, code=2, migrations=migrations)
+        assert "colour" in columns(postgres_url)
+        await set_up(postgres_url, code=3, migrations=migrations)
+
+        assert "colour" not in columns(postgres_url)
+        assert stages(postgres_url) == [(1, "base", True), (2, "post", True), (2, "pre", True)]
+
+    async def test_the_code_before_goes_on_and_the_one_before_that_does_not(self, postgres_url: str):
+        await set_up(postgres_url, code=1, migrations=[])
+        await set_up(postgres_url, code=2, migrations=[ADD, REMOVE])
+
+        async with connected(postgres_url) as storage:
+            await commit(storage, note("1"))
+
+        await set_up(postgres_url, code=3, migrations=[ADD, REMOVE])
+        refused = await refusal(postgres_url)
+        assert isinstance(refused, StorageVersionError)
+        assert "newer Threadkeep" in str(refused)
+
+    async def test_what_fails_changes_nothing_and_can_be_tried_again(self, postgres_url: str):
+        await set_up(postgres_url, code=1, migrations=[])
+        broken = Migration(2, "pre", f"{ADD.script} SELECT nonsense;")
+
+        with pytest.raises(StorageError, match="nonsense"):
+            await set_up(postgres_url, code=2, migrations=[broken])
+        assert "colour" not in columns(postgres_url)
+
+        await set_up(postgres_url, code=2, migrations=[ADD])
+        assert "colour" in columns(postgres_url)
+
+    async def test_what_broke_off_outside_a_transaction_is_said_and_finished(self, postgres_url: str):
+        await set_up(postgres_url, code=1, migrations=[])
+        broken = Migration(2, "pre", f"{INDEX.script}SELECT nonsense;\n")
+
+        with pytest.raises(StorageVersionError, match="broke off"):
+            await set_up(postgres_url, code=2, migrations=[broken])
+        assert stages(postgres_url)[-1] == (2, "pre", False)
+
+        await set_up(postgres_url, code=2, migrations=[INDEX])
+        assert stages(postgres_url)[-1] == (2, "pre", True)
+
+    async def test_check_wants_pre_and_does_without_post(self, postgres_url: str):
+        await set_up(postgres_url, code=1, migrations=[])
+        pool = PostgresPool(postgres_url, migrate="check")
+        await pool.open()
+
+        with pytest.raises(StorageVersionError, match="older than this Threadkeep needs"):
+            await PostgresSchema(pool, code=2, migrations=[ADD]).ready()
+        await PostgresSchema(pool, code=2, migrations=[Migration(1, "post", "SELECT 1;")]).ready()
+
+        await pool.close()
+
+    async def test_a_half_made_schema_of_this_code_is_refused(self, postgres_url: str):
+        async with connected(postgres_url):
+            pass
+        run(postgres_url, "UPDATE threadkeep.migrations SET done_at = NULL")
+
+        assert "broke off" in str(await refusal(postgres_url))
+
+    def test_a_schema_serves_its_code_and_the_one_before(self):
+        applied = [Applied(1, "base", 1, done=True), Applied(2, "pre", 1, done=True), Applied(3, "pre", 2, done=False)]
+
+        assert needed(applied, [], code=1, where="here") == []
+        with pytest.raises(StorageVersionError):
+            needed([*applied, Applied(2, "post", 2, done=True)], [], code=1, where="here")
+
+    def test_versions_are_not_skipped(self):
+        third = Migration(3, "pre", "SELECT 3;")
+
+        assert needed([Applied(1, "base", 1, done=True)], [third, REMOVE, ADD], code=3, where="") == [
+            ADD,
+            REMOVE,
+            third,
+        ]
+
+
+class TestRights:
+    async def test_a_user_who_may_make_roles_makes_them(self, postgres_url: str):
+        url = make_user(postgres_url, "CREATEROLE")
+
+        async with connected(url) as storage:
+            await commit(storage, note("1"))
+            assert await get(storage, "1")
+
+    async def test_a_user_who_may_not_works_without(self, postgres_url: str):
+        async with connected(make_user(postgres_url)) as storage:
+            await commit(storage, note("1"))
+            assert (await storage.stats()).items == 1
+
+    async def test_one_who_may_not_make_tables_is_told_what_to_grant(self, postgres_url: str):
+        refused = await refusal(make_user(postgres_url, create=False))
+
+        assert isinstance(refused, StorageDeniedError)
+        assert "CREATE SCHEMA threadkeep AUTHORIZATION" in str(refused)
+
+    async def test_and_works_in_a_schema_that_was_made_for_them(self, postgres_url: str):
+        url = make_user(postgres_url, create=False)
+        user = url.split("//")[1].split("@")[0]
+        run(postgres_url, f'CREATE SCHEMA threadkeep AUTHORIZATION "{user}"')
+
+        async with connected(url) as storage:
+            await commit(storage, note("1"))
+
+    async def test_one_who_passes_over_the_policies_and_has_no_roles_is_refused(self, postgres_url: str):
+        refused = await refusal(make_user(postgres_url, "BYPASSRLS"))
+
+        assert isinstance(refused, StorageDeniedError)
+        assert "GRANT threadkeep_app, threadkeep_service TO" in str(refused)
+
+    async def test_another_user_than_the_owner_needs_the_roles_and_nothing_else(self, postgres_url: str):
+        async with connected(postgres_url) as storage:
+            await commit(storage, note("1"))
+        url = make_user(postgres_url, create=False)
+        user = url.split("//")[1].split("@")[0]
+
+        assert "GRANT threadkeep_app, threadkeep_service TO" in str(await refusal(url))
+        run(postgres_url, f'GRANT threadkeep_app, threadkeep_service TO "{user}"')
+
+        async with connected(url, migrate="check") as storage:
+            assert await get(storage, "1")
+            assert await storage.erase(ANA) == 1
+
+    async def test_a_right_that_was_taken_away_is_named(self, postgres_url: str):
+        async with connected(postgres_url) as storage:
+            run(postgres_url, "REVOKE INSERT ON threadkeep.items FROM threadkeep_app")
+
+            with pytest.raises(StorageDeniedError, match="permission denied for table items"):
+                await commit(storage, note("1"))
+
+    async def test_two_users_of_one_server_each_work_in_their_database(self, postgres_server: str):
+        """The roles belong to whoever came first; the second one does without."""
+        for _ in range(2):
+            async with connected(make_user(empty_postgres_database(postgres_server), "CREATEROLE")) as storage:
+                await commit(storage, note("1"))
+                assert (await storage.stats()).items == 1
+
+    async def test_an_unknown_user_is_refused(self, postgres_url: str):
+        assert isinstance(await refusal(as_user(postgres_url, "nobody_here")), StorageDeniedError)
+
+
+class TestHashPartitions:
+    async def test_items_are_spread(self, postgres_url: str):
+        async with connected(postgres_url, hash_partitions=4) as storage:
+            for number in range(40):
+                await commit(storage, note("1"), partition=Partition("owner", ("", f"{number}")))
+
+            sizes = [run(postgres_url, f"SELECT count(*) FROM threadkeep.items_{n}")[0][0] for n in range(4)]
+
+            assert sum(sizes) == (await storage.stats()).items == 40
+            assert all(sizes)
