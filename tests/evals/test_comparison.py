@@ -48,7 +48,7 @@ class TestCompare:
 
         report = comparison.as_json()
 
-        assert list(report) == ["dataset", "file_sha256", "results"]
+        assert list(report) == ["dataset", "file_sha256", "block", "results"]
         assert report["dataset"] == "locomo"
         assert report["file_sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
         assert all(list(row) == KEYS for row in report["results"])
@@ -90,12 +90,21 @@ class TestCompare:
 
         assert row["recall@5"] == 1.0
 
+    def test_tells_what_stands_in_the_block(self, compared):
+        """Shares, and how many questions bring nothing of another conversation, which here says the same."""
+        block = compared[1].as_json()["block"]
+
+        assert block["n"] == 16
+        assert 0 < block["tokens_mean"] <= 300
+        assert 0.5 < block["evidence"] <= 1
+        assert all(0 <= block[name] <= 1 for name in ("evidence_without_floor", "empty", "empty_of_others"))
+
     def test_tells_how_far_it_is(self, compared):
         """Progress counts every turn stored and every question asked."""
         seen = compared[2]
 
-        assert seen[0] == (0, 32)
-        assert seen[-1] == (32, 32)
+        assert seen[0] == (0, 48)
+        assert seen[-1] == (48, 48)
         assert seen == sorted(seen)
 
     def test_table_names_every_method_and_what_was_dropped(self, compared):
@@ -114,7 +123,7 @@ class TestBeam:
         """``all`` comes first, then each kind of question; messages are ranked, and sessions are not."""
         report = compare_beam(write_beam(tmp_path), embedder=WordsEmbedder()).as_json()
 
-        assert list(report) == ["dataset", "file_sha256", "results"]
+        assert list(report) == ["dataset", "file_sha256", "block", "results"]
         assert report["dataset"] == "beam"
         assert [(row["method"], row["level"], row["categories"], row["n"]) for row in report["results"]] == [
             (method, "turn", categories, n)

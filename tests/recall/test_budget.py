@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.record import Kind, Memory
-from threadkeep.recall.budget import estimate_tokens, fit
+from threadkeep.recall.budget import estimate_tokens, fit, normalised, says_no_more
 from threadkeep.recall.record import Recalled
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -30,6 +30,25 @@ def said(one: Recalled) -> str:
 
 def rendered(chosen: list[Recalled]) -> str:
     return "\n".join(("[begin]", *map(said, chosen), "[end]"))
+
+
+class TestSaysNoMore:
+    @pytest.mark.parametrize(
+        ("text", "than", "no_more"),
+        [
+            ("I live in Porto.", "I live in Porto.", True),
+            ("I live in Porto", "i  LIVE in Porto with my sister!", True),
+            ("I live in Porto", "I live in Portobello", False),
+            ("I live in Porto with my sister", "I live in Porto", False),
+            ("I like tea", "I like tea no more", False),
+            ("I like tea", "I like tea, but not at night", False),
+            ("I like tea", "My sister says I like tea", False),
+            ("The train leaves at 5", "The train leaves at 5:30 when it rains", False),
+        ],
+    )
+    def test_what_begins_a_longer_statement_adds_nothing(self, text: str, than: str, no_more: bool):
+        """Unless the longer one goes on to take it back."""
+        assert says_no_more(normalised(text), normalised(than)) == no_more
 
 
 class TestEstimateTokens:

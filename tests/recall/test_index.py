@@ -78,7 +78,7 @@ def rebuilt(known: dict[tuple[Namespace, str], Item], *, dims: int | None = 3) -
 def search(index: PartitionIndex, question: str = "tea", *, method: Method = "hybrid", **kwargs: Any) -> list[Hit]:
     """Ask with a fixed vector."""
     given: dict[str, Any] = {"vector": np.array([1, 2, 3], np.float32), "limit": None, "now": NOW, **kwargs}
-    return list(index.search(question, method=method, **given))
+    return list(index.search(question, method=method, **given).hits)
 
 
 def rounded(hits: list[Hit]) -> list[tuple[object, ...]]:
@@ -320,4 +320,4 @@ class TestSearch:
         index.apply(changes(*(item(f"c{n}", "tea coffee") for n in range(700)), removed=[(MEMORIES, "a")]))
         index.apply(changes(*(item(f"c{n}", "coffee", revision=2) for n in range(700))))
 
-        assert {hit.key for hit in before.search("hybrid", None)} == {"a", "b"}
+        assert {hit.key for hit in before.search("hybrid", None).hits} == {"a", "b"}

@@ -473,6 +473,26 @@ class TestMemories:
         assert sum(held.values()) <= 4
 
 
+class TestSubject:
+    @pytest.mark.parametrize(
+        ("question", "subject"),
+        [
+            ("When did Melanie run?", "participant"),
+            ("What did they say of Biscuit?", "known"),
+            ("What did they say of Leo?", "unknown"),
+            ("What is my cat called? I live in Lisbon.", None),
+            ("What is the cat called?", None),
+        ],
+    )
+    async def test_it_is_told_whom_a_question_names(
+        self, search: Search, storage: HeldStorage, question: str, subject: str | None
+    ):
+        """A stranger in a question that users ask about themselves says nothing: they may be telling something new."""
+        await keep(storage, search, *(f"Melanie: {n} times" for n in range(3)), "My cat is called Biscuit")
+
+        assert (await search.ranking(ANA, question, limit=1)).subject == subject
+
+
 class TestParticipants:
     async def test_the_names_of_who_takes_part_are_left_out_of_the_vector(
         self, search: Search, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch

@@ -41,6 +41,9 @@ class Scored:
         session: Each figure for the ranking of sessions.
         milliseconds: What the search took.
         tokens: Length of the rendered block, where one was rendered.
+        in_block: Share of the evidence that stands in it.
+        in_list: The same of a block filled from the top of the list, whatever matters.
+        empty: Whether nothing stands in it.
     """
 
     method: str
@@ -49,6 +52,9 @@ class Scored:
     session: dict[str, float]
     milliseconds: float
     tokens: int | None
+    in_block: float
+    in_list: float
+    empty: bool
 
     def at(self, level: str) -> dict[str, float]:
         """Return the figures of ``turn`` or ``session`` level."""
@@ -57,10 +63,17 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Every question with evidence, answered by every method."""
+    """Every question with evidence, answered by every method.
+
+    Attributes:
+        data: What was measured.
+        scored: The answers.
+        of_others: Of each question, asked of another conversation's memory, whether our block stayed empty.
+    """
 
     data: DataSet
     scored: tuple[Scored, ...]
+    of_others: tuple[bool, ...] = ()
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -77,6 +90,7 @@ class Comparison:
         return {
             "dataset": self.data.kind,
             "file_sha256": self.data.sha256,
+            "block": self.block(),
             "results": [
                 self._row(method, level, categories, chosen)
                 for method in self.methods
@@ -84,6 +98,18 @@ class Comparison:
                 for categories in self.data.groups
                 if (chosen := self.chosen(method, categories))
             ],
+        }
+
+    def block(self) -> dict[str, Any]:
+        """Return what stands in our blocks, and how often nothing does where nothing can matter."""
+        ours = [one for one in self.scored if one.tokens is not None]
+        return {
+            "n": len(ours),
+            "tokens_mean": round(fmean(one.tokens or 0 for one in ours), 1),
+            "evidence": round(fmean(one.in_block for one in ours), 4),
+            "evidence_without_floor": round(fmean(one.in_list for one in ours), 4),
+            "empty": round(fmean(one.empty for one in ours), 4),
+            "empty_of_others": round(fmean(self.of_others), 4) if self.of_others else None,
         }
 
     def _row(self, method: str, level: str, categories: str, chosen: Sequence[Scored]) -> dict[str, Any]:
@@ -127,12 +153,12 @@ def compare(data: DataSet, *, embedder: Embedder | str | None = None, progress: 
             and there is no dense baseline.
         progress: Told how far it is.
     """
-    return Comparison(data, asyncio.run(_compare(data.conversations, embedder, progress)))
+    return Comparison(data, *asyncio.run(_compare(data.conversations, embedder, progress)))
 
 
 async def _compare(
     conversations: Sequence[Conversation], embedder: Embedder | str | None, progress: Progress
-) -> tuple[Scored, ...]:
+) -> tuple[tuple[Scored, ...], tuple[bool, ...]]:
     from threadkeep.app import embedder_of
     from threadkeep.library import open as open_threadkeep
     from threadkeep.settings import Settings
@@ -143,18 +169,32 @@ async def _compare(
         url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
         async with open_threadkeep(url, embedder=recording or "none") as tk:
             await tk.ready()
-            methods: list[Method] = [ThreadkeepMethod(tk), Bm25Method()]
+            ours = ThreadkeepMethod(tk)
+            methods: list[Method] = [ours, Bm25Method()]
             if recording:
                 methods.append(DenseMethod(tk, recording))
-            return await _score_all(conversations, methods, progress)
+            turns = sum(len(one.turns) for one in conversations)
+            questions = sum(bool(question.evidence) for one in conversations for question in one.questions)
+            steps = Steps(turns + questions * (2 if len(conversations) > 1 else 1), progress)
+            return await _score_all(conversations, methods, steps), await _ask_others(conversations, ours, steps)
+
+
+async def _ask_others(conversations: Sequence[Conversation], ours: ThreadkeepMethod, steps: Steps) -> tuple[bool, ...]:
+    """Ask each conversation's questions of the others' memories in turn."""
+    others = len(conversations) - 1
+    empty: list[bool] = []
+    for place, conversation in enumerate(conversations if others else ()):
+        asked = [question for question in conversation.questions if question.evidence]
+        for number, question in enumerate(asked):
+            other = conversations[(place + 1 + number % others) % len(conversations)]
+            empty.append(await ours.brings_nothing(question.text, other))
+            steps.advance()
+    return tuple(empty)
 
 
 async def _score_all(
-    conversations: Sequence[Conversation], methods: Sequence[Method], progress: Progress
+    conversations: Sequence[Conversation], methods: Sequence[Method], steps: Steps
 ) -> tuple[Scored, ...]:
-    turns = sum(len(one.turns) for one in conversations)
-    questions = sum(bool(question.evidence) for one in conversations for question in one.questions)
-    steps = Steps(turns + questions, progress)
     scored: list[Scored] = []
     for conversation in conversations:
         for method in methods:
@@ -180,6 +220,9 @@ def _score(method: str, question: Question, answer: Answer, session_of: dict[str
         session=score(sessions, frozenset(session_of[turn] for turn in question.evidence)),
         milliseconds=answer.milliseconds,
         tokens=answer.tokens,
+        in_block=len(question.evidence.intersection(answer.block)) / len(question.evidence),
+        in_list=len(question.evidence.intersection(answer.listed)) / len(question.evidence),
+        empty=not answer.block,
     )
 
 
@@ -212,4 +255,11 @@ def render_table(comparison: Comparison) -> Table:
             "–" if row["tokens_mean"] is None else f"{row['tokens_mean']:.0f}",
             end_section=row["categories"] == last,
         )
+    block = comparison.block()
+    others = block["empty_of_others"]
+    table.caption = (
+        f"In our block of 300 tokens stands {block['evidence']:.1%} of the evidence "
+        f"({block['evidence_without_floor']:.1%} without a floor of relevance)"
+        + ("." if others is None else f"; asked of another's memory, {others:.1%} of the questions bring nothing.")
+    )
     return table

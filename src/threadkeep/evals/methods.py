@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.evals.baselines import Bm25, Dense
 from threadkeep.ids import MemoryId, MessageId, ThreadId
-from threadkeep.memories.record import NewMemory, Source
+from threadkeep.memories.record import TRUSTED, Approval, NewMemory, Source
+from threadkeep.recall.budget import fit
+from threadkeep.recall.render import END, HEADING, line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from threadkeep.evals.conversation import Conversation, Turn
     from threadkeep.library import Threadkeep
     from threadkeep.models.port import Embedder
+    from threadkeep.recall.record import Recall, Recalled
 
 SEARCH_LIMIT: Final = 20
 """How many turns a timed search asks for, and how many sessions are ranked: the deepest recall that is reported."""
@@ -38,12 +41,16 @@ class Answer:
         deep: Turn ids as deep as the method goes, for ranking sessions by their best turn.
         milliseconds: What finding *turns* took, embedding the question included.
         tokens: Length of the rendered block; ``None`` for a method that renders none.
+        block: Turn ids in the block.
+        listed: Turn ids in a block that is filled from the top of the list, whatever matters.
     """
 
     turns: Sequence[str]
     deep: Sequence[str]
     milliseconds: float
     tokens: int | None
+    block: Sequence[str] = ()
+    listed: Sequence[str] = ()
 
 
 class Method(Protocol):
@@ -140,22 +147,32 @@ class ThreadkeepMethod:
         found = await self._tk.memories.search(question, owner=self._owner, limit=SEARCH_LIMIT)
         milliseconds = (perf_counter() - started) * 1000
         deep = await self._deep(question)
-        block = await self._tk.recall(question, owner=self._owner, budget_tokens=self._budget_tokens, timeout=_PATIENCE)
+        block = await self._block(question, self._owner)
+        listed = fit(deep, lambda one: line(one.memory), frame=f"{HEADING}\n{END}", budget_tokens=self._budget_tokens)
         return Answer(
             [one.memory.memory_id for one in found],
-            deep,
+            [one.memory.memory_id for one in deep],
             milliseconds,
             block.tokens,
+            [one.memory.memory_id for one in block.memories],
+            [one.memory.memory_id for one in listed],
         )
 
-    async def _deep(self, question: str) -> list[str]:
+    async def brings_nothing(self, question: str, conversation: Conversation) -> bool:
+        """Whether *question*, asked of another conversation's memory, brings nothing."""
+        return not (await self._block(question, conversation.conversation_id)).memories
+
+    async def _block(self, question: str, owner: str) -> Recall:
+        return await self._tk.recall(question, owner=owner, budget_tokens=self._budget_tokens, timeout=_PATIENCE)
+
+    async def _deep(self, question: str) -> list[Recalled]:
         """Rank until as many sessions are met as count, or everything is ranked."""
         limit = _DEEP_AT_FIRST
         while True:
             found = await self._tk.memories.search(question, owner=self._owner, limit=limit)
             met = {source.thread_id for one in found for source in one.memory.sources}
             if len(met) >= self._sessions or limit >= self._size:
-                return [one.memory.memory_id for one in found]
+                return found
             limit *= 2
 
 
@@ -214,4 +231,7 @@ def memory_of_turn(turn: Turn) -> NewMemory:
     source = Source(
         turn.role, thread_id=ThreadId(f"session-{turn.session}"), message_id=MessageId(turn.turn_id), at=turn.at
     )
-    return NewMemory(turn.text, "episodic", (source,), created_at=turn.at, memory_id=MemoryId(turn.turn_id))
+    approval = None if turn.role in TRUSTED else Approval("benchmark", turn.at)
+    return NewMemory(
+        turn.text, "episodic", (source,), created_at=turn.at, memory_id=MemoryId(turn.turn_id), approval=approval
+    )

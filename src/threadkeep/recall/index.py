@@ -23,7 +23,7 @@ from threadkeep.recall.traits import Traits, traits_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from threadkeep.recall.record import Hit, Method
+    from threadkeep.recall.record import Method, Ranking
     from threadkeep.storage.port import Changes, Item, Namespace, Ref
 
 _NEVER: Final = float("inf")
@@ -172,7 +172,7 @@ class PartitionIndex:
         method: Method = "hybrid",
         limit: int | None,
         now: datetime,
-    ) -> tuple[Hit, ...]:
+    ) -> Ranking:
         """Return the *limit* best items for *question*, best first; see :meth:`Snapshot.search`."""
         snapshot = self.snapshot(read(question, now=now), vector, prefixes=prefixes, now=now)
         return snapshot.search(method, limit)
@@ -194,6 +194,7 @@ class PartitionIndex:
             standing=self._standing(),
             said_at=talk.said_at.filled if asked.dates else None,
             dates=asked.dates,
+            participants=bool(people),
             names=[self._postings.holding(name) for name in names if name],
             labels=talk.labels.filled if len(whom) == 1 else None,
             label=talk.label(whom.pop()) if len(whom) == 1 else 0,
@@ -289,9 +290,9 @@ class PartitionIndex:
         self._starts.extend(starts)
         self._revisions.extend([item.revision for item in items.values()])
         self._updated_at.extend([item.updated_at.timestamp() for item in items.values()])
-        expires_at = [item.expires_at.timestamp() if item.expires_at else _NEVER for item in items.values()]
+        expires_at = [_NEVER if item.expires_at is None else item.expires_at.timestamp() for item in items.values()]
         self._expires_at.extend(expires_at)
-        self._next_expiry = min([self._next_expiry, *expires_at])
+        self._next_expiry = min(self._next_expiry, *expires_at)
         self._alive.extend(np.ones(len(items), np.bool_))
         self._namespace_of.extend([self._number(namespace) for namespace, _ in items])
         self._names.extend(items)

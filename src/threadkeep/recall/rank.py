@@ -11,6 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from threadkeep.recall.record import Hit
+
 _SAME: Final = 1e-6
 """Cosines are told apart from here on; what spreads less is noise, and is not stretched to a signal."""
 
@@ -142,6 +144,13 @@ def closeness(candidates: Candidates, weights: Weights = WEIGHTS) -> NDArray[np.
     dense = np.maximum(candidates.cosine, 0.0)
     both = (weights.dense * dense + weights.lexical * lexical) / (weights.dense + weights.lexical)
     return np.where(np.isnan(dense), lexical, both)
+
+
+def hit_closeness(hit: Hit, weights: Weights = WEIGHTS) -> float:
+    """Return :func:`closeness` of one hit."""
+    if hit.cosine is None:
+        return hit.lexical
+    return (weights.dense * max(hit.cosine, 0.0) + weights.lexical * hit.lexical) / (weights.dense + weights.lexical)
 
 
 def descending(scores: NDArray[np.float64]) -> NDArray[np.float64]:

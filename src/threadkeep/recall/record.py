@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from threadkeep.memories.record import Memory
 from threadkeep.recall.render import put_before
 from threadkeep.storage.port import Namespace
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 Method: TypeAlias = Literal["hybrid", "dense", "lexical"]
+Subject: TypeAlias = Literal["participant", "known", "unknown"]
+"""Whom a question names: somebody who takes part, a name that is kept, or only names that are not."""
 
 
 class Hit(NamedTuple):
@@ -22,6 +28,7 @@ class Hit(NamedTuple):
         score: Higher is closer. In [0, 1] for ``hybrid`` and ``lexical``; the raw cosine for ``dense``.
         cosine: Of the question and the nearest of the item's texts, in [-1, 1]; ``None`` where either has no vector.
         lexical: BM25 of the best of the item's texts as a share of what is possible for the question, in [0, 1].
+        strength: What the order is by; for ``hybrid`` in standard deviations from the partition's mean.
     """
 
     namespace: Namespace
@@ -29,6 +36,7 @@ class Hit(NamedTuple):
     score: float
     cosine: float | None
     lexical: float
+    strength: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +46,18 @@ class Ranking:
     Attributes:
         hits: Best first.
         degraded: What could not be used: ``("embedder",)`` when only words were compared.
+        subject: Whom the question names; ``None``: nobody.
+        closest: How close the closest hit is to the question, in [0, 1], wherever it stands.
+        by_words: Whether nothing but words was compared.
+        alike: Cosines of the first hits with each other, shape ``(n, n)``, where that was asked for.
     """
 
     hits: tuple[Hit, ...]
     degraded: tuple[str, ...] = ()
+    subject: Subject | None = None
+    closest: float = 0.0
+    by_words: bool = False
+    alike: NDArray[np.float32] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, cast
 
@@ -109,6 +109,7 @@ class Search:
         limit: int | None,
         vector: NDArray[np.float32] | None = None,
         threads: Sequence[str] = (),
+        compared: int = 0,
     ) -> Ranking:
         """Return the *limit* items of *partition* that are closest to *query*, best first.
 
@@ -124,6 +125,7 @@ class Search:
             limit: How many; ``None``: all.
             vector: The query's, shape ``(dims,)``, if it is known already; nothing is embedded then.
             threads: The conversation that is going on, and those that it branched off.
+            compared: So many of the first hits are compared with each other, too.
 
         Raises:
             StorageError: The storage could not be read.
@@ -150,10 +152,10 @@ class Search:
                 asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=self._clock.now()
             )
         if held.index.rows > _INLINE_ROWS:
-            hits = await asyncio.to_thread(snapshot.search, ranking, limit)
+            found = await asyncio.to_thread(snapshot.search, ranking, limit, compared=compared)
         else:
-            hits = snapshot.search(ranking, limit)
-        return Ranking(hits, degraded)
+            found = snapshot.search(ranking, limit, compared=compared)
+        return replace(found, degraded=degraded)
 
     async def memories(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None]:
         """Return the memories that *hits* are, which :meth:`ranking` has just found in *partition*.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
 
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.memories.record import Kind, Memory
@@ -14,7 +17,8 @@ from threadkeep.memories.shapes import memory_namespaces, memory_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import Fitting, estimate_tokens
 from threadkeep.recall.question import asks_about_everything
-from threadkeep.recall.record import Hit, Recall, Recalled
+from threadkeep.recall.record import Hit, Ranking, Recall, Recalled
+from threadkeep.recall.relevance import concerns, matters, spread
 from threadkeep.recall.render import END, HEADING, block, line
 from threadkeep.storage.port import Ref, Storage
 
@@ -27,14 +31,10 @@ if TYPE_CHECKING:
 DEFAULT_BUDGET_TOKENS: Final = 300
 DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
 
-LEAST_COSINE: Final = 0.25
-"""A memory this close matters. Source: with MiniLM, every one of 1,800 asked facts is closer than .35, and nine
-requests that have nothing to do with 1,000 facts bring 41 of them past it, of 9,000."""
-
-LEAST_LEXICAL: Final = 0.1
-"""A memory that holds so much of what the question's words can score matters, however far its meaning."""
-
 _CONSIDERED: Final = 256
+_COMPARED: Final = 64
+"""So many of the best are chosen from by what they add to each other."""
+
 _CHUNK: Final = 20
 _FRAME: Final = f"{HEADING}\n{END}"
 
@@ -174,17 +174,16 @@ class Recalls:
         partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
         threads = () if asked.thread_id is None else (asked.thread_id,)
         ranking = await self._search.ranking(
-            partition, asked.question, prefixes=prefixes, limit=_CONSIDERED, threads=threads
+            partition, asked.question, prefixes=prefixes, limit=_CONSIDERED, threads=threads, compared=_COMPARED
         )
         degraded.extend(ranking.degraded)
         everything = asks_about_everything(asked.question)
-        hits = [hit for hit in ranking.hits if everything or matters(hit)]
+        if not everything and not concerns(ranking):
+            return
+        hits = iter(hit for hit in _in_order(ranking) if everything or matters(hit, ranking))
         now = self._clock.now()
         taught: set[TurnId] = set()
-        for start in range(0, len(hits), _CHUNK):
-            if fitting.full:
-                break
-            chunk = hits[start : start + _CHUNK]
+        while not fitting.full and (chunk := list(islice(hits, _CHUNK))):
             memories = await self._search.memories(partition, chunk)
             offered = [
                 Recalled(memory, hit.score)
@@ -197,9 +196,14 @@ class Recalls:
                     fitting.offer(recalled)
 
 
-def matters(hit: Hit) -> bool:
-    """Whether a hit has anything to do with the question."""
-    return hit.lexical >= LEAST_LEXICAL or (hit.cosine is not None and hit.cosine >= LEAST_COSINE)
+def _in_order(ranking: Ranking) -> Iterator[Hit]:
+    """Yield the hits in the order in which they are offered: the best ones by what they add to each other."""
+    alike, hits = ranking.alike, ranking.hits
+    first = 0 if alike is None else len(alike)
+    if alike is not None:
+        for place in spread(np.array([hit.strength for hit in hits[:first]]), alike):
+            yield hits[place]
+    yield from hits[first:]
 
 
 def turns_of_fact(memory: Memory) -> set[TurnId]:

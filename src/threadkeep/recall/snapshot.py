@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from threadkeep.recall.rank import WEIGHTS, Candidates, best, closeness, descending, similarity
-from threadkeep.recall.record import Hit, Method
+from threadkeep.recall.record import Hit, Method, Ranking, Subject
 from threadkeep.recall.signals import near_dates, not_the_users, said_by
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class Priors:
         standing: What speaks for each item whatever is asked, its recency included.
         said_at: When each item was said; the question names *dates*.
         dates: Days and months.
-        names: For each name in the question, which rows hold all of its words.
+        participants: Whether the question names somebody who takes part.
+        names: For each other name in the question, which rows hold all of its words.
         labels: Who said each item; the question names one participant, *label*.
         label: Their number.
         roles: In which role each item was said; the question is the user's about themselves.
@@ -49,6 +50,7 @@ class Priors:
     standing: NDArray[np.float64]
     said_at: NDArray[np.float64] | None = None
     dates: tuple[Span | Yearly, ...] = ()
+    participants: bool = False
     names: Sequence[NDArray[np.bool_]] = ()
     labels: NDArray[np.int32] | None = None
     label: int = 0
@@ -88,12 +90,17 @@ class Snapshot:
     priors: Priors
     names: list[tuple[Namespace, str]]
 
-    def search(self, method: Method, limit: int | None) -> tuple[Hit, ...]:
+    def search(self, method: Method, limit: int | None, *, compared: int = 0) -> Ranking:
         """Return the *limit* best items, best first; all that there are, where there are fewer.
 
         For ``dense`` the score is the cosine and items without a vector come last with a score of -1;
         for ``lexical`` it is BM25 as a share. Equals are ordered newest revision first, then by
         namespace and key.
+
+        Args:
+            method: What is compared.
+            limit: How many; ``None``: all.
+            compared: So many of the first ones are compared with each other, too.
         """
         lexical = self._of_items(self.question.score())
         asked = () if method == "lexical" else (self.vector, self.aspect if method == "hybrid" else None)
@@ -117,14 +124,38 @@ class Snapshot:
                 scores.tolist(),
                 chosen.cosine.tolist() if chosen.cosine is not None else [None] * len(places),
                 chosen.lexical.tolist(),
+                slots.tolist(),
                 strict=True,
             )
         )[:limit]
         public = descending(np.array([row[3] for row in rows])).tolist()
-        return tuple(
-            Hit(namespace, key, score, None if near is None or isnan(near) else near, words)
-            for score, (_, _, (namespace, key), _, near, words) in zip(public, rows, strict=True)
+        hits = tuple(
+            Hit(namespace, key, score, None if near is None or isnan(near) else near, words, -strength)
+            for score, (strength, _, (namespace, key), _, near, words, _) in zip(public, rows, strict=True)
         )
+        return Ranking(
+            hits,
+            subject=self._subject() if method == "hybrid" else None,
+            closest=float(scores.max()) if len(scores) else 0.0,
+            by_words=cosine is None,
+            alike=self._alike([row[6] for row in rows[:compared]]) if compared else None,
+        )
+
+    def _subject(self) -> Subject | None:
+        if self.priors.participants:
+            return "participant"
+        if not self.priors.names:
+            return None
+        if any(self._of_items(rows).any() for rows in self.priors.names):
+            return "known"
+        return None if self.priors.roles is not None else "unknown"  # of themselves a user may say something new
+
+    def _alike(self, slots: Sequence[int]) -> NDArray[np.float32] | None:
+        """Return the cosines of items with each other, by the first text of each; ``None``: there are no vectors."""
+        if self.vectors is None:
+            return None
+        vectors = self.vectors[self.starts[list(slots)]]
+        return np.vecdot(vectors[:, None], vectors[None])
 
     def _fused(self, candidates: Candidates) -> NDArray[np.float64]:
         """Return what to order the items by that are looked at, higher first."""
@@ -154,7 +185,7 @@ class Snapshot:
     def _picked(self, of_items: NDArray[_Scalar]) -> NDArray[_Scalar]:
         return of_items if self.slots is None else of_items[self.slots]
 
-    def _of_items(self, of_rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _of_items(self, of_rows: NDArray[_Scalar]) -> NDArray[_Scalar]:
         """Reduce a signal of texts to the items that are looked at: the best text counts."""
         if len(of_rows) != len(self.starts):
             of_rows = np.maximum.reduceat(of_rows, self.starts)

@@ -22,7 +22,6 @@ _TRUST: Final = {"user": 1.0, "import": 0.75, "document": 0.5, "tool": 0.25, "as
 _LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
 _LONGEST_LABEL: Final = 64
 _END_CHARACTERS: Final = 80
-_QUESTION_MARKS: Final = ("?", "？", "؟")
 
 
 class Traits(NamedTuple):
@@ -55,8 +54,14 @@ def traits_of(item: Item, texts: Sequence[str]) -> Traits:
         texts: Its searchable texts.
     """
     value = item.value
-    source = _first_source(value.get("sources"))
+    sources = value.get("sources")
+    source: Mapping[str, Any] = {}
+    if isinstance(sources, list) and sources and isinstance(sources[0], dict):
+        source = cast("dict[str, Any]", sources[0])
     thread = source.get("thread_id") or value.get("source_thread")
+    said_at = _seconds(source.get("at"))
+    if said_at is None and (said_at := _seconds(value.get("timestamp"))) is None:
+        said_at = item.created_at.timestamp()
     text = texts[0] if texts else ""
     label = _LABEL.match(text) if ": " in text[:_LONGEST_LABEL] else None
     end = text[-_END_CHARACTERS:]
@@ -64,19 +69,13 @@ def traits_of(item: Item, texts: Sequence[str]) -> Traits:
     trust = value.get("trust")
     return Traits(
         thread if isinstance(thread, str) else None,
-        _seconds(source.get("at")) or _seconds(value.get("timestamp")) or item.created_at.timestamp(),
+        said_at,
         _ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER,
         _TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0,
         value.get("pinned") is True,
         label[1] if label else "",
-        any(mark in end for mark in _QUESTION_MARKS),
+        "?" in end or "？" in end or "؟" in end,
     )
-
-
-def _first_source(sources: object) -> Mapping[str, Any]:
-    if isinstance(sources, list) and sources and isinstance(sources[0], dict):
-        return cast("dict[str, Any]", sources[0])
-    return {}
 
 
 def _seconds(moment: object) -> float | None:
@@ -85,6 +84,6 @@ def _seconds(moment: object) -> float | None:
         return None
     try:
         read = datetime.fromisoformat(moment)
-        return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        return read.timestamp() if read.tzinfo is not None else read.replace(tzinfo=UTC).timestamp()
     except (ValueError, OverflowError):
         return None

@@ -1,0 +1,86 @@
+"""Tests of whether a question has to do with anything, and with what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from threadkeep.recall.record import Hit, Ranking, Subject
+from threadkeep.recall.relevance import concerns, matters, spread
+
+
+def hit(cosine: float | None, lexical: float, strength: float = 0.0) -> Hit:
+    return Hit(("n",), "k", 0.0, cosine, lexical, strength)
+
+
+def ranking(closest: float, subject: Subject | None = None, *, by_words: bool = False, best: float = 5.0) -> Ranking:
+    return Ranking((hit(0.5, 0.5, best),), subject=subject, closest=closest, by_words=by_words)
+
+
+class TestConcerns:
+    @pytest.mark.parametrize(
+        ("closest", "subject", "expected"),
+        [
+            (0.31, None, True),
+            (0.29, None, False),
+            (0.11, "participant", True),
+            (0.09, "participant", False),
+            (0.26, "known", True),
+            (0.24, "known", False),
+            (0.39, "unknown", False),
+            (0.41, "unknown", True),
+        ],
+    )
+    def test_whom_a_question_names_moves_the_floor(self, closest: float, subject: Subject | None, expected: bool):
+        """Down for somebody who takes part, up for a stranger."""
+        assert concerns(ranking(closest, subject)) == expected
+
+    def test_words_alone_have_a_floor_of_their_own(self):
+        """A share of BM25 is no cosine."""
+        assert concerns(ranking(0.11, by_words=True))
+        assert not concerns(ranking(0.09, by_words=True))
+
+    def test_nothing_concerns_nothing(self):
+        """Where nothing was found there is nothing to ask for."""
+        assert not concerns(Ranking(()))
+
+
+class TestMatters:
+    def test_what_is_close_matters(self):
+        """However weak it is otherwise."""
+        assert matters(hit(0.2, 0.1), ranking(0.5))
+        assert not matters(hit(0.1, 0.05), ranking(0.5))
+        assert not matters(hit(-0.5, 0.0), ranking(0.5))
+
+    def test_so_does_what_is_nearly_as_strong_as_the_best(self):
+        """Such as the answer to a question that is close."""
+        assert matters(hit(0.0, 0.0, strength=3.1), ranking(0.5, best=5.0))
+        assert not matters(hit(0.0, 0.0, strength=2.9), ranking(0.5, best=5.0))
+
+    def test_without_vectors_one_rare_word_is_enough(self):
+        """Words alone say less, so less is asked of them."""
+        assert matters(hit(None, 0.03), ranking(0.5, by_words=True))
+        assert not matters(hit(None, 0.01), ranking(0.5, by_words=True))
+
+
+class TestSpread:
+    def test_the_next_one_is_strong_and_unlike(self):
+        """The second of two that say the same comes after one that says something else."""
+        alike = np.array([[1, 0.95, 0.1], [0.95, 1, 0.1], [0.1, 0.1, 1]], np.float32)
+
+        assert list(spread(np.array([5.0, 4.9, 4.0]), alike)) == [0, 2, 1]
+
+    @given(st.lists(st.floats(-5, 5), max_size=12))
+    def test_each_comes_once_and_the_strongest_first(self, strengths: list[float]):
+        """Whatever is alike; where that costs nothing, the order is by strength."""
+        vectors = np.random.default_rng(len(strengths)).normal(size=(len(strengths), 4)).astype(np.float32)
+        alike = vectors @ vectors.T
+
+        order = list(spread(np.array(strengths), alike))
+
+        assert sorted(order) == list(range(len(strengths)))
+        assert not strengths or strengths[order[0]] == max(strengths)
+        by_strength = [strengths[place] for place in spread(np.array(strengths), alike, weight=0.0)]
+        assert by_strength == sorted(strengths, reverse=True)
