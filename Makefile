@@ -66,12 +66,12 @@ fix: $(READY) ## Format, mend what can be mended, write the generated reference 
 bench: $(READY) ## Measure speed beside peers (ARGS="--json")
 	@$(BIN)/threadkeep bench $(ARGS)
 
-invariants: $(READY) ## Break it on purpose: kills and collisions (N=200, JSON=1 for one object at the end)
+invariants: $(READY) ## Break it on purpose: kills, collisions, two owners (N=200, JSON=1 for one object at the end)
 	@$(BIN)/python -m tests.invariants $(if $(N),--n $(N)) $(if $(JSON),--json)
 
 soak: $(READY) ## Everything at full size: long tests, invariants, benchmarks
 	@$(BIN)/python -m pytest -q -m soak $(ARGS) || test $$? -eq 5
-	@$(BIN)/python -m tests.invariants
+	@$(BIN)/python -m tests.invariants --tenants 200000
 	@$(BIN)/threadkeep bench
 
 docs: $(READY) ## Write the generated reference anew, then check what the docs name

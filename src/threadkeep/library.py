@@ -56,7 +56,7 @@ def open(  # noqa: A001 - the verb of the public surface
     """Open a memory; no I/O happens before the first operation.
 
     Args:
-        url: ``sqlite:///m.db``, ``postgresql://…``, ``redis://…`` or ``memory://``; ``None``: what the
+        url: ``sqlite:///m.db``, ``postgresql://…``, ``redis://…``, ``mongodb://…`` or ``memory://``; ``None``: what the
             settings say, else SQLite in the user's data folder (logged).
         owner: Whose turns and calls these are where a call does not say: a user id, an
             :class:`Owner`, or a callable that gets LangGraph's runtime or config.
