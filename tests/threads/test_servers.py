@@ -317,7 +317,7 @@ class TestRedis:
         assert value_of(checkpointer, HERE)["id"] == ["pathlib", "Path"]
 
     def test_checkpoints_expire(self, home: Home, places: Places, redis_stack_url: str):
-        """Each key has its time, the pointers and lists of writes, too."""
+        """Each key has its time, the pointers and lists of writes, too; where a thread stands, a little longer."""
         where = places.backend("redis", url=redis_stack_url, ttl=timedelta(minutes=5))
         checkpointer = checkpointer_over(where, home=home)
         saved = put(checkpointer, HERE, 1)
@@ -327,8 +327,9 @@ class TestRedis:
             left = {key: client.ttl(key) for key in client.keys("*")}
         checkpointer.close()
 
-        assert len(left) == 4
-        assert all(0 < seconds <= 300 for seconds in left.values()), left
+        heads = {key for key in left if b"_head:" in key}
+        assert (len(left), len(heads)) == (5, 1), left
+        assert all(0 < left[key] <= (330 if key in heads else 300) for key in left), left
 
     @pytest.mark.linux
     def test_what_it_refuses_is_said(self, make: Make):

@@ -139,9 +139,11 @@ class FaultProxy:
         server.close()
         self._refusing = True
         self._flowing.set()
+        self._loop.run_until_complete(_a_few_turns())
         while tasks := asyncio.all_tasks(self._loop):
             self._cut_all()
             self._loop.run_until_complete(asyncio.wait(tasks, timeout=_SOON_SECONDS))
+            self._loop.run_until_complete(_a_few_turns())
         self._loop.close()
 
     async def _linked(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -210,6 +212,12 @@ class FaultProxy:
         for link in list(self._links):
             _reset(link.here)
             _reset(link.there)
+
+
+async def _a_few_turns() -> None:
+    """Let a connection that was just accepted come to the task that closes it."""
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 class _Link:
