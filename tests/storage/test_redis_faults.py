@@ -120,6 +120,7 @@ async def silent_proxy(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]
     """Put a proxy before the server; yield its URL, and what lets the connections of now fall silent for ever."""
     silent: set[asyncio.StreamWriter] = set()
     present: set[asyncio.StreamWriter] = set()
+    serving: set[asyncio.Task[Any]] = set()
     port = urlsplit(url).port or 0
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client: asyncio.StreamWriter) -> None:
@@ -127,14 +128,18 @@ async def silent_proxy(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]
             if client not in silent:
                 writer.write(data)
         writer.close()
+        await writer.wait_closed()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         present.add(writer)
+        if task := asyncio.current_task():
+            serving.add(task)
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(pump(reader, server_writer, writer), pump(server_reader, writer, writer))
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
         yield url.replace(f":{port}", f":{listening.sockets[0].getsockname()[1]}"), lambda: silent.update(present)
+    await asyncio.gather(*serving)
 
 
 class TestKilledServer:
