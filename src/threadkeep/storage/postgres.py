@@ -200,6 +200,10 @@ class PostgresStorage:
         """See :meth:`threadkeep.storage.port.Storage.stats`."""
         return await self._serve(self._require_open().stats)
 
+    async def advice(self) -> list[str]:
+        """See :meth:`threadkeep.storage.port.Advising.advice`."""
+        return await self._serve(self._require_open().advice)
+
     async def _serve(self, work: Callable[[Connection], Awaitable[T]], *, again: bool = True) -> T:
         """Run what is no part of a turn."""
         return await self.pool.run(work, seconds=SERVICE_TIMEOUT.total_seconds(), again=lambda: again)

@@ -22,7 +22,7 @@ from threadkeep.storage.commit import Known, check_expectation
 from threadkeep.storage.encoding import Cursor, encode_text, partition_key
 from threadkeep.storage.port import MAX_CHANGE_LOG_ROWS, Batch, Changes, Item, Partition, Position, Ref, Stats
 from threadkeep.storage.postgres_pool import Connection
-from threadkeep.storage.postgres_schema import SQL, Roles
+from threadkeep.storage.postgres_schema import APP, NOBODY, SERVICE, SQL, Roles
 from threadkeep.storage.row import NO_PATHS, Change, Place, Row, items_of, place_of, spelled
 from threadkeep.storage.scan import Scan
 
@@ -229,6 +229,27 @@ class PostgresTables:
         """Return how much there is; the bytes are those of all deployments."""
         ((partitions, items, size),) = await self._service(connection, SQL["stats"], {"deployment": self._deployment})
         return Stats(partitions, items, size)
+
+    async def advice(self, connection: Connection) -> list[str]:
+        """Return what would lose acknowledged commits, or leaves less between owners than there could be."""
+        ((fsync, synchronous_commit),) = await _rows(connection, SQL["durability"], ())
+        said: list[str] = []
+        if fsync == "off":
+            said.append(
+                "PostgreSQL runs with fsync = off: when its machine loses power, commits and the whole database may be "
+                "lost. Set fsync to on."
+            )
+        if synchronous_commit == "off":
+            said.append(
+                "PostgreSQL runs with synchronous_commit = off: the last commits may be lost when it crashes. "
+                "Set synchronous_commit to on for this user or database."
+            )
+        if self._roles.app == NOBODY:
+            said.append(
+                "This PostgreSQL user has no roles to take on, so row-level security holds it only as the owner of the "
+                f"tables. Run as an administrator: CREATE ROLE {APP}; CREATE ROLE {SERVICE}; and grant both to it."
+            )
+        return said
 
     def _digest(self, partition: Partition) -> bytes:
         return partition_key(self._prefix, partition.digest)

@@ -126,6 +126,9 @@ SELECT
 SELECT epoch FROM threadkeep.birth
 
 
+-- name: durability
+SELECT current_setting('fsync'), current_setting('synchronous_commit')
+
 -- name: inspect
 SELECT
     current_setting('server_version_num')::integer AS server_version,
