@@ -23,7 +23,7 @@ from weakref import WeakSet
 from threadkeep.capture.accounts import Prices
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.extractors.port import Extractor
-from threadkeep.capture.redact import redact
+from threadkeep.capture.personal import redactor
 from threadkeep.capture.reviews import Reviews
 from threadkeep.capture.service import Captures
 from threadkeep.clock import Clock, SystemClock
@@ -129,6 +129,7 @@ class App:
         reviews = Reviews(
             ProposalRows(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
         )
+        redact = redactor(settings.personal_kinds, region=settings.redact_region)
         captures = Captures(
             self.storage,
             search,
@@ -137,6 +138,7 @@ class App:
             self.telemetry,
             reviews=reviews,
             prices=prices_of(settings),
+            redact=redact,
             ttl=settings.ttl,
         )
         memories = Memories(

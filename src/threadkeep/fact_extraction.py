@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.app import Rooms, extractor_of
 from threadkeep.capture.extractors.port import Extraction, Extractor
 from threadkeep.capture.learning import judged, learnt
+from threadkeep.capture.personal import Redact, redactor
 from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes
 from threadkeep.capture.record import Message, Receipt
+from threadkeep.capture.redact import redact
 from threadkeep.capture.turns import pending, split
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, NotYoursError, SettingsError
@@ -73,7 +75,7 @@ def create_fact_extractor(store: BaseStore, *, model: Any = None, settings: Sett
         _made[key] = (extractor, model)
         while len(_made) > _KEPT:
             _made.popitem(last=False)
-    return FactExtractor(store, extractor)
+    return FactExtractor(store, extractor, redactor(settings.personal_kinds, region=settings.redact_region))
 
 
 async def extract_and_store_facts(
@@ -110,10 +112,12 @@ class FactExtractor:
     Attributes:
         store: Where they are kept.
         extractor: What finds them.
+        redact: Cuts out what is not to be kept in another store; ours does so itself.
     """
 
     store: BaseStore
     extractor: Extractor
+    redact: Redact = redact
 
     async def ainvoke(self, input: Mapping[str, Any], config: Mapping[str, Any] | None = None) -> Receipt:  # noqa: A002 - LangChain's name for it
         """Extract from ``input["messages"]``, for the user and thread that *config*'s ``configurable`` names."""
@@ -154,7 +158,7 @@ class FactExtractor:
         if not turns:
             return Receipt("nothing")
         now = SystemClock().now()
-        turn = pending(turns[-1], thread_id=thread, at=now, recalled=()).turn
+        turn = pending(turns[-1], thread_id=thread, at=now, recalled=(), redact=self.redact).turn
         namespace = (MEMORIES, owner.label)
         said = "\n".join(message.text for message in turn.messages if message.role == "user")
         rows = await self.store.asearch(namespace, query=said, limit=_ALIKE)
@@ -164,7 +168,7 @@ class FactExtractor:
         ]
         known = [memory for item in items if (memory := memory_of(item)) is not None]
         found: Extraction = await self.extractor.extract(turn, known)
-        decisions = reconcile(judged(found.candidates, turn), known, Rules(namespace, now))
+        decisions = reconcile(judged(found.candidates, turn, redact=self.redact), known, Rules(namespace, now))
         for memory, _ in writes(decisions, known):
             await self.store.aput(namespace, memory.memory_id, value_of(memory))
         waiting = sum(isinstance(decision, Propose) for decision in decisions)

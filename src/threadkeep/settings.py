@@ -60,6 +60,16 @@ class Settings(BaseSettings):
         max_length=200,
         description="Tells deployments that share one storage apart; at most 200 characters.",
     )
+    redact: str = Field(
+        default="",
+        validation_alias="THREADKEEP_REDACT",
+        description="Personal data to cut out beside secrets: any of email, phone, iban, ip, parted by commas.",
+    )
+    redact_region: str | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_REDACT_REGION",
+        description="Where telephone numbers without a + are from, two letters such as US; unset: those stay.",
+    )
     master_key: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_MASTER_KEY",
@@ -363,6 +373,11 @@ class Settings(BaseSettings):
     def checkpoint_timeout(self) -> timedelta:
         """How long a checkpoint is waited for."""
         return timedelta(seconds=self.checkpoint_timeout_seconds)
+
+    @property
+    def personal_kinds(self) -> tuple[str, ...]:
+        """Which kinds of personal data are cut out."""
+        return tuple(dict.fromkeys(self.redact.replace(",", " ").split()))
 
     @property
     def sealed(self) -> bool:

@@ -65,6 +65,7 @@ class Learning:
         *,
         reviews: Reviews | None = None,
         prices: Prices | None = None,
+        redact: Callable[[str], str] = redact,
         ttl: timedelta | None,
     ) -> None:
         self._storage = storage
@@ -74,6 +75,7 @@ class Learning:
         self._telemetry = telemetry
         self._reviews = reviews or Reviews.of(storage, search, clock)
         self._prices = prices
+        self._redact = redact
         self._ttl = ttl
         self._known = KnownStatements(storage)
 
@@ -94,7 +96,7 @@ class Learning:
         if record is None or record.state != "pending":
             return False
         found = await self._extracted(record.turn, owner)
-        extraction = replace(found, candidates=judged(found.candidates, record.turn))
+        extraction = replace(found, candidates=judged(found.candidates, record.turn, redact=self._redact))
         texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
         vectors = rows_of(await self._search.embed_put(texts), texts)
         for attempt in range(_TRIES):
@@ -259,7 +261,9 @@ class Learning:
             self._telemetry.count("capture.retried")
 
 
-def judged(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate, ...]:
+def judged(
+    candidates: Sequence[Candidate], turn: Turn, *, redact: Callable[[str], str] = redact
+) -> tuple[Candidate, ...]:
     """Return *candidates*, redacted, each as the word of whoever stands behind it in *turn*.
 
     An extractor does not say whose word a statement is: that is looked up in the turn.

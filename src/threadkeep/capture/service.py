@@ -13,6 +13,7 @@ from threadkeep.capture.accounts import Prices
 from threadkeep.capture.learning import Learning, Reviews, Searcher
 from threadkeep.capture.queue import Queue
 from threadkeep.capture.record import Message, Receipt
+from threadkeep.capture.redact import redact
 from threadkeep.capture.statements import unwanted
 from threadkeep.capture.turns import (
     MAX_MISSING,
@@ -80,6 +81,7 @@ class Captures:
         telemetry: Counts what was learnt and what was survived.
         reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
         prices: What an extractor's model costs; ``None``: nobody knows.
+        redact: Cuts out what is not to be kept: secrets at least.
         ttl: How long a captured memory lives; ``None``: for ever.
         poll: How often to look for work that another process left.
     """
@@ -94,15 +96,19 @@ class Captures:
         *,
         reviews: Reviews | None = None,
         prices: Prices | None = None,
+        redact: Callable[[str], str] = redact,
         ttl: timedelta | None = None,
         poll: timedelta = timedelta(seconds=5),
     ) -> None:
         self._storage = storage
         self._clock = clock
         self._telemetry = telemetry
+        self._redact = redact
 
         def learning(extractor: Extractor) -> Learning:
-            return Learning(storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, ttl=ttl)
+            return Learning(
+                storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, redact=redact, ttl=ttl
+            )
 
         self._learning = learning
         self._queue = Queue(storage, learning(extractor).learn, clock, telemetry, poll=poll)
@@ -160,7 +166,16 @@ class Captures:
             now = self._clock.now()
             moments = self._moments(len(missing), now=now)
             batch = await _off_loop_if(
-                much, _batch, wanted, unheard, moments, owner=owner, thread_id=thread_id, recalled=recalled, due_at=now
+                much,
+                _batch,
+                wanted,
+                unheard,
+                moments,
+                owner=owner,
+                thread_id=thread_id,
+                recalled=recalled,
+                due_at=now,
+                redact=self._redact,
             )
             try:
                 await self._storage.commit(replace(batch, epoch=position.epoch))
@@ -287,12 +302,14 @@ def _batch(
     thread_id: ThreadId | None,
     recalled: Sequence[str],
     due_at: datetime,
+    redact: Callable[[str], str],
 ) -> Batch:
     """Record the *wanted* turns to be learnt from, and mark the *unheard* ones as seen, at one of *moments* each."""
     turns = (*unheard, *wanted)
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
-        record = pending(turn, thread_id=thread_id, at=at, recalled=recalled if turn is turns[-1] else ())
+        put_in = recalled if turn is turns[-1] else ()
+        record = pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact)
         if turn in unheard or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
             record = done(record, ())
         put = put_of(record, owner, due_at=due_at, expect="absent")

@@ -8,7 +8,7 @@ digests under which a turn's older neighbours are found again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
@@ -148,14 +148,21 @@ def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spok
     return tuple(reversed(missing))
 
 
-def pending(turn: Spoken, *, thread_id: ThreadId | None, at: datetime, recalled: Sequence[str]) -> TurnRecord:
+def pending(
+    turn: Spoken,
+    *,
+    thread_id: ThreadId | None,
+    at: datetime,
+    recalled: Sequence[str],
+    redact: Callable[[str], str] = redact,
+) -> TurnRecord:
     """Return the record of *turn*: redacted, bounded, and without the blocks that recall put in."""
     kept = [
-        Message(message.role, _bounded(message.text), message.message_id)
+        Message(message.role, _bounded(message.text, redact), message.message_id)
         for message in turn.messages
         if message.text.strip()
     ]
-    texts = tuple(_bounded(text) for text in recalled[:MAX_RECALLED])
+    texts = tuple(_bounded(text, redact) for text in recalled[:MAX_RECALLED])
     return TurnRecord(Turn(turn.turn_id, thread_id, _within(kept), at, texts), "pending")
 
 
@@ -243,7 +250,7 @@ def _words(turn: Sequence[Message]) -> tuple[str, ...]:
     return tuple(part for message in turn if message.text.strip() for part in (message.role, message.text))
 
 
-def _bounded(text: str) -> str:
+def _bounded(text: str, redact: Callable[[str], str]) -> str:
     """Redact *text* and cut it; what is cut is never the second half of a secret."""
     head = text[: 2 * MAX_TEXT_CHARACTERS]
     if len(head) < len(text):

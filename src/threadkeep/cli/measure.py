@@ -50,6 +50,25 @@ def beam(
 
 
 @app.command()
+def redaction(
+    data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
+    region: Annotated[str | None, typer.Option(help="Where telephone numbers without a + are from.")] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Share of turns in which secrets or personal data are found, to be read for false ones; none is printed."""
+    from threadkeep.evals.redaction import run_redaction
+
+    report = run_redaction(data, region=region)
+    if json:
+        print_json(report)
+        return
+    for row in report["results"]:
+        out.print(f"{row['kind']:>8}: {row['changed']:,} of {row['turns']:,} turns ({row['share']:.2%})", markup=False)
+        out.print("".join(f"          {place}\n" for place in row["places"]), end="", markup=False)
+
+
+@app.command()
 def facts(
     sizes: Annotated[str, typer.Option(help="How many facts about one user, separated by commas.")] = _SIZES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
