@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from threadkeep.cli.main import app
-from threadkeep.errors import InvalidInputError, SettingsError
+from threadkeep.errors import InvalidInputError, SealError, SettingsError
 
 USER = "ana.maria@x.org"
 
@@ -78,6 +78,30 @@ class TestKeys:
         told = run("doctor").output
         assert "sealed; the owners' keys are in sqlite" in told
         assert not any(key in told for key in (old, new))
+
+    def test_what_is_in_the_clear_is_copied_into_a_sealed_storage(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """And not the other way round, nor as it is, without the key."""
+        clear, sealed = f"sqlite:///{folder}/clear.db", f"sqlite:///{folder}/sealed.db"
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "clear.db"))
+        answer("memories", "add", "I live in Lisbon.", "--user", USER)
+        monkeypatch.setenv("THREADKEEP_MASTER_KEY", run("keys", "new").stdout.strip())
+
+        done = answer("storage", "copy", "--from", clear, "--from-unsealed", "--to", sealed)
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(folder / "sealed.db"))
+        assert done["complete"]
+        assert [row["text"] for row in answer("memories", "list", "--user", USER)] == ["I live in Lisbon."]
+        assert b"Lisbon" not in (folder / "sealed.db").read_bytes()
+
+        monkeypatch.delenv("THREADKEEP_MASTER_KEY")
+        for words in (
+            ("copy", "--from", sealed, "--to", f"sqlite:///{folder}/other.db"),
+            ("copy", "--from", clear, "--to", sealed, "--into-existing"),
+            ("sweep", "--url", sealed),
+        ):
+            with pytest.raises(SealError, match="THREADKEEP_MASTER_KEY"):
+                run("storage", *words)
 
     def test_damage_is_told_and_removed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """With whose it is, and exit code 1 until it is gone."""

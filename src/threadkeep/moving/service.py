@@ -11,6 +11,7 @@ from threadkeep.moving.checking import check
 from threadkeep.moving.copying import Copying, Progress
 from threadkeep.moving.embedding import embed_anew
 from threadkeep.moving.record import Checked, Copied, Embedded
+from threadkeep.storage.sealed.marker import refuse_sealed
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -94,9 +95,14 @@ class Moving:
 
 @asynccontextmanager
 async def connected(storage: Storage) -> AsyncGenerator[Storage]:
-    """Connect *storage*, and close it in the end."""
+    """Connect *storage*, and close it in the end.
+
+    Raises:
+        SealError: Its items are sealed, and no key was given.
+    """
     try:
         await storage.connect()
+        await refuse_sealed(storage)
         yield storage
     finally:
         await storage.close()

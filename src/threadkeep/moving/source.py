@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from threadkeep.moving.record import Entry, LeftOut, entry_of
 from threadkeep.storage.port import Item, Partition, Storage
+from threadkeep.storage.sealed.marker import refuse_sealed
 
 PAGE: Final = 200
 """Entries at a time; a value may have 4 MiB."""
@@ -70,6 +71,7 @@ class StorageSource:
     async def connect(self) -> None:
         """See :meth:`Source.connect`."""
         await self._storage.connect()
+        await refuse_sealed(self._storage)
 
     async def total(self) -> int | None:
         """See :meth:`Source.total`."""
