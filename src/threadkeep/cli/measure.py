@@ -106,15 +106,26 @@ def tombstones(*, json: Json = False) -> None:
 
 
 def bench(
+    storage: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="memory, sqlite, postgres, redis, mongodb or all: that storage beside LangGraph's own on a server "
+            "started for it; may be repeated. Unset: turns, recall and SQLite.",
+            show_default=False,
+        ),
+    ] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that it works.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="With --storage: 100,000 memories, too.")] = False,
     json: Json = False,
 ) -> None:
     """How fast it is, beside LangGraph's own stores in the same run."""
     from threadkeep.evals.bench import render_table, run_bench
+    from threadkeep.evals.bench_storage import StorageSizes, run_storage_bench
 
+    sizes = StorageSizes.quick() if quick else StorageSizes.full() if full else StorageSizes()
     with progress("Bench") as bar:
-        report = run_bench(quick=quick, progress=bar)
+        report = run_storage_bench(storage, sizes, progress=bar) if storage else run_bench(quick=quick, progress=bar)
     if json:
         print_json(report)
         return

@@ -44,7 +44,7 @@ def run_bench(*, quick: bool = False, progress: Progress = silent) -> dict[str, 
         progress: Told how far it is.
     """
     lines, embedder = asyncio.run(_measure(Sizes.quick() if quick else Sizes(), progress))
-    return {"machine": _machine(embedder), "lines": [line.as_json() for line in lines]}
+    return {"machine": machine(embedder), "lines": [line.as_json() for line in lines]}
 
 
 async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
@@ -198,7 +198,8 @@ def _value(place: int) -> dict[str, Any]:
     return {"data": f"Statement number {place} of a benchmark, about as long as a statement is.", "place": place}
 
 
-def _machine(embedder: str) -> dict[str, Any]:
+def machine(embedder: str) -> dict[str, Any]:
+    """Return what the figures were measured on."""
     import os
 
     return {
@@ -238,7 +239,7 @@ def render_table(results: dict[str, Any]) -> Table:
         if "ours_mb" in line:
             table.add_row(line["name"], f"{line['n']:,}", f"{line['ours_mb']:.1f} MB")
             continue
-        compared = line["peer"] is not None
+        compared = line["peer_p50_ms"] is not None
         table.add_row(
             line["name"],
             f"{line['n']:,}",
