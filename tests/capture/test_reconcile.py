@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from threadkeep.capture.reconcile import (
     Add,
+    Contradiction,
     Decision,
     Duplicate,
     Propose,
@@ -25,8 +26,9 @@ from threadkeep.capture.record import Candidate
 from threadkeep.capture.timeline import MAX_SOURCES
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.lifecycle import corrected
+from threadkeep.memories.meaning import signature
 from threadkeep.memories.record import Memory, Source
-from threadkeep.memories.wording import content_words, normalised
+from threadkeep.memories.wording import content_words
 
 NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLACE: Final = ("memories", "ana")
@@ -56,14 +58,17 @@ def after(candidates: Sequence[Candidate], known: Sequence[Memory] = ()) -> list
 
 
 def outcome(memories: Sequence[Memory]) -> set[object]:
-    """Return what matters of *memories*: what is true now, what was, when, and who said it."""
+    """Return what matters of *memories*: what is true now, what was, when, and who said it.
+
+    Of two wordings of one statement, such as a model's and the user's, either may stand.
+    """
     return {
         (
-            normalised(memory.text),
+            signature(memory.text),
             frozenset((s.turn_id, s.at) for s in memory.sources),
             memory.valid_from,
             tuple(
-                (normalised(old.text), old.valid_from, old.valid_to, frozenset((s.turn_id, s.at) for s in old.sources))
+                (signature(old.text), old.valid_from, old.valid_to, frozenset((s.turn_id, s.at) for s in old.sources))
                 for old in memory.history
             ),
         )
@@ -269,6 +274,12 @@ TALK: Final = [
     "we deploy with argocd.",
     "We deploy with Flux",
     "My sister is Ana",
+    "I don't live in Lisbon any more",
+    "I no longer live in Berlin",
+    "The user lives in Lisbon",
+    "I smoke",
+    "I stopped smoking",
+    "The user deploys with ArgoCD",
 ]
 
 
@@ -286,6 +297,97 @@ def conversations(draw: st.DrawFn) -> tuple[list[Candidate], list[list[Candidate
         portions.append(rest[:size])
         rest = rest[size:]
     return talk, portions
+
+
+class TestEnd:
+    def test_what_is_no_longer_so_ends_the_memory(self):
+        """The old answer is history from that moment on, and the memory says that it has ended."""
+        known = after([said("I live in Lisbon", 1)])
+
+        decisions = decide([said("I don't live in Lisbon any more.", 5)], known)
+
+        assert isinstance(decisions[0], Update)
+        ((memory, _),) = writes(decisions, known)
+        assert memory.text == "I don't live in Lisbon any more."
+        (old,) = memory.history
+        assert (old.text, old.valid_to) == ("I live in Lisbon", said("", 5).source.at)
+
+    @pytest.mark.parametrize(
+        ("before", "ending"),
+        [
+            ("I moved to Lisbon", "I don't live in Lisbon any more"),
+            ("I work at Acme", "I left my job at Acme last month"),
+            ("I'm vegan", "I am no longer vegan"),
+            ("We use Jenkins", "We don't use Jenkins any more"),
+            ("I smoke", "I quit smoking"),
+            ("My manager is Olga", "My manager is not Olga any more"),
+            ("The user smokes", "I stopped smoking"),
+            ("Our CI runs on Jenkins", "Our CI no longer runs on Jenkins"),
+        ],
+    )
+    def test_however_it_is_said(self, before: str, ending: str):
+        """One memory, whose present is the ending."""
+        (memory,) = after([said(before, 1), said(ending, 2)])
+
+        assert (memory.text, [old.text for old in memory.history]) == (ending, [before])
+
+    def test_another_answer_is_not_ended(self):
+        """Who moved to Berlin still lives there when they say that they no longer live in Lisbon."""
+        (memory,) = after(
+            [
+                said("I live in Lisbon", 1),
+                said("I moved to Berlin", 2),
+                said("I don't live in Lisbon any more", 3),
+            ]
+        )
+
+        assert memory.text == "I moved to Berlin"
+        assert [old.text for old in memory.history] == ["I live in Lisbon", "I don't live in Lisbon any more"]
+        assert memory.history[0].valid_to == said("", 2).source.at
+
+    def test_what_was_ended_may_begin_anew(self):
+        """Back in Lisbon."""
+        (memory,) = after(
+            [said("I live in Lisbon", 1), said("I don't live in Lisbon any more", 2), said("I moved to Lisbon", 3)]
+        )
+
+        assert memory.text == "I moved to Lisbon"
+        assert [(old.text, old.valid_to) for old in memory.history] == [
+            ("I live in Lisbon", said("", 2).source.at),
+            ("I don't live in Lisbon any more", said("", 3).source.at),
+        ]
+
+    def test_ending_of_what_nobody_knew_is_a_statement(self):
+        """It is kept as it was said."""
+        (memory,) = after([said("I no longer work at Acme", 1)])
+
+        assert (memory.text, memory.history) == ("I no longer work at Acme", ())
+
+
+class TestContradict:
+    @pytest.mark.parametrize(
+        ("before", "now"),
+        [
+            ("I am allergic to peanuts", "I'm not allergic to peanuts"),
+            ("I like tea", "I don't like tea"),
+            ("My birthday is on 3 May", "My birthday is on 5 May"),
+        ],
+    )
+    def test_newer_one_counts_and_both_are_visible(self, before: str, now: str):
+        """They cannot both have been true."""
+        known = after([said(before, 1)])
+
+        decisions = decide([said(now, 2)], known)
+
+        assert isinstance(decisions[0], Contradiction)
+        ((memory, _),) = writes(decisions, known)
+        assert (memory.text, [old.text for old in memory.history]) == (now, [before])
+
+    def test_change_is_none(self):
+        """People move."""
+        decisions = decide([said("I moved to Berlin", 2)], after([said("I live in Lisbon", 1)]))
+
+        assert [type(decision) for decision in decisions] == [Update]
 
 
 class TestOrder:

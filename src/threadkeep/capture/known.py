@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from threadkeep.capture.endings import ended_by
 from threadkeep.capture.slots import slot_of
 from threadkeep.ids import digest
 from threadkeep.memories.meaning import signature
@@ -110,8 +111,11 @@ def is_ours(item: Item, namespace: Namespace) -> bool:
 
 
 def _keys(text: str) -> tuple[bytes, ...]:
+    positive = ended_by(text) or text
     keys = [digest("words", *content_words(text)), digest("meaning", *sorted(signature(text)))]
-    slot = slot_of(text)
+    if positive != text:
+        keys.append(digest("meaning", *sorted(signature(positive))))
+    slot = slot_of(positive)
     if slot is not None:
         keys.append(digest("slot", slot))
     return tuple(key[:16] for key in keys)

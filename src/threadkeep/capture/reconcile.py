@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
+from threadkeep.capture.endings import ended_by
 from threadkeep.capture.record import Candidate
 from threadkeep.capture.redact import has_secret
 from threadkeep.capture.slots import slot_of
-from threadkeep.capture.timeline import Saying, bounded, runs_of, same_saying, to_memory, with_saying
+from threadkeep.capture.timeline import Saying, bounded, in_force, runs_of, same_saying, to_memory, with_saying
 from threadkeep.ids import MemoryId, TurnId, short_digest
 from threadkeep.memories.meaning import gist_of, same_meaning
 from threadkeep.memories.record import TRUSTED, Approval, Kind, Memory, Speaker
@@ -28,6 +29,7 @@ MAX_CHARACTERS: Final = 1_000
 _OF_ANOTHER: Final = re.compile(
     r"(?i)^\W*(?:(?:the |this )?(?:ai )?(?:assistant|chat ?bot|language model|llm)\b|as an ai\b|you(?:'re| are)\b)"
 )
+_UNCHANGING: Final = frozenset({"birthday", "my blood type", "my native language", "my mother tongue"})
 _OF_USER: Final = re.compile(r"(?i)^\W*(?:the\s+)?users?\b")
 NEAR: Final = 0.95
 """Cosine from which two statements with the same content words are one."""
@@ -53,6 +55,11 @@ class Update:
 
     memory: Memory
     revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction(Update):
+    """An update where both cannot have been true: the newer counts, and both stay visible in the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +213,7 @@ def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str
     if verdict == "never":
         return Reject("policy", candidate)
     active = [memory for memory in alike if memory.status == "active" and memory.valid_to is None]
-    slot = (candidate.slot or slot_of(candidate.text)) if candidate.kind != "episodic" else None
-    in_slot = [memory for memory in active if slot is not None and slot_of(memory.text) == slot]
+    in_slot = [memory for memory in active if _one_subject(candidate, memory)]
     target = next((memory for memory in active if memory.memory_id == candidate.target), None)
     place = target or max(in_slot, key=_recency, default=None)
     twin = _twin(candidate, active, rules.similarity)
@@ -259,8 +265,20 @@ def _of_user(text: str) -> bool:
     return _OF_USER.match(text) is not None
 
 
+def _one_subject(candidate: Candidate, memory: Memory) -> bool:
+    """Whether both answer the same question, or one says, or said, that the other is no longer so."""
+    if candidate.kind == "episodic":
+        return False
+    said, known = ended_by(candidate.text), ended_by(memory.text)
+    slot = candidate.slot or slot_of(said or candidate.text)
+    if slot is not None and slot_of(known or memory.text) == slot:
+        return True
+    ends = said is not None or known is not None or any(ended_by(old.text) for old in memory.history)
+    return ends and same_meaning(gist_of(said or candidate.text), gist_of(known or memory.text))
+
+
 def _recency(memory: Memory) -> tuple[datetime, str]:
-    return runs_of(memory)[-1].start, memory.memory_id
+    return in_force(runs_of(memory))[-1].start, memory.memory_id
 
 
 def _twin(candidate: Candidate, active: Sequence[Memory], similarity: Similarity) -> Memory | None:
@@ -286,8 +304,18 @@ def _placed(candidate: Candidate, memory: Memory, now: datetime, similarity: Sim
     if after == before:
         return Duplicate(memory.memory_id, memory)
     changed = to_memory(memory, after, trust=candidate.source.speaker, now=now)
-    same_answer = len(after) == len(before) and changed.text == memory.text
-    return Duplicate(memory.memory_id, changed) if same_answer else Update(changed, memory.revision)
+    if len(after) == len(before) and changed.text == memory.text:
+        return Duplicate(memory.memory_id, changed)
+    decision = Contradiction if _contradicts(changed.text, memory.text) else Update
+    return decision(changed, memory.revision)
+
+
+def _contradicts(text: str, known: str) -> bool:
+    """Whether one of both denies the other, or both cannot have been true: nobody has two birthdays."""
+    said, before = gist_of(text), gist_of(known)
+    if set(said.words) == set(before.words) and said.denied != before.denied and ended_by(text) is None:
+        return True
+    return slot_of(text) in _UNCHANGING and slot_of(text) == slot_of(known) and said.words != before.words
 
 
 def _again(candidate: Candidate, memory: Memory, now: datetime) -> Duplicate:
@@ -297,8 +325,11 @@ def _again(candidate: Candidate, memory: Memory, now: datetime) -> Duplicate:
     sources = bounded(
         sorted((*memory.sources, source), key=lambda one: (one.at or memory.created_at, one.turn_id or ""))
     )
-    changed = memory if sources == memory.sources else replace(memory, sources=sources, updated_at=now)
-    return Duplicate(memory.memory_id, changed)
+    if sources == memory.sources:
+        return Duplicate(memory.memory_id, memory)
+    # Of two wordings the one that was said first counts, whichever is told first.
+    text = candidate.text.strip() if sources[0] == source else memory.text
+    return Duplicate(memory.memory_id, replace(memory, text=text, sources=sources, updated_at=now))
 
 
 def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], rules: Rules) -> Kept:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from threadkeep.memories.meaning import as_said
 from threadkeep.memories.wording import plain, straight, words
 
 _MAX_CHARACTERS: Final = 300
@@ -82,7 +83,7 @@ def slot_of(text: str) -> str | None:
     """
     if len(text) > _MAX_CHARACTERS:
         return None
-    said = straight(plain(text)).rstrip(".! ")
+    said = straight(plain(as_said(text))).rstrip(".! ")
     said = _LEAD.sub("", said)
     while (shorter := _TAIL.sub("", said)) != said:
         said = shorter

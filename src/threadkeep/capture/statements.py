@@ -13,6 +13,7 @@ import re
 from typing import Final, NamedTuple
 
 from threadkeep.capture import languages
+from threadkeep.capture.endings import ended_by
 from threadkeep.capture.redact import MARK
 from threadkeep.memories.wording import plain, straight, words
 
@@ -357,7 +358,9 @@ def _score(text: str) -> float:
         return 0.0
     anchored = _anchored(said)
     base = max((score for score, rule in _RULES if rule.search(own)), default=0.0)
-    if base == 0.0 and _INTRODUCTION.match(own):
+    if base == 0.0 and ended_by(own) is not None:
+        base = 2.2
+    elif base == 0.0 and _INTRODUCTION.match(own):
         base = 2.6
     elif base == 0.0 and _GENERIC.match(own) and (anchored or _HABIT.search(said)):
         base = 1.6

@@ -2,6 +2,9 @@
 
 A memory with a history is a row of *runs*: stretches of time in which the same answer was given. A
 saying may arrive late; it is put where it belongs, and what is said now stays what it is.
+
+Some sayings only end an answer: ``I don't live in Lisbon any more``. Such a one counts where it denies the
+answer that was in force; elsewhere it is *idle*: kept in its place, of no length, and nobody's present.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from threadkeep.capture.endings import denies, ended_by
 from threadkeep.memories.record import Memory, Source, Speaker, Version
 from threadkeep.memories.wording import normalised
 
@@ -66,23 +70,38 @@ def same_saying(one: Source, other: Source) -> bool:
 
 
 def runs_of(memory: Memory) -> tuple[Run, ...]:
-    """Return the runs of *memory*, oldest first, the present one last; their starts never go back."""
+    """Return the runs of *memory* by time, idle ones among them; the starts of the others never go back."""
+    versions = [(old.text, old.sources, old.valid_from, old.valid_to, old.replaced_at) for old in memory.history]
+    told = [row for row in versions if not _is_idle(row[0], row[2], row[3])]
+    idle = [
+        Run(text, sources, _first_said(sources, valid_from, memory), None, None, replaced_at)
+        for text, sources, valid_from, valid_to, replaced_at in versions
+        if _is_idle(text, valid_from, valid_to)
+    ]
     rows: list[Run] = []
     earliest = _LONG_AGO
-    versions = [(old.text, old.sources, old.valid_from, old.valid_to, old.replaced_at) for old in memory.history]
     for text, sources, valid_from, valid_to, replaced_at in (
-        *versions,
+        *told,
         (memory.text, memory.sources, memory.valid_from, memory.valid_to, None),
     ):
-        said = [source.at for source in sources if source.at is not None]
-        start = max(min(said, default=valid_from or memory.created_at), earliest)
+        start = max(_first_said(sources, valid_from, memory), earliest)
         rows.append(Run(text, sources, start, None if valid_from == start else valid_from, valid_to, replaced_at))
         earliest = start
-    return tuple(
+    effective = [
         # What only follows from the order is left open, so that it is worked out anew when the order changes.
         replace(row, valid_to=None) if place + 1 < len(rows) and row.valid_to == _valid_from(rows, place + 1) else row
         for place, row in enumerate(rows)
-    )
+    ]
+    return tuple(sorted((*effective, *idle), key=lambda run: run.start)) if idle else tuple(effective)
+
+
+def _first_said(sources: Sequence[Source], valid_from: datetime | None, memory: Memory) -> datetime:
+    said = [source.at for source in sources if source.at is not None]
+    return min(said, default=valid_from or memory.created_at)
+
+
+def _is_idle(text: str, valid_from: datetime | None, valid_to: datetime | None) -> bool:
+    return valid_from is not None and valid_from == valid_to and ended_by(text) is not None
 
 
 def bounded(sources: Sequence[Source]) -> tuple[Source, ...]:
@@ -114,19 +133,35 @@ def with_saying(runs: Sequence[Run], saying: Saying, *, same: Callable[[str, str
     return (*before, new, *after)
 
 
+def in_force(runs: Sequence[Run]) -> tuple[Run, ...]:
+    """Return the runs that count, the present one last: an ending counts where it denies what was in force."""
+    found: list[Run] = []
+    for run in runs:
+        if ended_by(run.text) is None or not found or denies(run.text, found[-1].text):
+            found.append(run)
+    return tuple(found)
+
+
 def to_memory(memory: Memory, runs: Sequence[Run], *, trust: Speaker, now: datetime) -> Memory:
     """Return *memory* with *runs* as its history and its present statement."""
+    effective = in_force(runs)
+    last = effective[-1]
     history: list[Version] = []
-    for place, run in enumerate(runs[:-1]):
-        valid_to = run.valid_to or _valid_from(runs, place + 1)
-        history.append(Version(run.text, _valid_from(runs, place), valid_to, run.replaced_at or now, run.sources))
-    last = runs[-1]
+    for run in runs:
+        if run is last:
+            continue
+        place = next((place for place, one in enumerate(effective) if one is run), None)
+        if place is None:
+            history.append(Version(run.text, run.start, run.start, run.replaced_at or now, run.sources))
+            continue
+        valid_to = run.valid_to or _valid_from(effective, place + 1)
+        history.append(Version(run.text, _valid_from(effective, place), valid_to, run.replaced_at or now, run.sources))
     return replace(
         memory,
         text=last.text,
         sources=last.sources,
         trust=trust if normalised(last.text) != normalised(memory.text) else memory.trust,
-        valid_from=_valid_from(runs, len(runs) - 1),
+        valid_from=_valid_from(effective, len(effective) - 1),
         valid_to=None,
         history=tuple(history),
         updated_at=now,
@@ -150,4 +185,7 @@ def _said_after(run: Run, saying: Saying) -> tuple[Source, ...]:
 def _joined(run: Run, saying: Saying) -> Run:
     sources = sorted((*run.sources, saying.source), key=lambda one: (one.at or run.start, one.turn_id or ""))
     start = min(run.start, saying.at)
-    return replace(run, sources=bounded(sources), start=start, valid_from=run.valid_from or saying.valid_from)
+    text = saying.text if sources[0] == saying.source else run.text  # of two wordings, the one that was said first
+    return replace(
+        run, text=text, sources=bounded(sources), start=start, valid_from=run.valid_from or saying.valid_from
+    )

@@ -121,6 +121,18 @@ _USED_TO: Final = re.compile(r"(?i)\bused to\b|\bwhen I was\b|\bas a (?:child|ki
 
 
 _OF_USER: Final = re.compile(r"(?i)^\W*(?:the\s+)?(?:users?(?:['’]s?)?|i(?:['’]\w+)?|my|we(?:['’]\w+)?|our)\b")
+_WORDED_OF_USER: Final = re.compile(r"(?i)^\W*(?:the\s+)?users?(?P<own>'s?)?\s+")
+_THEIR: Final = re.compile(r"(?i)\btheir\b")
+_SHORT_VERB: Final = 4
+_FIRST_PERSON: Final = {
+    "is": "am",
+    "has": "have",
+    "does": "do",
+    "doesn't": "don't",
+    "isn't": "am not",
+    "hasn't": "have not",
+    "was": "was",
+}
 _OF_SELF: Final = re.compile(
     r"(?i)\b(?:i|me|my|mine|myself|we|us|our|ours)\b|^\W*(?:please|always|never|call|answer)\b"
 )
@@ -217,6 +229,33 @@ def is_about_user(text: str) -> bool:
 def speaks_of_self(text: str) -> bool:
     """Return whether the person who says *text* speaks of themselves or theirs."""
     return _OF_SELF.search(straight(text)) is not None
+
+
+def as_said(text: str) -> str:
+    """Return *text* as the user says it, where it is worded of them: ``I live …`` for ``The user lives …``.
+
+    So that what a model makes of a statement is compared with what people say. Other texts stay as they are.
+    """
+    said = straight(text)
+    found = _WORDED_OF_USER.match(said)
+    if found is None:
+        return text
+    rest = said[found.end() :]
+    if found["own"]:
+        said = f"My {rest}"
+    else:
+        verb, _, more = rest.partition(" ")
+        said = f"I {_FIRST_PERSON.get(verb.casefold()) or _without_s(verb)} {more}".rstrip()
+    return _THEIR.sub("my", said)
+
+
+def _without_s(verb: str) -> str:
+    """Return the first person of a verb in the third."""
+    if verb.endswith("ies") and len(verb) > _SHORT_VERB:
+        return f"{verb[:-3]}y"
+    if verb.endswith(("shes", "ches", "sses", "xes", "oes")):
+        return verb[:-2]
+    return verb[:-1] if verb.endswith("s") and not verb.endswith("ss") else verb
 
 
 def signature(text: str) -> frozenset[str]:

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+
+import threadkeep
+from threadkeep.capture.endings import denies, ended_by
+from threadkeep.testing import HashingEmbedder
+
+
+class TestEndedBy:
+    @pytest.mark.parametrize(
+        ("said", "positive"),
+        [
+            ("I don't live in Lisbon any more.", "I live in Lisbon"),
+            ("Actually, I no longer work at Acme", "I work at Acme"),
+            ("I'm not vegan anymore", "I'm vegan"),
+            ("My sister doesn't live in Porto any more", "My sister lives in Porto"),
+            ("I've quit drinking coffee", "I drinking coffee"),
+            ("I left my job at Acme last month", "I work at Acme"),
+            ("I used to live in Lisbon", "I live in Lisbon"),
+            ("My favourite colour isn't red any more", "My favourite colour is red"),
+            ("The user doesn't live in Lisbon any more", "I live in Lisbon"),
+        ],
+    )
+    def test_what_has_ended(self, said: str, positive: str):
+        """Who, what, and as it was."""
+        assert ended_by(said) == positive
+
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "I don't like tea",
+            "I don't know any more",
+            "Don't I live in Lisbon any more?",
+            "If I no longer work at Acme, who does?",
+            "I left my keys",
+            "I left Lisbon",
+            "I live in Lisbon",
+            "I used to be a nurse",
+            "x" * 500,
+            "",
+        ],
+    )
+    def test_what_ends_nothing(self, said: str):
+        """A question, a supposition, a passing word, and what leaves open what has ended."""
+        assert ended_by(said) is None
+
+
+class TestDenies:
+    @pytest.mark.parametrize(
+        ("ending", "answer", "denied"),
+        [
+            ("I don't live in Lisbon any more", "I live in Lisbon", True),
+            ("I don't live in Lisbon any more", "I moved to Lisbon", True),
+            ("I don't live in Lisbon any more", "I moved to Berlin", False),
+            ("I stopped smoking", "I smoke", True),
+            ("I stopped smoking", "I drink", False),
+            ("I live in Lisbon", "I live in Lisbon", False),
+        ],
+    )
+    def test_only_what_it_names(self, ending: str, answer: str, denied: bool):
+        """By its names, or by its words where it has none."""
+        assert denies(ending, answer) == denied
+
+
+class TestTurn:
+    async def test_memory_ends_with_the_turn_that_says_so(self):
+        """What was so is history, and the block no longer says it."""
+        async with threadkeep.open("memory://", owner="ana", embedder=HashingEmbedder()) as tk:
+            for number, text in enumerate(("I live in Lisbon.", "I don't live in Lisbon any more.")):
+                await tk.capture([{"role": "user", "content": text, "id": f"m{number}"}], thread_id="t", wait=True)
+
+            (memory,) = await tk.memories.list(kind="semantic")
+            block = (await tk.recall("Where do I live?")).text
+
+        assert memory.text == "I don't live in Lisbon any more."
+        assert [(old.text, old.valid_to is not None) for old in memory.history] == [("I live in Lisbon.", True)]
+        assert '"I live in Lisbon."' not in block
+        assert "I don't live in Lisbon any more." in block
