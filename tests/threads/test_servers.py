@@ -324,10 +324,10 @@ class TestRedis:
         checkpointer.put_writes(saved, [("x", 2)], "task")
 
         with redis.Redis.from_url(redis_stack_url) as client:
-            left = {key: client.ttl(key) for key in client.keys("*")}
+            left = {str(key): client.ttl(key) for key in client.keys("*")}
         checkpointer.close()
 
-        heads = {key for key in left if b"_head:" in key}
+        heads = {key for key in left if "_head:" in key}
         assert (len(left), len(heads)) == (5, 1), left
         assert all(0 < left[key] <= (330 if key in heads else 300) for key in left), left
 
