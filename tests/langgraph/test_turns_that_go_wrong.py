@@ -129,7 +129,8 @@ class TestErase:
             if saver == "ours":  # what the turn would still write is refused, so nothing of the thread is left
                 with pytest.raises(ThreadMovedOnError):
                     turn.result()
-                assert list(tk.checkpointer.list(config)) == []
+                assert checkpointer is not None
+                assert list(checkpointer.list(config)) == []
             else:
                 turn.result()
         assert facts(tk) == []
