@@ -190,6 +190,15 @@ class TestDemo:
         assert told["known"] == told["of"] == 2
         assert {row["thread"] for row in told["learnt"]} == {"thread-1"}
 
+    @pytest.mark.model
+    def test_the_second_thread_knows_by_meaning(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As `make demo` runs it: sharing one word with its answer is enough for a question."""
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "local")
+
+        told = answer("demo")
+
+        assert told["known"] == told["of"] == 2
+
     def test_it_fails_where_nothing_is_learnt(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """With capture off the second thread cannot know, and the exit code says so."""
         monkeypatch.setenv("THREADKEEP_CAPTURE", "off")
