@@ -86,6 +86,13 @@ def open_files_below(folder: Path) -> list[str]:
     return sorted(found)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a server as slow: `make test-fast` is memory and SQLite."""
+    for item in items:
+        if any(name.endswith("_server") for name in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what this machine cannot run, and say so; where ``CI`` is set, a missing model is a failure."""
     if item.get_closest_marker("linux") and sys.platform != "linux":
