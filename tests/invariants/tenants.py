@@ -2,8 +2,8 @@
 
 Their ids are as alike as ids can be, they use the same namespaces, keys and words, and each knows the
 other's: every id that one was given is tried by the other. What an owner writes bears a sign of that
-owner's, so whatever is read tells whose it is. It goes through the storage itself, and through the
-doors that are locked to one owner.
+owner's, so whatever is read tells whose it is. It goes through the storage itself, through the
+doors that are locked to one owner, and in PostgreSQL through raw statements without any WHERE.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import Any, ClassVar, Final
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 import threadkeep
+from tests.invariants.raw_sql import READING, STATEMENTS, RawSql
 from threadkeep.errors import MemoryNotFoundError, NotYoursError
 from threadkeep.ids import new_id
 from threadkeep.owners.owner import Owner
@@ -67,6 +68,7 @@ limits = st.sampled_from((1, 3, 100))
 prefixes = st.sampled_from(((), *NAMESPACES))
 namespaces = st.sampled_from(NAMESPACES)
 keys = st.sampled_from(KEYS)
+raw_statements = st.tuples(st.sampled_from(tuple(STATEMENTS)), st.booleans())
 changed = st.lists(
     st.tuples(namespaces, keys, st.sampled_from("ppdt")), min_size=1, max_size=4, unique_by=lambda change: change[:2]
 )
@@ -78,10 +80,12 @@ class Tally:
 
     Attributes:
         steps: How many steps were taken.
+        raw: How many raw statements these took.
         leaks: What one saw of the other, or lost to the other: a sentence each.
     """
 
     steps: int = 0
+    raw: int = 0
     leaks: list[str] = field(default_factory=list[str])
 
 
@@ -92,11 +96,11 @@ def run(n: int, *, storages: tuple[str, ...] = STORAGES) -> dict[str, Any]:
     for at, storage in enumerate(storages, 1):
         before = tally.steps
         with place(storage) as url:
-            _walk(url, tally, until=n * at // len(storages))
+            walk(url, tally, until=n * at // len(storages))
         taken[storage] = tally.steps - before
     for leak in tally.leaks[:10]:
         sys.stderr.write(f"tenants: {leak}\n")
-    return {"n": tally.steps, "leaks": len(tally.leaks), "storages": len(taken)}
+    return {"n": tally.steps, "leaks": len(tally.leaks), "storages": len(taken), "raw_statements": tally.raw}
 
 
 @contextmanager
@@ -117,14 +121,16 @@ def place(storage: str) -> Iterator[str]:
         yield f"{url}/tenants?journal=false" if storage == "mongodb" else url
 
 
-def _walk(url: str, tally: Tally, *, until: int) -> None:
+def walk(url: str, tally: Tally, *, until: int) -> None:
     """Let pairs of owners take steps at *url* until there are as many as *until* in all."""
     chosen = Settings(capture="off", store_key_prefix=new_id(), recall_timeout_ms=60_000, sqlite_synchronous="NORMAL")
-    with threadkeep.open(url, embedder=HashingEmbedder(), settings=chosen) as tk:
+    with threadkeep.open(url, embedder=HashingEmbedder(), settings=chosen) as tk, ExitStack() as stack:
+        tk.sync.ready()
+        raw = stack.enter_context(RawSql(url, chosen.store_key_prefix)) if url.startswith("postgres") else None
         for turn in itertools.count():
             if tally.steps >= until:
                 return
-            machine = type("Pair", (Tenants,), {"tk": tk, "tally": tally, "until": until})
+            machine = type("Pair", (Tenants,), {"tk": tk, "tally": tally, "raw": raw})
             run_state_machine_as_test(
                 seed(turn)(machine),
                 settings=settings(
@@ -143,7 +149,7 @@ class Tenants(RuleBasedStateMachine):
 
     tk: ClassVar[threadkeep.Threadkeep]
     tally: ClassVar[Tally]
-    until: ClassVar[int]
+    raw: ClassVar[RawSql | None]
     numbers: ClassVar[Iterator[int]] = itertools.count()
 
     @initialize(pair=st.sampled_from(ALIKE))
@@ -369,6 +375,29 @@ class Tenants(RuleBasedStateMachine):
             self._step(who, "scan", page.items)
         else:
             self._step(who, "scan", None)
+
+    # Past the storage, with the application's login.
+
+    @precondition(lambda self: self.raw is not None)
+    @rule(who=whose, asked=st.lists(raw_statements, min_size=1, max_size=8), inside=st.booleans())
+    def ask_the_database(self, who: int, asked: list[tuple[str, bool]], *, inside: bool) -> None:
+        """Whatever is asked in one's own transaction, or in nobody's: rows of one's own, or none."""
+        assert self.raw is not None
+        mine, other = self.owners[who].partition, self.owners[1 - who].partition
+        met: list[Any] = []
+        for what, pretending in asked:
+            found = self.raw.ask(
+                what, mine=mine if inside else None, other=other, sign=SIGNS[1 - who], pretending=pretending
+            )
+            met += found.rows
+            if found.strangers:
+                self._leak(who, f"the raw statement {what!r} met {found.strangers} rows of others")
+            if inside and what == "everything" and len(found.rows) < len(self.rows[who]):
+                self._leak(who, "a raw statement found too few rows of one's own")
+            if found.refused and what in READING:
+                self._leak(who, f"the raw statement {what!r} was refused")
+        self.tally.raw += len(asked)
+        self._step(who, "a raw statement", met)
 
     def _text(self, who: int, says: str) -> str:
         return f"{SIGNS[who]} {says} {next(self.numbers)}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import threadkeep
 from tests.invariants import tenants
+from tests.storage.postgres_world import run
 from threadkeep.doors import Whose, as_owner
 from threadkeep.owners.owner import Owner
 from threadkeep.storage.port import Partition
@@ -36,3 +38,35 @@ def test_a_door_that_is_not_locked_is_found_out(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Whose, "__call__", let_in)
 
     assert tenants.run(120, storages=("memory",))["leaks"] > 2
+
+
+def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:
+    """By the storage, and by raw statements of a login that has the application's rights."""
+    tally = tenants.Tally()
+
+    tenants.walk(postgres_url, tally, until=200)
+
+    assert tally.raw > 0
+    assert tally.leaks == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "ALTER TABLE threadkeep.items DISABLE ROW LEVEL SECURITY",
+        "CREATE OR REPLACE FUNCTION threadkeep.serves() RETURNS boolean LANGUAGE sql STABLE AS "
+        "$$ SELECT current_setting('threadkeep.service', true) = 'on' $$",
+    ],
+    ids=["no policy", "whoever says so is the service"],
+)
+def test_a_database_that_does_not_keep_them_apart_is_found_out(postgres_url: str, broken: str) -> None:
+    """Though the storage itself goes on asking for one owner only."""
+    with threadkeep.open(postgres_url, embedder="none") as tk:
+        tk.sync.ready()
+    run(postgres_url, broken)
+    tally = tenants.Tally()
+
+    tenants.walk(postgres_url, tally, until=400)
+
+    assert any("raw statement" in leak for leak in tally.leaks)
+    assert all("raw statement" in leak for leak in tally.leaks)

@@ -98,18 +98,25 @@ ALTER TABLE threadkeep.items FORCE ROW LEVEL SECURITY;
 ALTER TABLE threadkeep.removals ENABLE ROW LEVEL SECURITY;
 ALTER TABLE threadkeep.removals FORCE ROW LEVEL SECURITY;
 
+-- Whether this is the service at work: the setting alone would let in whoever sets it.
+CREATE FUNCTION threadkeep.serves() RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT current_setting('threadkeep.service', true) = 'on' AND (
+        current_user = 'threadkeep_service' OR pg_has_role(c.relowner, 'USAGE')
+    ) FROM pg_catalog.pg_class AS c WHERE c.oid = 'threadkeep.items'::regclass
+$$;
+
 -- Each SELECT is evaluated once for a statement, not for each row.
 CREATE POLICY of_one_partition ON threadkeep.partitions USING (
     digest = (SELECT decode(current_setting('threadkeep.partition', true), 'hex'))
-    OR (SELECT current_setting('threadkeep.service', true) = 'on' AND current_user <> 'threadkeep_app')
+    OR (SELECT threadkeep.serves())
 );
 CREATE POLICY of_one_partition ON threadkeep.items USING (
     partition = (SELECT decode(current_setting('threadkeep.partition', true), 'hex'))
-    OR (SELECT current_setting('threadkeep.service', true) = 'on' AND current_user <> 'threadkeep_app')
+    OR (SELECT threadkeep.serves())
 );
 CREATE POLICY of_one_partition ON threadkeep.removals USING (
     partition = (SELECT decode(current_setting('threadkeep.partition', true), 'hex'))
-    OR (SELECT current_setting('threadkeep.service', true) = 'on' AND current_user <> 'threadkeep_app')
+    OR (SELECT threadkeep.serves())
 );
 
 -- The functions are what the storage calls: one statement and one round trip for each of its methods, with
