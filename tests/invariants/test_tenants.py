@@ -54,8 +54,10 @@ def test_two_who_share_a_database_never_meet(postgres_url: str) -> None:
     "broken",
     [
         "ALTER TABLE threadkeep.items DISABLE ROW LEVEL SECURITY",
-        "CREATE OR REPLACE FUNCTION threadkeep.serves() RETURNS boolean LANGUAGE sql STABLE AS "
-        "$$ SELECT current_setting('threadkeep.service', true) = 'on' $$",
+        (
+            "CREATE OR REPLACE FUNCTION threadkeep.serves() RETURNS boolean LANGUAGE sql STABLE AS "
+            "$$ SELECT current_setting('threadkeep.service', true) = 'on' $$"
+        ),
     ],
     ids=["no policy", "whoever says so is the service"],
 )
