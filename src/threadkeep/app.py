@@ -29,7 +29,9 @@ from threadkeep.capture.service import Captures
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.errors import InvalidInputError, SettingsError, StorageError
 from threadkeep.home import Home
+from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.service import Memories
+from threadkeep.owners.audit import Audit
 from threadkeep.owners.service import Owners
 from threadkeep.patience import Patience
 from threadkeep.proposals.policies import Policies
@@ -85,6 +87,8 @@ class Rooms:
     owners: Owners
     bindings: ThreadBinding
     runs: Runs
+    ledger: Ledger
+    audit: Audit
 
 
 @dataclass(eq=False)
@@ -124,8 +128,9 @@ class App:
             max_bytes=settings.index_megabytes * 1024 * 1024,
             telemetry=self.telemetry,
         )
-        tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime)
-        policies = Policies(self.storage, memory_rules_of(settings))
+        ledger = Ledger(self.storage, self.clock)
+        tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime, ledger=ledger)
+        policies = Policies(self.storage, memory_rules_of(settings), ledger=ledger)
         reviews = Reviews(
             ProposalRows(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
         )
@@ -149,6 +154,7 @@ class App:
             tombstones=tombstones,
             redact=redact,
             ttl=settings.ttl,
+            ledger=ledger,
         )
         proposals = Proposals(
             self.storage,
@@ -160,6 +166,7 @@ class App:
             self.telemetry,
             lifetime=settings.proposal_lifetime,
             redact=redact,
+            ledger=ledger,
         )
         bindings = ThreadBinding(self.storage)
         self._rooms = Rooms(
@@ -174,6 +181,8 @@ class App:
             Owners(self.storage, search, bindings, self.clock, delete_thread=self._delete_thread),
             bindings,
             Runs(self.storage, self.clock),
+            ledger,
+            Audit(self.storage),
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
             check(settings)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from threadkeep.errors import NotYoursError, OwnerRequiredError
 from threadkeep.ids import MemoryId
+from threadkeep.memories.audit import Entry
 from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Version
 from threadkeep.owners.owner import Owner
-from threadkeep.owners.record import Erased, Holdings
+from threadkeep.owners.record import Erased, Holdings, Verified
 from threadkeep.proposals.policy import Policy
 from threadkeep.proposals.record import Action, Choice, Chosen, NewProposal, Proposal, Proposed, State, Tombstone
 from threadkeep.recall.record import Recalled
@@ -87,7 +88,10 @@ class MemoryDoor:
         owner: str | Owner | None = None,
         progress: Callable[[int], object] = lambda _: None,
     ) -> tuple[MemoryId, ...]:
-        """Keep many statements, 500 in a commit; a repeated import changes nothing where they have ids."""
+        """Keep many statements, 500 in a commit; a repeated import changes nothing where they have ids.
+
+        What was rejected or forgotten before is left out; the ids of what is kept are returned.
+        """
         whose = self._whose(owner)
         return await self._app.call(lambda rooms: rooms.memories.remember_many(news, owner=whose, progress=progress))
 
@@ -358,6 +362,21 @@ class OwnerDoor:
         """Remove everything that is held, threads included; writes of work in flight are refused."""
         whose = self._whose(owner)
         return await self._app.call(lambda rooms: rooms.owners.erase(whose))
+
+    async def audit(self, owner: str | Owner | None = None, *, limit: int | None = 100) -> list[Entry]:
+        """Return what was changed: who, what, why and when, newest first; no entry says what a memory says."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.audit.list(whose, limit=limit))
+
+    async def verify_audit(self, owner: str | Owner | None = None, *, anchor: str | None = None) -> Verified:
+        """Check that nothing of the audit was changed or taken out.
+
+        Args:
+            owner: Whose.
+            anchor: What an earlier check gave as its ``anchor``, noted elsewhere.
+        """
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.audit.verify(whose, anchor=anchor))
 
 
 async def _next(rows: AsyncIterator[dict[str, Any]]) -> dict[str, Any] | None:

@@ -10,6 +10,7 @@ import pytest
 
 from threadkeep.home import Home
 from threadkeep.langgraph.store import ThreadkeepStore
+from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.service import Memories
 from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
@@ -33,6 +34,7 @@ class StoreWorld:
 
     def __post_init__(self) -> None:
         self.search = Search(self.storage, self.embedder, self.clock)
+        self.ledger = Ledger(self.storage, self.clock)
         self.memories = Memories(self.storage, self.search, self.clock)
         self.recalls = Recalls(self.search, self.storage, self.memories, self.clock, Telemetry())
 

@@ -20,6 +20,7 @@ from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
 from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import shapes
+from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.record import Memory
 from threadkeep.memories.vectors import comparable, cosine, rows_of
@@ -67,8 +68,10 @@ class Learning:
         prices: Prices | None = None,
         redact: Callable[[str], str] = redact,
         ttl: timedelta | None,
+        ledger: Ledger | None = None,
     ) -> None:
         self._storage = storage
+        self._ledger = ledger or Ledger(storage, clock)
         self._search = search
         self._extractor = extractor
         self._clock = clock
@@ -179,9 +182,9 @@ class Learning:
             puts.append(account_put(owner, read.account, extraction.usage, failed=False, at=given.now))
         puts += [
             put_of(finished, owner, due_at=None, expect=read.record.revision),
-            shapes.head_put(owner, read.head),
         ]
-        await self._storage.commit(Batch(owner.partition, puts, epoch=read.epoch))
+        why = f"turn:{record.turn.turn_id}"
+        await self._ledger.commit_from(read.head, owner, puts, by="capture", why=why, epoch=read.epoch)
         self._count(decisions, record)
         return True
 

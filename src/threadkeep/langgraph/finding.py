@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.langgraph.operations import Listing
+    from threadkeep.memories.ledger import Ledger
     from threadkeep.recall.index import Method
     from threadkeep.recall.search import Search
 
@@ -47,6 +48,11 @@ class StoreRooms(Protocol):
     @property
     def search(self) -> Search:
         """What finds them."""
+        ...
+
+    @property
+    def ledger(self) -> Ledger:
+        """What commits changes of what is kept about an owner."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -27,6 +28,8 @@ from langgraph.store.base import (
 from threadkeep.langgraph.finding import Found, StoreRanking, StoreRooms, find, list_namespaces
 from threadkeep.langgraph.namespaces import labels_of, writable
 from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
+from threadkeep.memories.audit import is_changed
+from threadkeep.owners.owner import owner_in
 from threadkeep.recall.text import texts_of
 from threadkeep.storage.port import (
     MAX_BATCH_OPERATIONS,
@@ -149,7 +152,9 @@ class ThreadkeepStore(BaseStore):
         for listing in plan.listings:
             results[listing.place] = await list_namespaces(rooms.storage, listing, self._owner)
         batches = await _batches(rooms, plan.writes) if plan.writes else []
-        for batch in [*batches, *_touches(read)]:
+        for batch in batches:
+            await _committed(rooms, batch)
+        for batch in _touches(read):
             await rooms.storage.commit(batch)
         return results
 
@@ -304,7 +309,14 @@ async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch
         if write.value is not None and write.index
     }
     row_of = {text: row for row, text in enumerate(dict.fromkeys(text for found in texts.values() for text in found))}
-    vectors = await rooms.search.embed_put(list(row_of)) if row_of else None
+    epochs: dict[Partition, str] = {}
+    vectors = None
+    if row_of:  # embedding takes its time: where an owner is erased meanwhile, nothing of theirs is written
+        owned = list({ref.partition: None for ref in writes if ref.partition.kind == "owner"})
+        vectors, positions = await asyncio.gather(
+            rooms.search.embed_put(list(row_of)), asyncio.gather(*map(rooms.storage.position, owned))
+        )
+        epochs = {partition: at.epoch for partition, at in zip(owned, positions, strict=True)}
     operations: dict[Partition, list[Operation]] = defaultdict(list)
     for ref, write in writes.items():
         operations[ref.partition].append(
@@ -319,11 +331,22 @@ async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch
                 ttl=write.ttl,
             )
         )
-    batches = [Batch(partition, of_partition) for partition, of_partition in operations.items()]
+    batches = [Batch(partition, parts, epochs.get(partition)) for partition, parts in operations.items()]
     if len(batches) > 1:
         for batch in batches:
             encoded(batch)  # one that cannot be kept stops the others, before anything is written
     return batches
+
+
+async def _committed(rooms: StoreRooms, batch: Batch) -> None:
+    """Commit *batch*; where it changes what is kept about an owner, with the audit entry that tells of it."""
+    for operation in batch.operations:
+        if is_changed(operation):
+            owner = owner_in(operation.namespace)
+            if owner is not None:
+                await rooms.ledger.commit(owner, batch.operations, by="store", epoch=batch.epoch)
+                return
+    await rooms.storage.commit(batch)
 
 
 def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
+from threadkeep.memories.ledger import USER, Ledger
 from threadkeep.memories.lifecycle import (
     corrected,
     goes_with,
@@ -33,9 +34,9 @@ from threadkeep.memories.record import (
     least_trusted,
 )
 from threadkeep.memories.rows import MemoryRows
-from threadkeep.memories.shapes import MEMORIES, SUMMARIES, head_put, head_ref, memory_namespaces, memory_of, put_of
+from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
 from threadkeep.memories.vectors import row_of
-from threadkeep.storage.port import Batch, Delete, Embedding, Item, Operation, Put, Ref, Storage
+from threadkeep.storage.port import Delete, Embedding, Item, Operation, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -67,6 +68,10 @@ class Tombstones(Protocol):
         """Return what lets *statement* be kept again: somebody wants it."""
         ...
 
+    async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
+        """Return what tells why a statement, with its vector, shall not be learnt again, if so."""
+        ...
+
 
 class Memories:
     """The memories of all owners; every method reads and writes one owner's partition only."""
@@ -81,8 +86,10 @@ class Memories:
         tombstones: Tombstones | None = None,
         redact: Callable[[str], str] = str,
         ttl: timedelta | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self._storage = storage
+        self._ledger = ledger or Ledger(storage, clock)
         self._searcher = searcher
         self._clock = clock
         self._rows = MemoryRows(storage)
@@ -111,12 +118,13 @@ class Memories:
         """
         memory = self._memory(new, owner)
         require_approval(memory.trust, memory.approval)
+        epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([memory.text])
         lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
         for attempt in range(_TRIES):
             try:
                 async with lock:
-                    return await self._remember(memory, embedding, owner, also)
+                    return await self._remember(memory, embedding, owner, also, epoch)
             except RevisionConflictError:  # another process; the same statement perhaps
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
@@ -125,12 +133,35 @@ class Memories:
     async def remember_many(
         self, news: Sequence[NewMemory], *, owner: Owner, progress: Callable[[int], object] = lambda _: None
     ) -> tuple[MemoryId, ...]:
-        """Keep many statements, each batch of 500 in one commit; nothing is compared with what is there.
-
-        A statement whose ``memory_id`` exists already is left out, so an import may be repeated.
+        """Keep many statements as :meth:`bring` does.
 
         Returns:
-            The keys, in the order given.
+            The keys of what is kept now, in the order given; without what was rejected or forgotten before.
+        """
+        kept = await self.bring(news, owner=owner, by=USER, progress=progress)
+        return tuple(one.memory_id for one in kept if one.status != "rejected")
+
+    async def bring(
+        self,
+        news: Sequence[NewMemory],
+        *,
+        owner: Owner,
+        by: str,
+        progress: Callable[[int], object] = lambda _: None,
+    ) -> list[Kept]:
+        """Keep many statements, each batch of 500 in one commit.
+
+        They are not compared with each other or with what is there, but by ``memory_id``: what exists already is a
+        duplicate, so an import may be repeated. What was rejected or forgotten before is not let in again.
+
+        Args:
+            news: The statements.
+            owner: Whose.
+            by: Who wants it, as the audit tells it.
+            progress: Told how many are through.
+
+        Returns:
+            What became of each, in the order given.
 
         Raises:
             ApprovalRequiredError: Nobody who is believed stands behind one of them; nothing was written.
@@ -142,19 +173,43 @@ class Memories:
         if len(set(keys)) != len(keys):
             msg = "Two of the statements have the same memory_id; give each its own."
             raise InvalidInputError(msg)
+        kept: list[Kept] = []
         for start in range(0, len(memories), _BATCH):
-            part = memories[start : start + _BATCH]
-            known = await self._storage.get([Ref(owner.partition, m.namespace, m.memory_id) for m in part])
-            part = [memory for memory, item in zip(part, known, strict=True) if item is None]
-            embedding = await self._searcher.embed_put([memory.text for memory in part]) if part else None
-            puts = [
-                put_of(memory, embedding=row_of(embedding, i) if embedding else None, expect="any", ttl=self._ttl)
-                for i, memory in enumerate(part)
-            ]
-            if puts:
-                await self._write(owner, puts)
-            progress(min(start + _BATCH, len(memories)))
-        return tuple(keys)
+            kept += await self._bring(memories[start : start + _BATCH], owner, by)
+            progress(len(kept))
+        return kept
+
+    async def _bring(self, memories: Sequence[Memory], owner: Owner, by: str) -> list[Kept]:
+        epoch = await self._epoch(owner)
+        refs = [Ref(owner.partition, memory.namespace, memory.memory_id) for memory in memories]
+        there = await self._storage.get(refs)
+        new = [memory for memory, item in zip(memories, there, strict=True) if item is None]
+        made = await self._searcher.embed_put([memory.text for memory in new]) if new else None
+        vectors = {memory.memory_id: row_of(made, i) for i, memory in enumerate(new)} if made else {}
+        for attempt in range(_TRIES):
+            head = await self._ledger.head(owner)
+            there = await self._storage.get(refs)
+            refusal = await self._tombstones.refusal(owner) if self._tombstones else None
+            kept: list[Kept] = []
+            puts: list[Put] = []
+            for memory, item in zip(memories, there, strict=True):
+                vector = vectors.get(memory.memory_id)
+                if item is not None:
+                    kept.append(Kept("duplicate", memory_of(item) or memory))
+                elif reason := refusal(memory.text, vector) if refusal else None:
+                    kept.append(Kept("rejected", memory, reason=reason))
+                else:
+                    kept.append(Kept("accepted", memory, () if vector else ("embedder",)))
+                    puts.append(put_of(memory, embedding=vector, expect="absent", ttl=self._ttl))
+            try:
+                if puts:
+                    await self._ledger.commit_from(head, owner, puts, by=by, epoch=epoch)
+            except RevisionConflictError:  # somebody else writes: perhaps a tombstone
+                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                continue
+            return kept
+        msg = "Other writers kept getting in the way of what is brought in; run it again to go on."
+        raise RevisionConflictError(msg)
 
     async def get(self, memory_id: str, *, owner: Owner) -> Memory | None:
         """Return the owner's memory with this key, or ``None``."""
@@ -235,6 +290,7 @@ class Memories:
         embedding = await self._searcher.embed_put([text])
         now = self._clock.now()
         source = source or Source("user", at=now)
+        by, why = _decided_by(approval, source)
         require_approval(source.speaker, approval)
         for _ in range(_TRIES):
             memory = await self.require(memory_id, owner=owner)
@@ -243,7 +299,7 @@ class Memories:
             changed = replace(corrected(memory, text, source=source, at=now), approval=approval or memory.approval)
             put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
             try:
-                await self._write(owner, [put, *also])
+                await self._ledger.commit(owner, [put, *also], by=by, why=why)
             except RevisionConflictError:
                 continue
             return await self.require(memory_id, owner=owner)
@@ -259,14 +315,20 @@ class Memories:
                 break
             put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
             try:
-                await self._write(owner, [put])
+                await self._ledger.commit(owner, [put], by=USER)
             except RevisionConflictError:
                 continue
             return await self.require(memory_id, owner=owner)
         return await self.require(memory_id, owner=owner)
 
     async def forget(
-        self, memory_id: str, *, owner: Owner, revision: int | None = None, also: Sequence[Operation] = ()
+        self,
+        memory_id: str,
+        *,
+        owner: Owner,
+        revision: int | None = None,
+        approval: Approval | None = None,
+        also: Sequence[Operation] = (),
     ) -> Forgotten:
         """Remove a statement: its memory with all history, what was derived from it, and its turn record.
 
@@ -277,14 +339,16 @@ class Memories:
             memory_id: Which one.
             owner: Whose.
             revision: The revision that was read; ``None``: whatever it is now.
+            approval: Who approved it, where it was proposed.
             also: Operations of the owner's for the same commit.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
             RevisionConflictError: It was changed since *revision*.
         """
+        by, why = _decided_by(approval)
         for _ in range(_TRIES):
-            (head,) = await self._storage.get([head_ref(owner)])
+            head = await self._ledger.head(owner)
             memory = await self.require(memory_id, owner=owner)
             if revision is not None and memory.revision != revision:
                 msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
@@ -300,7 +364,7 @@ class Memories:
                 unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
                 operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
             try:
-                await self._write(owner, [*operations, *emptied, head_put(owner, head), *also])
+                await self._ledger.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
             except RevisionConflictError:
                 continue
             return Forgotten(
@@ -320,9 +384,10 @@ class Memories:
             "timestamp": self._clock.now().isoformat(),
         }
         key = key or new_id()
+        epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([text])
         put = Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl)
-        await self._write(owner, [put])
+        await self._ledger.commit(owner, [put], by="window", epoch=epoch)
         return key
 
     async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
@@ -342,17 +407,20 @@ class Memories:
         embedding: Embedding | None,
         owner: Owner,
         also: Callable[[MemoryId], Sequence[Operation]],
+        epoch: str,
     ) -> Kept:
         """Look for the statement and write it, unless somebody else wrote a statement in between."""
         degraded = () if embedding else ("embedder",)
-        (head,) = await self._storage.get([head_ref(owner)])
+        by, why = _said_by(memory)
+        head = await self._ledger.head(owner)
         if twin := await self._twin(memory, owner):
             if operations := also(twin.memory_id):
-                await self._write(owner, operations)
+                await self._ledger.commit(owner, operations, by=by, why=why, epoch=epoch)
             return Kept("duplicate", twin, degraded)
         lifted = await self._tombstones.lifting(owner, memory.text) if self._tombstones else ()
         put = put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)
-        await self._write(owner, [put, head_put(owner, head), *lifted, *also(memory.memory_id)])
+        operations = [put, *lifted, *also(memory.memory_id)]
+        await self._ledger.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
         return Kept("accepted", await self.require(memory.memory_id, owner=owner), degraded)
 
     async def find(self, text: str, *, kind: Kind, owner: Owner) -> Memory | None:
@@ -377,8 +445,9 @@ class Memories:
         (item,) = await self._storage.get([Ref(owner.partition, memory.namespace, memory.memory_id)])
         return item
 
-    async def _write(self, owner: Owner, operations: Sequence[Operation]) -> None:
-        await self._storage.commit(Batch(owner.partition, operations))
+    async def _epoch(self, owner: Owner) -> str:
+        """Tell the epoch that a work begins in: where the owner is erased before it ends, it writes nothing."""
+        return (await self._storage.position(owner.partition)).epoch
 
     def _memory(self, new: NewMemory, owner: Owner) -> Memory:
         if new.kind not in get_args(Kind):
@@ -419,6 +488,20 @@ class Memories:
             )
             raise TooLargeError(msg, characters=len(text))
         return self._redact(text)
+
+
+def _said_by(memory: Memory) -> tuple[str, str]:
+    return _decided_by(memory.approval, *memory.sources)
+
+
+def _decided_by(approval: Approval | None, *sources: Source) -> tuple[str, str]:
+    """Return who changes something and where it comes from, as the audit tells it."""
+    if approval is not None and approval.proposal_id is not None:
+        return approval.by, f"proposal:{approval.proposal_id}"
+    turn = next((source.turn_id for source in sources if source.turn_id), None)
+    thread = next((source.thread_id for source in sources if source.thread_id), None)
+    why = f"turn:{turn}" if turn else f"thread:{thread}" if thread else ""
+    return (approval.by if approval else USER), why
 
 
 def _aware(moment: datetime) -> datetime:

@@ -158,11 +158,6 @@ def head_ref(owner: Owner) -> Ref:
     return Ref(owner.partition, (HEAD, owner.label), HEAD_KEY)
 
 
-def head_put(owner: Owner, head: Item | None) -> Put:
-    """Return the put that fails where somebody has written since *head* was read."""
-    return Put((HEAD, owner.label), HEAD_KEY, {}, expect=head.revision if head else "absent")
-
-
 def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation, ttl: timedelta | None = None) -> Put:
     """Return the put that writes *memory*; it is searchable only while it may be recalled.
 

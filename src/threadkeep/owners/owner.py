@@ -90,11 +90,13 @@ def partition_of(namespace: Namespace) -> Partition:
     ``("memories", label, …)``, ``("summaries", label, …)`` and ``("users", label, …)`` belong to
     the owner with that label; every other namespace to its root label.
     """
-    if len(namespace) > 1 and namespace[0] in OWNED_ROOTS:
-        owner = owner_of_label(namespace[1])
-        if owner is not None:
-            return owner.partition
-    return Partition("root", namespace[:1])
+    owner = owner_in(namespace)
+    return Partition("root", namespace[:1]) if owner is None else owner.partition
+
+
+def owner_in(namespace: Namespace) -> Owner | None:
+    """Return whose *namespace* is, ``None`` where it is nobody's."""
+    return owner_of_label(namespace[1]) if len(namespace) > 1 and namespace[0] in OWNED_ROOTS else None
 
 
 def _escape(text: str) -> str:

@@ -48,3 +48,20 @@ class Erased:
 
     items: int
     threads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a check of an owner's audit found.
+
+    Attributes:
+        entries: How many entries there are.
+        anchor: The chain's end. Note it elsewhere, and give it to a later check.
+        fault: What is wrong, in a sentence; ``None``: nothing is.
+        untold: Memories that no entry tells of: written before there was an audit, or past it.
+    """
+
+    entries: int
+    anchor: str
+    fault: str | None
+    untold: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from threadkeep.capture.accounts import ACCOUNTS
+from threadkeep.memories.audit import AUDIT
 from threadkeep.memories.shapes import HEAD, SUMMARIES, is_memory_namespace, memory_of
 from threadkeep.owners.record import Erased, Holdings
 from threadkeep.proposals.shapes import DIGEST_KEY, PROPOSALS, TOMBSTONES
@@ -26,6 +27,7 @@ _PLACES: Final = {
     PROPOSALS: "proposal",
     TOMBSTONES: "tombstone",
     ACCOUNTS: "account",
+    AUDIT: "audit",
 }
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError
+from threadkeep.memories.ledger import USER, Ledger
 from threadkeep.owners.owner import Owner
 from threadkeep.proposals.policy import Policy, Rule, rules_of, spelled
 from threadkeep.proposals.record import Verdict
 from threadkeep.proposals.shapes import POLICY_KEY, policy_namespace
-from threadkeep.storage.port import Batch, Delete, Operation, Put, Ref, Storage
+from threadkeep.storage.port import Delete, Operation, Put, Ref, Storage
 
 
 class Policies:
@@ -19,10 +21,14 @@ class Policies:
     Args:
         storage: Where an owner's own rules are.
         rules: The deployment's.
+        ledger: Commits with an audit entry.
     """
 
-    def __init__(self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None) -> None:
+    def __init__(
+        self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, ledger: Ledger | None = None
+    ) -> None:
         self._storage = storage
+        self._ledger = ledger or Ledger(storage, SystemClock())
         self._rules = rules or {}
 
     async def of(self, owner: Owner) -> Policy:
@@ -39,7 +45,7 @@ class Policies:
         value = {"rules": spelled(rules_of(rules))}
         namespace = policy_namespace(owner)
         operation: Operation = Put(namespace, POLICY_KEY, value) if value["rules"] else Delete(namespace, POLICY_KEY)
-        await self._storage.commit(Batch(owner.partition, [operation]))
+        await self._ledger.commit(owner, [operation], by=USER)
         return self._with(value)
 
     def _with(self, row: Mapping[str, Any] | None) -> Policy:

@@ -16,10 +16,11 @@ from threadkeep.errors import (
     ThreadkeepError,
 )
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
+from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.lifecycle import same_words
 from threadkeep.memories.meaning import gist_of, same_meaning
 from threadkeep.memories.record import TRUSTED, Approval, Kept, Memory, NewMemory, Source, Speaker, least_trusted
-from threadkeep.memories.shapes import MEMORIES, head_put, head_ref
+from threadkeep.memories.shapes import MEMORIES
 from threadkeep.owners.owner import Owner, owner_of_label
 from threadkeep.proposals.input import checked, name, statement
 from threadkeep.proposals.record import (
@@ -38,7 +39,7 @@ from threadkeep.proposals.shapes import (
     proposal_of,
     proposal_put,
 )
-from threadkeep.storage.port import Batch, Operation, Put, Storage
+from threadkeep.storage.port import Operation, Put, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -70,8 +71,10 @@ class Proposals:
         *,
         lifetime: timedelta = LIFETIME,
         redact: Callable[[str], str] = str,
+        ledger: Ledger | None = None,
     ) -> None:
         self._storage = storage
+        self._ledger = ledger or Ledger(storage, clock)
         self._rows = ProposalRows(storage, clock)
         self._searcher = searcher
         self._memories = memories
@@ -91,6 +94,7 @@ class Proposals:
             RevisionConflictError: That memory is not at *base_revision* any more.
         """
         new = checked(new, self._redact)
+        epoch = (await self._storage.position(owner.partition)).epoch
         proposal_id = self._id_of(new)
         if known := await self.get(proposal_id, owner=owner):
             return Proposed("duplicate", known, known.memory_id, "proposed before")
@@ -118,7 +122,8 @@ class Proposals:
             key=new.key,
         )
         try:
-            await self._commit(owner, [proposal_put(proposal, owner, expect="absent")])
+            put = proposal_put(proposal, owner, expect="absent")
+            await self._ledger.commit(owner, [put], by=trust, epoch=epoch)
         except RevisionConflictError:  # the same one, at the same time
             known = await self.require(proposal_id, owner=owner)
             return Proposed("duplicate", known, known.memory_id, "proposed before")
@@ -246,12 +251,12 @@ class Proposals:
             if before:
                 return proposal
             decision = self._decision("rejected", by=by, comment=comment, key=key)
-            (head,) = await self._storage.get([head_ref(owner)])
-            operations: list[Operation] = [self._decided_put(proposal, decision, owner), head_put(owner, head)]
+            head = await self._ledger.head(owner)
+            operations: list[Operation] = [self._decided_put(proposal, decision, owner)]
             if proposal.text:
                 operations += await self._tombstones.rejecting(owner, proposal.text, by=decision.by)
             try:
-                await self._commit(owner, operations)
+                await self._ledger.commit_from(head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}")
             except RevisionConflictError:  # decided, or a statement was learnt: its worker has to see the tombstone
                 continue
             self._telemetry.count("proposals.rejected")
@@ -288,7 +293,7 @@ class Proposals:
                 continue
             put = self._decided_put(proposal, Decision("expired", "time", proposal.expires_at), owner)
             try:
-                await self._commit(owner, [put])
+                await self._ledger.commit(owner, [put], by="time")
             except ConflictError:  # decided in the last moment, or the owner erased
                 continue
             lapsed += 1
@@ -316,7 +321,9 @@ class Proposals:
             return
         decided = self._decided_put(proposal, replace(decision, memory_id=proposal.memory_id), owner)
         if proposal.action == "forget":
-            await self._memories.forget(proposal.memory_id, owner=owner, revision=revision, also=[decided])
+            await self._memories.forget(
+                proposal.memory_id, owner=owner, revision=revision, approval=approval, also=[decided]
+            )
             return
         source = next((one for one in proposal.sources if one.speaker == proposal.trust), Source(proposal.trust))
         await self._memories.correct(
@@ -412,9 +419,6 @@ class Proposals:
 
     def _id_of(self, new: NewProposal) -> ProposalId:
         return ProposalId(short_digest("proposed by key", new.key) if new.key else new_id())
-
-    async def _commit(self, owner: Owner, operations: Sequence[Operation]) -> None:
-        await self._storage.commit(Batch(owner.partition, operations))
 
 
 def _decided(proposal: Proposal, decision: Decision | None) -> ProposalDecidedError:

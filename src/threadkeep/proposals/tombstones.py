@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.ids import short_digest
+from threadkeep.memories.ledger import USER, Ledger
 from threadkeep.memories.meaning import Gist, agrees, gist_of, same_meaning, signature
 from threadkeep.memories.vectors import cosine
 from threadkeep.memories.wording import normalised
@@ -22,7 +23,7 @@ from threadkeep.proposals.shapes import (
     tombstone_put,
     tombstones_namespace,
 )
-from threadkeep.storage.port import Batch, Delete, Embedding, Item, Namespace, Operation, Put, Storage
+from threadkeep.storage.port import Delete, Embedding, Item, Namespace, Operation, Put, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -97,8 +98,17 @@ class Tombstones:
     Operations that a method returns are committed by the caller, together with what they belong to.
     """
 
-    def __init__(self, storage: Storage, searcher: Searcher, clock: Clock, *, lifetime: timedelta | None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        searcher: Searcher,
+        clock: Clock,
+        *,
+        lifetime: timedelta | None,
+        ledger: Ledger | None = None,
+    ) -> None:
         self._storage = storage
+        self._ledger = ledger or Ledger(storage, clock)
         self._searcher = searcher
         self._clock = clock
         self._lifetime = lifetime
@@ -120,7 +130,7 @@ class Tombstones:
         """Let a statement be learnt again; return whether there was such a tombstone."""
         if all(one.tombstone_id != tombstone_id for one in (await self.of(owner)).tombstones):
             return False
-        await self._storage.commit(Batch(owner.partition, [Delete(tombstones_namespace(owner), tombstone_id)]))
+        await self._ledger.commit(owner, [Delete(tombstones_namespace(owner), tombstone_id)], by=USER)
         return True
 
     async def rejecting(self, owner: Owner, text: str, *, by: str) -> Sequence[Operation]:
@@ -173,6 +183,16 @@ class Tombstones:
             for one in unwanted.tombstones
             if Unwanted((one,), unwanted.secret).blocks(statement, embedding)
         ]
+
+    async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
+        """Return what tells why a statement, with its vector, shall not be learnt again, if so."""
+        unwanted = await self.of(owner)
+
+        def reason(text: str, embedding: Embedding | None) -> str | None:
+            blocked = unwanted.blocks(text, embedding)
+            return f"{blocked.cause} before" if blocked else None
+
+        return reason
 
     def _until(self, now: datetime) -> datetime | None:
         return now + self._lifetime if self._lifetime else None

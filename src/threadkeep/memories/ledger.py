@@ -1,0 +1,103 @@
+"""Every change to what is kept about an owner is committed here, in one batch with the entry that tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
+
+from threadkeep.errors import RevisionConflictError
+from threadkeep.memories.audit import AUDIT, Head, audited, head_of
+from threadkeep.memories.shapes import HEAD, head_ref
+from threadkeep.storage.port import Batch, Item, Operation, Position, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.owners.owner import Owner
+
+USER: Final = "user"
+"""Who changes something where nobody else is named: whoever the memory is about, or works for them."""
+
+_TRIES: Final = 20
+_HEADS: Final = 4096
+_FIRST_PAUSE_SECONDS: Final = 0.001
+_LONGEST_PAUSE_SECONDS: Final = 0.1
+
+
+class Ledger:
+    """Commits with an audit entry.
+
+    The end of an owner's chain is remembered here, so that a change costs no further read; where another
+    process has written since, the commit is refused by the storage and made again from what is there.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._heads: OrderedDict[bytes, Head] = OrderedDict()
+        self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+
+    async def head(self, owner: Owner) -> Item | None:
+        """Read the row by which two writers meet; read it before what you decide by."""
+        (item,) = await self._storage.get([head_ref(owner)])
+        return item
+
+    async def commit_from(
+        self,
+        head: Item | None,
+        owner: Owner,
+        operations: Sequence[Operation],
+        *,
+        by: str,
+        why: str = "",
+        epoch: str | None = None,
+    ) -> Position:
+        """Commit what was decided by what was read since *head*.
+
+        Raises:
+            RevisionConflictError: Somebody changed something of the owner's since, or an operation's
+                expectation is not met; nothing was written.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        return await self._commit(head_of(head), owner, operations, by=by, why=why, epoch=epoch)
+
+    async def commit(
+        self, owner: Owner, operations: Sequence[Operation], *, by: str, why: str = "", epoch: str | None = None
+    ) -> Position:
+        """Commit what does not depend on anything but what *operations* themselves expect.
+
+        Raises:
+            RevisionConflictError: An operation's expectation is not met; nothing was written.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        key = owner.partition.digest
+        lock = self._writing.setdefault(key, asyncio.Lock())
+        async with lock:
+            for attempt in range(_TRIES):
+                head = self._heads.get(key) or head_of(await self.head(owner))
+                try:
+                    return await self._commit(head, owner, operations, by=by, why=why, epoch=epoch)
+                except RevisionConflictError as error:
+                    known = self._heads.pop(key, None) is not None
+                    namespace = error.details.get("namespace")
+                    ours = isinstance(namespace, tuple) and namespace[:1] in ((HEAD,), (AUDIT,))
+                    if not ours and not known:
+                        raise
+                    if attempt:
+                        await asyncio.sleep(min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS))
+        msg = "Other writers kept getting in the way; try again."
+        raise RevisionConflictError(msg)
+
+    async def _commit(
+        self, head: Head, owner: Owner, operations: Sequence[Operation], *, by: str, why: str, epoch: str | None
+    ) -> Position:
+        whole, after = audited(owner, head, operations, by=by, why=why, at=self._clock.now())
+        position = await self._storage.commit(Batch(owner.partition, whole, epoch))
+        key = owner.partition.digest
+        self._heads[key] = Head(position.sequence, after.number, after.chain)
+        self._heads.move_to_end(key)
+        while len(self._heads) > _HEADS:
+            self._heads.popitem(last=False)
+        return position

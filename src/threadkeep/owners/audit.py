@@ -1,0 +1,88 @@
+"""The audit of an owner, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import InvalidInputError, RevisionConflictError
+from threadkeep.memories.audit import Entry, Head, audit_namespace, entry_of, fault_in, head_of, stands_for
+from threadkeep.memories.rows import MemoryRows
+from threadkeep.memories.shapes import head_ref
+from threadkeep.owners.record import Verified
+from threadkeep.storage.port import Item, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.owners.owner import Owner
+
+_PAGE: Final = 500
+_TRIES: Final = 5
+
+
+class Audit:
+    """The audits of all owners; it writes nothing."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._rows = MemoryRows(storage)
+
+    async def list(self, owner: Owner, *, limit: int | None = None) -> list[Entry]:
+        """Return what was changed, newest first: the *limit* newest, or everything."""
+        if limit is not None and limit < 0:
+            msg = "limit must be 0 or more."
+            raise InvalidInputError(msg)
+        found = [entry for item in await self._items(owner) if (entry := entry_of(item)) is not None]
+        return sorted(found, key=lambda entry: entry.number, reverse=True)[:limit]
+
+    async def verify(self, owner: Owner, *, anchor: str | None = None) -> Verified:
+        """Check that nothing of the audit was changed, taken out or put in.
+
+        Whoever may write to the database and knows how can make a whole chain anew. What you noted elsewhere
+        of an earlier check shows that.
+
+        Args:
+            owner: Whose.
+            anchor: What an earlier check gave as its ``anchor``.
+
+        Raises:
+            InvalidInputError: *anchor* is none.
+        """
+        number, chain = _anchor_of(anchor) if anchor is not None else (0, "")
+        items, head = await self._read(owner)
+        fault = fault_in(items, head)
+        if fault is None and number:
+            then = next((entry for item in items if (entry := entry_of(item)) and entry.number == number), None)
+            if then is None or then.chain != chain:
+                fault = f"entry {number} is not the one that was noted"
+        told = {change.id for item in items if (entry := entry_of(item)) for change in entry.changes}
+        untold = [memory.memory_id async for memory in self._rows.walk(owner) if not stands_for(memory.memory_id, told)]
+        return Verified(head.number, f"{head.number}:{head.chain}", fault, tuple(untold))
+
+    async def _read(self, owner: Owner) -> tuple[Sequence[Item], Head]:
+        """Read the whole chain, of one moment."""
+        for _ in range(_TRIES):
+            (before,) = await self._storage.get([head_ref(owner)])
+            items = await self._items(owner)
+            (after,) = await self._storage.get([head_ref(owner)])
+            if (before and before.revision) == (after and after.revision):
+                return items, head_of(after)
+        msg = "Other writers kept changing what is checked; try again."
+        raise RevisionConflictError(msg)
+
+    async def _items(self, owner: Owner) -> Sequence[Item]:
+        items: list[Item] = []
+        after: str | None = None
+        while True:
+            page = await self._storage.scan(owner.partition, prefix=audit_namespace(owner), after=after, limit=_PAGE)
+            items += page.items
+            after = page.after
+            if after is None:
+                return items
+
+
+def _anchor_of(text: str) -> tuple[int, str]:
+    number, _, chain = text.partition(":")
+    if not number.isdecimal() or not (chain or number == "0"):
+        msg = "An anchor is what an earlier check printed, such as 12:5f0c…; give all of it."
+        raise InvalidInputError(msg)
+    return int(number), chain
