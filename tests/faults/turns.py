@@ -1,0 +1,86 @@
+"""Turns of a real agent whose memory is on a server, timed one by one; its threads are elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from langchain.agents import create_agent
+
+import threadkeep
+from threadkeep.errors import StorageError
+from threadkeep.settings import Settings
+from threadkeep.testing import HashingEmbedder, ScriptedModel
+
+USER: Final = "bob@x.org"
+THREADS: Final = 3
+
+
+class Turns:
+    """One user's turns, by several threads in turn.
+
+    Attributes:
+        delays: How much longer a turn took than the usual one, in milliseconds.
+    """
+
+    def __init__(self, tk: threadkeep.Threadkeep) -> None:
+        self.delays: list[float] = []
+        self.said: list[str] = []
+        self._tk = tk
+        self._model = ScriptedModel()
+        self._agent = create_agent(self._model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        self._numbers = itertools.count()
+        self._usual = 0.0
+
+    async def settle_in(self) -> None:
+        """Take some turns with everything in place; the median is what is usual."""
+        taken = sorted([await self._turn() for _ in range(15)])
+        self._usual = taken[len(taken) // 2]
+
+    async def during(self, seconds: float) -> None:
+        """Take turns for so long, at least one in each thread."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until or len(self.delays) < THREADS:
+            self.delays.append((await self._turn() - self._usual) * 1_000)
+
+    async def missing(self) -> list[str]:
+        """Take one more turn in each thread, and return what was said and is not known afterwards."""
+        for _ in range(THREADS):
+            await self._turn()
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    await self._tk.drain()
+                    known = {memory.text for memory in await self._tk.memories.list(owner=USER, limit=100_000)}
+                except StorageError:
+                    await asyncio.sleep(0.05)
+                    continue
+                return [text for text in self.said if text not in known]
+
+    async def _turn(self) -> float:
+        """Take a turn; return how many seconds it took."""
+        number = next(self._numbers)
+        text = f"I keep the key of locker {number} behind shelf {number * 7 + 3}."
+        said: Any = {"messages": [{"role": "user", "content": text}]}
+        config = self._tk.config(user_id=USER, thread_id=f"{number % THREADS}")
+        started = time.monotonic()
+        reply = await self._agent.ainvoke(said, config)
+        taken = time.monotonic() - started
+        assert reply["messages"][-1].type == "ai"
+        self.said.append(text)
+        return taken
+
+
+@asynccontextmanager
+async def taking_turns(url: str) -> AsyncIterator[Turns]:
+    """Open a memory at *url* with the settings that everybody has, and threads in this process."""
+    settings = Settings.load(checkpoint_type="memory")
+    async with threadkeep.open(url, embedder=HashingEmbedder(), settings=settings) as tk:
+        await tk.ready()
+        turns = Turns(tk)
+        await turns.settle_in()
+        yield turns
