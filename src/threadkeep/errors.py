@@ -222,6 +222,12 @@ class EmbedderUnavailableError(ThreadkeepError):
     code = "embedder_unavailable"
 
 
+class StaleVectorsError(ThreadkeepError):
+    """Stored vectors are of another model, or length, than the embedder's. Run ``threadkeep storage re-embed``."""
+
+    code = "stale_vectors"
+
+
 class ModelUnavailableError(ThreadkeepError):
     """The chat model could not be loaded. Check its name, its package and its key."""
 

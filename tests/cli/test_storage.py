@@ -13,6 +13,7 @@ import threadkeep
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, SettingsError, StorageError
 from threadkeep.storage.sealed.master import new_master_key
+from threadkeep.testing import HashingEmbedder
 
 USER = "a.b@x.org"
 
@@ -107,6 +108,24 @@ class TestOneStorage:
         assert (done["embedded"], done["current"]) == (3, 0)
         assert answer("storage", "check", "--url", url)["advice"] == []
         assert "0 of 3" in run("storage", "re-embed", "--url", url).output
+
+    @pytest.mark.model
+    @pytest.mark.slow
+    def test_doctor_says_so_too(self, kept: Path, monkeypatch: pytest.MonkeyPatch):
+        """It looks at some items: those of another model are a warning, not a fault."""
+        url = f"sqlite:///{kept}"
+        with threadkeep.open(url, embedder=HashingEmbedder()) as tk:
+            tk.sync.memories.remember("Plays the harp.", owner="bob")
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "local")
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "sqlite")
+        monkeypatch.setenv("LANGGRAPH_STORE_SQLITE_PATH", str(kept))
+
+        def warnings() -> list[str]:
+            return [row["detail"] for row in answer("doctor")["checks"] if row["state"] == "warning"]
+
+        assert [said for said in warnings() if "Run threadkeep storage re-embed" in said]
+        answer("storage", "re-embed")
+        assert warnings() == []
 
     def test_no_model_is_one_sentence(self, kept: Path):
         from threadkeep.errors import EmbedderUnavailableError

@@ -114,3 +114,21 @@ class TestCheck:
             "2 searchable items have no vectors: they are found by words only; run threadkeep storage re-embed.",
         ]
         assert (await Moving(storage, None, clock).check()).advice == []
+
+    async def test_another_length_under_the_same_name_is_advised_about(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """As of a model that was replaced behind its name; embedding anew mends it."""
+        await fill(storage, clock)
+        longer = HashingEmbedder(dims=32)
+        longer.name = EMBEDDER.name
+        moving = Moving(storage, longer, clock)
+
+        advice = (await moving.check()).advice
+        done = await moving.embed_anew()
+
+        assert advice[0].startswith(f"3 items have vectors of {EMBEDDER.name} (16 dimensions), and the embedder is ")
+        assert f"{EMBEDDER.name} (32 dimensions)" in advice[0]
+        assert advice[0].endswith("run threadkeep storage re-embed.")
+        assert (done.current, done.embedded) == (0, 5)
+        assert (await moving.check()).advice == []

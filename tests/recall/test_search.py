@@ -345,6 +345,23 @@ class TestEmbedding:
         assert {hit.key: hit.cosine is not None for hit in hits} == {"old": False, "tea": True}
         await search.close()
 
+    @pytest.mark.parametrize(("model", "dims"), [("another", 64), ("same", 8)])
+    async def test_stored_vectors_that_do_not_fit_are_said_to_be_made_anew(
+        self, storage: HeldStorage, clock: StillClock, caplog: pytest.LogCaptureFixture, model: str, dims: int
+    ):
+        """Of another model, or of another length: counted, and logged with what to do."""
+        own, telemetry = embedder(), Telemetry()
+        name = own.name if model == "same" else model
+        await storage.commit(Batch(ANA, [put("old", "tea", vectors=embedding([1.0] * dims, model=name))]))
+        search = Search(storage, own, clock, telemetry=telemetry)
+
+        assert await keys(search) == ["old"]
+
+        assert telemetry.counts() == {"vectors.degraded": 1}
+        assert f"Stored vectors are of {name} ({dims} numbers)" in caplog.text
+        assert "Run threadkeep storage re-embed" in caplog.text
+        await search.close()
+
     async def test_writers_get_rows_of_what_they_give(self, search: Search, model: HashingEmbedder):
         """One row for each text, in order, under the model's name."""
         made = await search.embed_put(["tea", "coffee"])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from threadkeep.cli.output import DataDir, Json, opened, out, print_json
 
 if TYPE_CHECKING:
+    from threadkeep.errors import StaleVectorsError
     from threadkeep.library import Threadkeep
+
+_LOOKED_AT: Final = 20
 
 
 def doctor(
@@ -49,6 +52,8 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
         rows.append({"what": "items", "state": "ok", "detail": _seal(tk)})
         if health.embedder:
             rows.append({"what": "embedder", "state": "ok", "detail": health.embedder})
+            if (other := tk.app.home.run_sync(_other_vectors(tk))) is not None:
+                rows.append({"what": "embedder", "state": "warning", "detail": str(other)})
         else:
             detail = "search is by words only; pip install threadkeep[local]"
             rows.append({"what": "embedder", "state": "missing", "detail": detail})
@@ -66,6 +71,20 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
     except ModelUnavailableError as error:
         rows.append({"what": "model", "state": "broken", "detail": str(error)})
     return rows
+
+
+async def _other_vectors(tk: Threadkeep) -> StaleVectorsError | None:
+    """Look at some items for vectors that the embedder's cannot be compared with; ``storage check`` looks at all."""
+    from threadkeep.recall.stale import stale
+
+    app, embedder = tk.app, tk.app.embedder
+    if embedder is None:
+        return None
+    for partition in await app.storage.partitions(limit=_LOOKED_AT):
+        page = await app.storage.scan(partition, limit=_LOOKED_AT)
+        if found := stale((item.embedding for item in page.items), embedder.name, embedder.dims):
+            return found
+    return None
 
 
 def _threads(tk: Threadkeep) -> list[dict[str, str]]:

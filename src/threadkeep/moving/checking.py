@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -127,13 +127,14 @@ def _advice(vectors: Counter[str], embedder: Embedder | None) -> list[str]:
     if embedder is None:
         return []
     told: list[str] = []
-    others: Sequence[tuple[str, int]] = [
-        (name, count) for name, count in vectors.items() if name != "none" and not name.startswith(f"{embedder.name} (")
-    ]
+    model = f"{embedder.name} ("
+    current = f"{model}{embedder.dims} dimensions)"
+    in_full = any(name.startswith(model) and name != current for name in vectors)
     told += [
-        f"{count:,} items have vectors of {name}, and the embedder is {embedder.name}: they are found by words only; "
-        "run threadkeep storage re-embed."
-        for name, count in others
+        f"{count:,} items have vectors of {name}, and the embedder is {current if in_full else embedder.name}: "
+        "they are found by words only; run threadkeep storage re-embed."
+        for name, count in vectors.items()
+        if name not in ("none", current) and not (embedder.dims is None and name.startswith(model))
     ]
     if vectors["none"]:
         told.append(

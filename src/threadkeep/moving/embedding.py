@@ -37,27 +37,28 @@ async def embed_anew(
         EmbedderUnavailableError: It does not answer; what was embedded so far is kept.
     """
     await embedder.ready()
+    dims = embedder.dims or int((await embedder.embed(["How long is a vector?"])).shape[1])
     total, done = (await storage.stats()).items, 0
     result = Embedded(embedder.name)
     async for page in item_pages(storage):
         searchable = [item for item in page if texts_of(item.value, item.index)]
-        stale = [item for item in searchable if not is_current(item, embedder.name)]
+        stale = [item for item in searchable if not is_current(item, embedder.name, dims)]
         result.searchable += len(searchable)
         result.current += len(searchable) - len(stale)
         if stale:
-            await _embed(storage, embedder, stale, result)
+            await _embed(storage, embedder, stale, result, dims=dims)
         done += len(page)
         progress(done, max(done, total))
     return result
 
 
-def is_current(item: Item, model: str) -> bool:
-    """Whether *item* has a vector of *model* for each of its searchable texts."""
-    texts = len(texts_of(item.value, item.index))
-    return item.embedding is not None and item.embedding.model == model and rows_of(item.embedding) == texts
+def is_current(item: Item, model: str, dims: int) -> bool:
+    """Whether *item* has a vector of *model*, of *dims* numbers, for each of its searchable texts."""
+    found, texts = item.embedding, len(texts_of(item.value, item.index))
+    return found is not None and (found.model, found.dims) == (model, dims) and rows_of(found) == texts
 
 
-async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], result: Embedded) -> None:
+async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], result: Embedded, *, dims: int) -> None:
     """Write the vectors of *stale*, which is of one partition; look again at what somebody else wrote meanwhile."""
     for _ in range(_ATTEMPTS):
         puts = await embedded(embedder, [_same_put(item) for item in stale])
@@ -68,7 +69,7 @@ async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], re
             stale = [
                 item
                 for item in found
-                if item and texts_of(item.value, item.index) and not is_current(item, embedder.name)
+                if item and texts_of(item.value, item.index) and not is_current(item, embedder.name, dims)
             ]
             if not stale:
                 return

@@ -17,6 +17,7 @@ from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.loading import without_collector
 from threadkeep.recall.question import Reading, named, read, without_names, without_people
 from threadkeep.recall.record import Hit, Method, Ranking
+from threadkeep.recall.stale import stale
 from threadkeep.storage.port import Embedding, Ref
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from threadkeep.telemetry import Telemetry
 
 EMBEDDER: Final = "embedder"
+VECTORS: Final = "vectors"
 """What stands in ``degraded`` when only words were compared."""
 
 DEFAULT_MAX_BYTES: Final = 512 * 1024 * 1024
@@ -272,6 +274,10 @@ class Search:
             self._held.drop(held)
             raise
         self._held.changed(held, changes)
+        if self._embedder is not None and self._telemetry is not None:
+            found = stale((put.embedding for put in changes.puts), self._embedder.name, self._embedder.dims)
+            if found is not None:
+                self._telemetry.degraded(VECTORS, found)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
