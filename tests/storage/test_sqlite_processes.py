@@ -10,18 +10,20 @@ import signal
 import threading
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.storage.forking import ended_well, forked
-from threadkeep.errors import ClosedError
-from threadkeep.storage.port import Batch, Partition, Put
+from threadkeep.errors import ClosedError, RevisionConflictError
+from threadkeep.storage.port import Batch, Partition, Put, Ref
 from threadkeep.storage.sqlite import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
 ANA = Partition("owner", ("", "ana"))
 NOTES = ("memories", "ana")
+COUNTER = Ref(ANA, NOTES, "counter")
 
 
 def sqlite(path: Path) -> SqliteStorage:
@@ -58,6 +60,38 @@ class TestProcesses:
         assert [ended_well(child) for child in children] == [True, True]
         assert asyncio.run(all_keys(path)) == {f"{name}-{number}" for name in "ab" for number in range(50)}
         assert asyncio.run(position(path)) == 100
+
+    @pytest.mark.slow
+    def test_eight_processes_race_for_one_owner(self, tmp_path: Path) -> None:
+        """Each adds to the same counter what it expects to be there: every increment is in it once."""
+        path = tmp_path / "memory.db"
+
+        async def work() -> None:
+            storage = sqlite(path)
+            await storage.connect()
+            done = 0
+            while done < 10:
+                (item,) = await storage.get([COUNTER])
+                counted = Put(NOTES, "counter", {"n": item.value["n"] + 1 if item else 1})
+                try:
+                    await storage.commit(Batch(ANA, [replace(counted, expect=item.revision if item else "absent")]))
+                except RevisionConflictError:
+                    continue
+                done += 1
+            await storage.close()
+
+        children = [forked(lambda: asyncio.run(work())) for _ in range(8)]
+
+        async def total() -> int:
+            storage = sqlite(path)
+            await storage.connect()
+            (item,) = await storage.get([COUNTER])
+            await storage.close()
+            assert item
+            return item.value["n"]
+
+        assert [ended_well(child) for child in children] == [True] * 8
+        assert (asyncio.run(total()), asyncio.run(position(path))) == (80, 80)
 
     def test_a_process_that_is_killed_loses_nothing_it_has_acknowledged(self, tmp_path: Path) -> None:
         """Twenty kills in the middle of commits: what was acknowledged is there, and no part of a batch."""

@@ -48,11 +48,22 @@ def port_of(url: str) -> int:
     return int(url.rpartition(":")[2].partition("/")[0])
 
 
+SSL_REQUEST = bytes.fromhex("0000000804d2162f")
+"""What a client of PostgreSQL says before TLS begins; the server answers ``S``."""
+
+
 @asynccontextmanager
-async def tls(port: int, certificate: Certificate) -> AsyncIterator[str]:
-    """Put TLS before the server at *port* of loopback; yield the address."""
+async def tls(port: int, certificate: Certificate, *, asked_for: bool = False) -> AsyncIterator[str]:
+    """Put TLS before the server at *port* of loopback; yield the address.
+
+    Args:
+        port: The server's.
+        certificate: What clients are shown.
+        asked_for: TLS begins when the client asks for it, as PostgreSQL's do.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)
+    serving: set[asyncio.Task[object]] = set()
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65_536):
@@ -61,8 +72,21 @@ async def tls(port: int, certificate: Certificate) -> AsyncIterator[str]:
         writer.close()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if task := asyncio.current_task():
+            serving.add(task)
+        if asked_for:
+            assert await reader.readexactly(len(SSL_REQUEST)) == SSL_REQUEST
+            writer.write(b"S")
+            try:
+                await writer.start_tls(context)
+            except (ssl.SSLError, OSError):  # a client that trusts nobody
+                writer.close()
+                return
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", port)
         await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
 
-    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as listening:
+    plain = None if asked_for else context
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=plain) as listening:
         yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    if asked_for:
+        await asyncio.gather(*serving, return_exceptions=True)
