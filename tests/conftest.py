@@ -13,16 +13,29 @@ from typing import Final
 import hypothesis
 import pytest
 
-PREFIXES: Final = ("THREADKEEP_", "LANGGRAPH_", "LANGSMITH_", "LANGCHAIN_", "EMBEDDINGS_", "OPENAI_", "ANTHROPIC_")
+PREFIXES: Final = (
+    "THREADKEEP_",
+    "AWS_",
+    "ENABLE_",
+    "LANGGRAPH_",
+    "LANGSMITH_",
+    "LANGCHAIN_",
+    "EMBEDDINGS_",
+    "OPENAI_",
+    "ANTHROPIC_",
+)
 OTHERS: Final = (
     "REDIS_URL",
     "POSTGRES_DSN",
     "MONGODB_URI",
-    "ENABLE_FACT_EXTRACTION",
     "FACT_EXTRACTION_MODEL",
     "MAX_CONTEXT_TOKENS",
     "MIN_MESSAGES_TO_KEEP",
-    "ENABLE_AUTO_COMPRESSION",
+    "GITHUB_PERSONAL_ACCESS_TOKEN",
+    "GITLAB_MCP_TOKEN",
+    "SLACK_MCP_TOKEN",
+    "SPLUNK_MCP_URL",
+    "SPLUNK_MCP_TOKEN",
     "NO_COLOR",
     "FORCE_COLOR",
 )

@@ -30,6 +30,7 @@
     │   └── DamagedItemError
     ├── EmbedderUnavailableError
     ├── ModelUnavailableError
+    ├── AgentUnavailableError    a declared sub-agent's server or credential is missing
     ├── ExtractionError          a model extractor gave nothing that can be used
     └── ClosedError
 """
@@ -232,6 +233,12 @@ class ModelUnavailableError(ThreadkeepError):
     """The chat model could not be loaded. Check its name, its package and its key."""
 
     code = "model_unavailable"
+
+
+class AgentUnavailableError(ThreadkeepError):
+    """A declared agent's server or credential is missing. Set, install or start what the message names."""
+
+    code = "agent_unavailable"
 
 
 class ExtractionError(ThreadkeepError):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
+    from threadkeep.langgraph.agents.door import AgentDoor
     from threadkeep.langgraph.jobs import RunDoor
     from threadkeep.models.port import Embedder
     from threadkeep.patience import Patience
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
-_ROOMS: Final = frozenset({"memories", "owners", "proposals", "runs"})
+_ROOMS: Final = frozenset({"agents", "memories", "owners", "proposals", "runs"})
+_APART: Final = frozenset({"agents", "runs"})
+"""Where graphs run or are built: that must not hold up the home loop."""
 
 SETTLE: Final = timedelta(seconds=30)
 """How long ``capture(wait=True)`` waits until what was said can be recalled."""
@@ -215,6 +218,13 @@ class Threadkeep:
         from threadkeep.langgraph.jobs import RunDoor
 
         return RunDoor(self._app, self._whose)
+
+    @cached_property
+    def agents(self) -> AgentDoor:
+        """Deep agents: a supervisor, sub-agents that a TOML file declares, and how they stand."""
+        from threadkeep.langgraph.agents.door import AgentDoor
+
+        return AgentDoor(self, model=self._model)
 
     @cached_property
     def sync(self) -> Any:
@@ -477,9 +487,7 @@ class _Blocking:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
         if name in _ROOMS:
-            return _Blocking(
-                found, self._app, apart=name == "runs"
-            )  # a graph's own nodes must not hold up the home loop
+            return _Blocking(found, self._app, apart=name in _APART)
         if inspect.iscoroutinefunction(found):
             return _in_a_loop_of_its_own(found) if self._apart else _blocking(found, self._app)
         if inspect.isasyncgenfunction(found):

@@ -6,7 +6,7 @@ Imported lazily: pydantic-settings alone takes longer than ``import threadkeep``
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -264,6 +264,11 @@ class Settings(BaseSettings):
         validation_alias="THREADKEEP_MODEL",
         description="The chat model of the command line and of graph.py, as provider:name; unset: an offline stand-in.",
     )
+    agents_file: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_AGENTS",
+        description="TOML file that declares sub-agents; unset: GitHub, GitLab, Slack, AWS and Splunk as shipped.",
+    )
     data_dir: Path | None = Field(
         default=None,
         validation_alias="THREADKEEP_DATA_DIR",
@@ -463,6 +468,12 @@ def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -
         text = "" if value is None else "********" if isinstance(value, SecretStr) else str(value)
         rows.append(Resolved(variables[0], text, origin, field.description or ""))
     return rows
+
+
+def named_variables(names: Iterable[str], environment: Mapping[str, str] | None = None) -> dict[str, SecretStr]:
+    """Return those of the environment variables *names* that are set and not empty: credentials that a file names."""
+    environment = os.environ if environment is None else environment
+    return {name: SecretStr(value) for name in names if (value := environment.get(name))}
 
 
 def variables() -> list[tuple[str, ...]]:

@@ -41,6 +41,24 @@ def answer(*words: str, stdin: str | None = None) -> Any:
     return json.loads(result.stdout)
 
 
+class TestAgents:
+    def test_what_is_missing_is_named(self, folder: Path) -> None:
+        """The shipped agents, with no credential set: each says what it wants; no server is asked."""
+        standing = {row["name"]: row for row in answer("agents")}
+
+        assert list(standing) == ["github", "gitlab", "slack", "aws", "splunk"]
+        assert not any(row["ready"] for row in standing.values())
+        assert standing["github"]["reason"] == "GITHUB_PERSONAL_ACCESS_TOKEN is not set."
+        assert "splunk: SPLUNK_MCP_URL and SPLUNK_MCP_TOKEN are not set." in run("agents").output
+
+    def test_a_wrong_file_is_one_sentence(self, folder: Path) -> None:
+        """The file, the agent and the key are named."""
+        (folder / "mine.toml").write_text("[it]\nmodel = 1\n")
+
+        with pytest.raises(ThreadkeepError, match=r"mine\.toml: it: "):
+            run("agents", "--file", "mine.toml")
+
+
 class TestMemories:
     """Add, list, show, correct, search, forget, export."""
 

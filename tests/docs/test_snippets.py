@@ -94,6 +94,14 @@ class TestRun:
         assert [m.text for m in tk.sync.memories.list(owner="ana@x.org", kind="semantic")] == ["I live in Lisbon."]
         tk.close()
 
+    @pytest.mark.slow
+    def test_agents(self) -> None:
+        """The supervisor answers, with no sub-agent connected."""
+        names = run(blocks("docs/agents.md"), model=ScriptedModel(replies=["None."]))
+
+        names["tk"].close()
+        assert names["answer"]["messages"][-1].text == "None."
+
     def test_proposals(self) -> None:
         """What is proposed waits, and is remembered when it is approved."""
         code = blocks("docs/proposals.md")

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from threadkeep import __version__
-from threadkeep.cli import audit, chat, demo, doctor, init, keys, measure, memories, owners, proposals, storage
+from threadkeep.cli import agents, audit, chat, demo, doctor, init, keys, measure, memories, owners, proposals, storage
 from threadkeep.cli.output import err, out
 from threadkeep.errors import ThreadkeepError
 
@@ -27,6 +27,7 @@ app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.add_typer(audit.app, name="audit", rich_help_panel="Memory")
+app.command(rich_help_panel="Operate")(agents.agents)
 app.command(rich_help_panel="Operate")(doctor.doctor)
 app.add_typer(keys.app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")

@@ -37,7 +37,15 @@ def memory_agent(
     Raises:
         ModelUnavailableError: The model cannot be made; the message says what is missing.
     """
-    chosen = model if isinstance(model, BaseChatModel) else chat_model(model or tk.app.settings.model)
     options.setdefault("system_prompt", SYSTEM_PROMPT)
     options.setdefault("checkpointer", tk.checkpointer)
-    return create_agent(chosen, [*tk.tools(), *tools], middleware=[tk.middleware()], **options)
+    return create_agent(chosen_model(tk, model), [*tk.tools(), *tools], middleware=[tk.middleware()], **options)
+
+
+def chosen_model(tk: Threadkeep, model: str | BaseChatModel | None) -> BaseChatModel:
+    """Return *model*, made where it is a name; ``None``: THREADKEEP_MODEL, else the offline stand-in.
+
+    Raises:
+        ModelUnavailableError: It cannot be made; the message says what is missing.
+    """
+    return model if isinstance(model, BaseChatModel) else chat_model(model or tk.app.settings.model)

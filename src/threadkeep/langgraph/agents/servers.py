@@ -1,0 +1,219 @@
+"""The MCP servers of sub-agents: reached with the credentials that the environment holds, and survived when they fail.
+
+Each tool call is a session of its own, on the home loop: nothing has to be closed, a server that was started anew is
+used at once, and tools work from sync code, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+from threadkeep.errors import AgentUnavailableError, SettingsError
+from threadkeep.langgraph.agents.declaration import REFERENCE, VARIABLE, Declaration, require_private
+from threadkeep.settings import named_variables
+from threadkeep.telemetry import log
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool, StructuredTool
+    from langchain_mcp_adapters.sessions import Connection
+
+    from threadkeep.app import App
+
+_OFF: Final = ("false", "0", "no", "off")
+_REFUSED: Final = (401, 403)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a declared agent can be used.
+
+    Attributes:
+        declaration: What was declared.
+        tools: Those that it is given; none where it cannot be used.
+        reason: Why it cannot be used, in words that name what to do; empty where it can.
+        off: Whether somebody switched it off.
+    """
+
+    declaration: Declaration
+    tools: tuple[BaseTool, ...] = ()
+    reason: str = ""
+    off: bool = False
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.declaration.name
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be used."""
+        return not self.reason
+
+
+async def standing_of(declaration: Declaration, app: App) -> Standing:
+    """Ask the server of *declaration* for its tools; whatever fails is the standing's reason."""
+    try:
+        connection = connection_of(declaration)
+        tools = await app.home.run(_tools(declaration, connection, app))
+    except AgentUnavailableError as error:
+        return Standing(declaration, reason=str(error), off=bool(error.details.get("off")))
+    return Standing(declaration, tuple(tools))
+
+
+def connection_of(declaration: Declaration) -> Connection:
+    """Return how the server of *declaration* is reached, its variables filled in.
+
+    Raises:
+        AgentUnavailableError: It is switched off, or a variable is not set or cannot be used.
+    """
+    required = declaration.variables
+    found = named_variables((declaration.switch, *required, *declaration.requires_any, *declaration.environment))
+    values = {name: value.get_secret_value() for name, value in found.items()}
+    if values.get(declaration.switch, "").strip().lower() in _OFF:
+        msg = f"{declaration.switch} is {values[declaration.switch].strip()[:10]}."
+        raise AgentUnavailableError(msg, agent=declaration.name, off=True)
+    if unset := [name for name in required if name not in values]:
+        msg = f"{_listed(unset, 'and')} {'is' if len(unset) == 1 else 'are'} not set."
+        raise AgentUnavailableError(msg, agent=declaration.name, variables=tuple(unset))
+    if declaration.requires_any and not any(name in values for name in declaration.requires_any):
+        msg = f"None of {_listed(declaration.requires_any, 'or')} is set."
+        raise AgentUnavailableError(msg, agent=declaration.name, variables=declaration.requires_any)
+    if strange := [name for name in (*required, *declaration.environment) if "${" in values.get(name, "")]:
+        # The adapter fills in what looks like a reference once more, and logs what it cannot fill in.
+        msg = f"{strange[0]} holds ${{, which cannot be handed on."
+        raise AgentUnavailableError(msg, agent=declaration.name, variables=tuple(strange))
+    return _connection(declaration, values)
+
+
+def _connection(declaration: Declaration, values: Mapping[str, str]) -> Connection:
+    patience = timedelta(seconds=declaration.timeout_seconds)
+    session = {"read_timeout_seconds": patience}
+    if declaration.url is None:
+        command, *arguments = [_filled(part, values) for part in declaration.command]
+        return {
+            "transport": "stdio",
+            "command": command,
+            "args": arguments,
+            "env": {name: values[name] for name in declaration.environment if name in values},
+            "session_kwargs": session,
+        }
+    url = _filled(declaration.url, values)
+    try:
+        require_private(url)
+    except ValueError as error:
+        msg = f"{_listed(declaration.variables, 'or')}: {error}."
+        raise AgentUnavailableError(msg, agent=declaration.name) from None
+    return {
+        "transport": "streamable_http",
+        "url": url,
+        "headers": {header: _filled(value, values) for header, value in declaration.headers.items()},
+        "timeout": patience,
+        "sse_read_timeout": patience,
+        "session_kwargs": session,
+    }
+
+
+async def _tools(declaration: Declaration, connection: Connection, app: App) -> list[BaseTool]:
+    """Return the allowed tools that the server offers, in the order they are declared."""
+    load = _adapter()
+    loading = load(
+        None,
+        connection=connection,
+        server_name=declaration.name,
+        tool_interceptors=[_Surviving(declaration, app)],
+    )
+    try:
+        offered = await asyncio.wait_for(loading, declaration.timeout_seconds)
+    except Exception as error:  # noqa: BLE001 - servers and transports fail in their own ways; the agent is left out
+        # What they say may quote a credential, so it does not go on.
+        msg = _why(declaration, connection, _leaf(error))
+        raise AgentUnavailableError(msg, agent=declaration.name) from None
+    by_name = {tool.name: tool for tool in offered}
+    if missing := [name for name in declaration.tools if name not in by_name]:
+        log.warning("The server of the agent %s offers no tool %s", declaration.name, _listed(missing, "or"))
+    found = [_from_everywhere(by_name[name], app) for name in declaration.tools if name in by_name]
+    if not found:
+        msg = "Its server offers none of the tools that it is declared with."
+        raise AgentUnavailableError(msg, agent=declaration.name)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Surviving:
+    """Turns a server that fails in the middle of a run into a result that says so: the run goes on."""
+
+    declaration: Declaration
+    app: App
+
+    async def __call__(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        from mcp.types import CallToolResult, TextContent
+
+        try:
+            return await handler(request)
+        except Exception as error:  # noqa: BLE001 - see _tools
+            leaf = _leaf(error)
+            self.app.telemetry.degraded(f"agents.{self.declaration.name}", leaf)
+            said = (
+                f"The server of {self.declaration.name} did not answer ({type(leaf).__name__}); nothing is known of it."
+            )
+            return CallToolResult(content=[TextContent(type="text", text=said)], isError=True)
+
+
+def _from_everywhere(tool: BaseTool, app: App) -> BaseTool:
+    """Return *tool* so that it can be called from sync code and from any loop."""
+    call = cast("Callable[..., Coroutine[Any, Any, Any]]", cast("StructuredTool", tool).coroutine)
+
+    async def on_home(**arguments: Any) -> Any:
+        return await app.home.run(call(**arguments))
+
+    def blocking(**arguments: Any) -> Any:
+        return app.home.run_sync(call(**arguments))
+
+    return tool.model_copy(update={"coroutine": on_home, "func": blocking})
+
+
+def _why(declaration: Declaration, connection: Connection, error: BaseException) -> str:
+    if connection["transport"] == "stdio":
+        place = f"Its command {connection['command']}"
+        if isinstance(error, FileNotFoundError | PermissionError):
+            return f"{place} is not installed here, or may not be run."
+    else:
+        parts = urlsplit(str(cast("dict[str, object]", connection)["url"]))
+        place = f"Its server at {parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in _REFUSED:
+        named = f"; check {_listed(declaration.variables, 'and')}" if declaration.variables else ""
+        return f"{place} refuses the credential ({status}){named}."
+    if isinstance(error, TimeoutError):
+        return f"{place} did not answer within {declaration.timeout_seconds:g} s."
+    return f"{place} did not answer ({f'status {status}' if status else type(error).__name__})."
+
+
+def _leaf(error: BaseException) -> BaseException:
+    """Return what went wrong: task groups wrap it, often twice."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return REFERENCE.sub(lambda found: values[found[1]], text)
+
+
+def _listed(names: Any, word: str) -> str:
+    *some, last = names
+    return f"{', '.join(some)} {word} {last}" if some else str(last)
+
+
+def _adapter() -> Callable[..., Coroutine[Any, Any, list[BaseTool]]]:
+    try:
+        from langchain_mcp_adapters.tools import load_mcp_tools
+    except ImportError as error:
+        msg = "Sub-agents need MCP, which is not installed; run: pip install threadkeep[agents]"
+        raise SettingsError(msg, variable=VARIABLE) from error
+    return load_mcp_tools
