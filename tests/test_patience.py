@@ -55,6 +55,20 @@ class TestWait:
         event.set()
         await patience.settle(HOUR)
 
+    async def test_recall_is_given_a_little_while_something_hangs(self) -> None:
+        """And all of its time otherwise."""
+        patience, event = Patience(MOMENT), asyncio.Event()
+        assert patience.for_recall(HOUR) == HOUR
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+
+        assert patience.for_recall(HOUR) < timedelta(seconds=1)
+        assert patience.for_recall(MOMENT) == MOMENT
+
+        event.set()
+        await patience.settle(HOUR)
+        assert patience.for_recall(HOUR) == HOUR
+
     async def test_what_answered_is_waited_for_again(self) -> None:
         """Once the storage is back, so is the whole time-out."""
         patience, event, later = Patience(MOMENT), asyncio.Event(), asyncio.Event()

@@ -363,7 +363,7 @@ class Threadkeep:
                 budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
                 max_facts=max_facts,
                 max_episodes=max_episodes,
-                timeout=limit,
+                timeout=self._app.patience.for_recall(limit),
             )
 
         return await self._app.home.run(found())

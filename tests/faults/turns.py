@@ -17,7 +17,9 @@ from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 USER: Final = "bob@x.org"
-THREADS: Final = 3
+THREADS: Final = 4
+MOST: Final = 15
+"""So many turns a thread takes at most while the storage is away: of more than twenty the first are not learnt from."""
 
 
 class Turns:
@@ -25,6 +27,7 @@ class Turns:
 
     Attributes:
         delays: How much longer a turn took than the usual one, in milliseconds.
+        said: What the user said, a durable fact in each turn.
     """
 
     def __init__(self, tk: threadkeep.Threadkeep) -> None:
@@ -42,10 +45,11 @@ class Turns:
         self._usual = taken[len(taken) // 2]
 
     async def during(self, seconds: float) -> None:
-        """Take turns for so long, at least one in each thread."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until or len(self.delays) < THREADS:
+        """Take turns for so long, evenly spread, at least one in each thread."""
+        started = time.monotonic()
+        while (elapsed := time.monotonic() - started) < seconds or len(self.delays) < THREADS:
             self.delays.append((await self._turn() - self._usual) * 1_000)
+            await asyncio.sleep(max(0.0, seconds / THREADS / MOST - (time.monotonic() - started - elapsed)))
 
     async def missing(self) -> list[str]:
         """Take one more turn in each thread, and return what was said and is not known afterwards."""

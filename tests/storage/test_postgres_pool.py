@@ -161,6 +161,22 @@ class TestBreaking:
 
             assert await pool.run(one) == 1
 
+    async def test_who_stops_waiting_for_a_stalled_server_is_let_go_at_once(self, postgres_url: str, proxy: FaultProxy):
+        """The driver alone would wait for the answer to its cancellation: a turn would stand still for seconds."""
+        async with opened(proxy.url_of(postgres_url), statement_timeout=timedelta(seconds=20)) as pool:
+            await pool.run(one)
+            proxy.stall()
+            waiting = asyncio.create_task(pool.run(one))
+            await asyncio.wait([waiting], timeout=0.05)
+
+            waiting.cancel()
+            done, _ = await asyncio.wait([waiting], timeout=2)
+            proxy.flow()
+
+            assert done
+            assert waiting.cancelled()
+            assert await pool.run(one) == 1
+
     async def test_a_statement_that_takes_too_long_is_cancelled_there(self, postgres_url: str):
         async def sleep(connection: Connection) -> None:
             await connection.execute("SELECT pg_sleep(60)")

@@ -85,6 +85,7 @@ class PostgresPool:
         self._closed = False
         self._pid = 0
         self._in_use = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.refused: Exception | None = None
         """Why the newest attempt to connect failed; ``None`` after one that did not."""
 
@@ -124,6 +125,8 @@ class PostgresPool:
     async def close(self) -> None:
         """Let go of every connection; the second call does nothing."""
         self._closed = True
+        if self._tasks and self._pid == os.getpid():
+            await asyncio.wait(self._tasks)
         pool, self._pool = self._pool, None
         if pool is not None and self._pid == os.getpid():
             await pool.close()
@@ -153,11 +156,24 @@ class PostgresPool:
     ) -> T:
         """Return what *work* returns on a connection; where that broke, as after a server's restart, on a new one.
 
+        A caller that is cancelled is let go at once, and the work comes to its end or to its time-out: the
+        driver would wait for the server's answer to the cancellation, and one that has stalled gives none.
+
         Args:
             work: Changes nothing outside a transaction.
             seconds: See :meth:`connection`.
             again: Says whether *work* may be done once more: not after a commit that may have come through.
         """
+        if self._closed:
+            raise _closed()
+        task = asyncio.create_task(self._done(work, seconds, again))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    async def _done(
+        self, work: Callable[[Connection], Awaitable[T]], seconds: float | None, again: Callable[[], bool]
+    ) -> T:
         with postgres_errors(self.location):
             try:
                 async with self._lent(seconds) as connection:
@@ -169,6 +185,11 @@ class PostgresPool:
                 await self._pool.drain()
             async with self._lent(seconds) as connection:
                 return await work(connection)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has raised it; nobody may be left who did
 
     @asynccontextmanager
     async def setting_up(self) -> AsyncGenerator[Connection]:
