@@ -31,6 +31,7 @@ from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
 from threadkeep.capture.record import Message
 from threadkeep.capture.service import Captures
+from threadkeep.capture.turns import MAX_UNKNOWN
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.record import Memory, Source
@@ -169,6 +170,46 @@ class TestRecord:
         await learn(captures, thread)
 
         assert await facts(storage) == ["I live in Lisbon", "I work at Acme"]
+
+    @pytest.mark.parametrize("known", [0, 1])
+    async def test_every_turn_of_a_long_outage_is_brought_along(
+        self, storage: InMemoryStorage, clock: FrozenClock, known: int
+    ):
+        """However many they are, and also where the thread began while the storage was down."""
+        captures = room(storage, clock)
+        said = [turn(f"My cat number {n} is called Cat{n}", key=f"{n}-") for n in range(45)]
+        await captures.record(said[0] * known, owner=ANA, thread_id=TH)
+
+        receipt = await captures.record([message for one in said for message in one], owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        assert len(receipt.turn_ids) == 45 - known
+        assert len(await facts(storage)) == 45
+
+    async def test_outage_of_more_turns_than_a_commit_takes(self, storage: InMemoryStorage, clock: FrozenClock):
+        """They are recorded in several, the oldest first, so that what a crash leaves out is found again."""
+        captures = room(storage, clock)
+        said = [turn(f"Question number {n}?", key=f"{n}-") for n in range(450)]
+        await captures.record(said[0], owner=ANA, thread_id=TH)
+
+        receipt = await captures.record([message for one in said for message in one], owner=ANA, thread_id=TH)
+
+        assert len(receipt.turn_ids) == 449
+        records = await rows(storage, ANA, ".turns")
+        assert len({row.revision for row in records}) == 4
+        assert [row.ref.key for row in sorted(records, key=lambda row: row.value["at"])][1:] == list(receipt.turn_ids)
+
+    async def test_thread_that_is_older_than_the_memory_is_not_learnt_from_its_beginning(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """What is not known to be missing is not asked of a model a thousand times."""
+        captures = room(storage, clock)
+        said = [turn(f"Question number {n}?", key=f"{n}-") for n in range(300)]
+
+        receipt = await captures.record([message for one in said for message in one], owner=ANA, thread_id=TH)
+
+        assert len(receipt.turn_ids) == MAX_UNKNOWN
+        assert len(await rows(storage, ANA, ".turns")) == MAX_UNKNOWN
 
     async def test_fork_is_not_recorded_again(self, captures: Captures):
         """The same messages in another thread are the same turns."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,7 +16,7 @@ from threadkeep.capture.record import Message, Receipt
 from threadkeep.capture.redact import redact
 from threadkeep.capture.statements import unwanted
 from threadkeep.capture.turns import (
-    MAX_MISSING,
+    MAX_UNKNOWN,
     TURN_SPACING,
     TURNS,
     Spoken,
@@ -50,6 +50,10 @@ _INLINE_CHARACTERS: Final = 16_384
 """More text than this is made a record of off the loop (a megabyte takes up to half a second)."""
 
 _TRIES: Final = 5
+_LOOK_BACK: Final = 20
+"""How many turns are looked up at first; twice as many each time, until one is known."""
+_CHUNK: Final = 200
+"""How many turns are recorded in one commit; an outage may have left more."""
 _NEVER_WRITTEN: Final = Partition("root", (TURNS,))
 _SETTLE_POLL_SECONDS: Final = 0.25
 """How often a settling caller looks for what another process finished."""
@@ -150,35 +154,37 @@ class Captures:
         for _ in range(_TRIES):
             position = await self._storage.position(owner.partition)
             epoch = epoch or position.epoch
-            known = await self._known(turns, owner)
-            missing = missing_turns(turns, known)
+            missing, known = await self._missing(turns, owner)
             if not missing:
                 return await self._duplicate(turns[-1], owner)
+            unknown = len(missing) == len(turns)
+            missing = missing[-MAX_UNKNOWN:] if unknown else missing
             if epoch != position.epoch:
                 wanted: tuple[Spoken, ...] = ()
-            elif len(missing) == min(len(turns), MAX_MISSING) and await self._was_erased(position):
+            elif unknown and await self._was_erased(position):
                 wanted = missing[-1:]  # nothing of this thread is known: what is older was said before
             else:
                 wanted = missing
             # Only the reply is new: what the user said was learnt from, and perhaps forgotten since.
             wanted = tuple(turn for turn in wanted if said_trace(turn) not in known)
-            unheard = [turn for turn in missing if turn not in wanted]
             now = self._clock.now()
             moments = self._moments(len(missing), now=now)
-            batch = await _off_loop_if(
-                much,
-                _batch,
-                wanted,
-                unheard,
-                moments,
-                owner=owner,
-                thread_id=thread_id,
-                recalled=recalled,
-                due_at=now,
-                redact=self._redact,
-            )
             try:
-                await self._storage.commit(replace(batch, epoch=position.epoch))
+                for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
+                    chunk = slice(start, start + _CHUNK)
+                    batch = await _off_loop_if(
+                        much,
+                        _batch,
+                        missing[chunk],
+                        moments[chunk],
+                        wanted={turn.turn_id for turn in wanted},
+                        owner=owner,
+                        thread_id=thread_id,
+                        recalled=recalled if chunk.stop >= len(missing) else (),
+                        due_at=now,
+                        redact=self._redact,
+                    )
+                    await self._storage.commit(replace(batch, epoch=position.epoch))
             except (RevisionConflictError, PartitionErasedError):
                 continue  # the same turn was recorded at the same time, or the owner erased
             if not wanted:
@@ -263,12 +269,23 @@ class Captures:
         pending_turns, parked = await self._queue.waiting()
         return CaptureStats(pending_turns, parked, self._queue.processed)
 
-    async def _known(self, turns: Sequence[Spoken], owner: Owner) -> set[str]:
-        """Return which ids and traces of the newest *turns* are on record."""
-        recent = turns[-MAX_MISSING:]
-        refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in recent]
-        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in recent[:-1] for trace in turn.traces]
-        refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in recent if (said := said_trace(turn))]
+    async def _missing(self, turns: Sequence[Spoken], owner: Owner) -> tuple[tuple[Spoken, ...], set[str]]:
+        """Return the turns that are not on record, however many an outage left, and what was found to be known."""
+        known: set[str] = set()
+        looked, reach = 0, _LOOK_BACK
+        while True:
+            known |= await self._known(turns[-reach : len(turns) - looked], owner, newest=looked == 0)
+            missing = missing_turns(turns[-reach:], known)
+            if len(missing) < reach or reach >= len(turns):
+                return missing, known
+            looked, reach = reach, 2 * reach
+
+    async def _known(self, turns: Sequence[Spoken], owner: Owner, *, newest: bool) -> set[str]:
+        """Return which ids and traces of *turns* are on record; the newest of all is known by its id only."""
+        refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in turns]
+        older = turns[:-1] if newest else turns
+        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in older for trace in turn.traces]
+        refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in turns if (said := said_trace(turn))]
         return {item.ref.key for item in await self._storage.get(refs) if item is not None}
 
     async def _was_erased(self, position: Position) -> bool:
@@ -294,23 +311,22 @@ class Captures:
 
 
 def _batch(
-    wanted: Sequence[Spoken],
-    unheard: Sequence[Spoken],
+    turns: Sequence[Spoken],
     moments: Sequence[datetime],
     *,
+    wanted: Collection[TurnId],
     owner: Owner,
     thread_id: ThreadId | None,
     recalled: Sequence[str],
     due_at: datetime,
     redact: Callable[[str], str],
 ) -> Batch:
-    """Record the *wanted* turns to be learnt from, and mark the *unheard* ones as seen, at one of *moments* each."""
-    turns = (*unheard, *wanted)
+    """Record *turns* at one of *moments* each: the *wanted* ones to be learnt from, the others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         put_in = recalled if turn is turns[-1] else ()
         record = pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact)
-        if turn in unheard or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
+        if turn.turn_id not in wanted or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
             record = done(record, ())
         put = put_of(record, owner, due_at=due_at, expect="absent")
         puts[put.namespace[0], put.key] = put

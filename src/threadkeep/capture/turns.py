@@ -27,8 +27,8 @@ DUE: Final = "capture"
 DUE_PARKED: Final = "capture-parked"
 """Parked records wait for nothing; this is how they are found."""
 
-MAX_MISSING: Final = 20
-"""How many turns a recording goes back; a thread that was never recorded is not learnt from its beginning."""
+MAX_UNKNOWN: Final = 200
+"""How many turns of a thread are recorded of which nothing is known: it may be older than the memory."""
 MAX_TEXT_CHARACTERS: Final = 32_768
 MAX_RECALLED: Final = 200
 TURN_SPACING: Final = timedelta(milliseconds=1)
@@ -131,7 +131,7 @@ def every_trace(turn: Spoken, *, thread_id: ThreadId | None) -> tuple[str, ...]:
 
 
 def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spoken, ...]:
-    """Return the turns that are newer than the newest known one, oldest first, at most the newest 20.
+    """Return the turns that are newer than the newest known one, oldest first; all where none is known.
 
     The newest turn is known by its own id only: said again, the same words are another turn. An
     older one is known by its traces, too.
@@ -141,7 +141,7 @@ def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spok
         known: Ids and traces that are on record.
     """
     missing: list[Spoken] = []
-    for turn in reversed(turns[-MAX_MISSING:]):
+    for turn in reversed(turns):
         if turn.turn_id in known or (missing and any(trace in known for trace in turn.traces)):
             break
         missing.append(turn)
