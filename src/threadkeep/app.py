@@ -21,11 +21,14 @@ from urllib.parse import unquote, urlsplit
 from weakref import WeakSet
 
 from threadkeep.capture.accounts import Prices
+from threadkeep.capture.engines.embedded import EmbeddedEngine
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.extractors.port import Extractor
 from threadkeep.capture.personal import redactor
+from threadkeep.capture.queue import Learn, Queue
 from threadkeep.capture.reviews import Reviews
-from threadkeep.capture.service import Captures
+from threadkeep.capture.service import POLL, Captures
+from threadkeep.capture.waiting import Terms
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.errors import InvalidInputError, SettingsError, StorageError
 from threadkeep.home import Home
@@ -68,8 +71,8 @@ LOADING_SECONDS: Final = 30.0
 
 _KEY_CONNECTIONS: Final = 2
 
-DRAIN_SECONDS: Final = 10.0
-"""How long closing waits for turns that are being learnt from; what is left is resumed at the next start."""
+DRAIN_SECONDS: Final = 8.0
+"""How long closing waits for turns that are recorded and learnt from; what is left is anybody's at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,7 @@ class App:
             prices=prices_of(settings),
             redact=redact,
             ttl=settings.ttl,
+            queue=self._queue,
         )
         memories = Memories(
             self.storage,
@@ -307,6 +311,15 @@ class App:
         self.home.close()
         _open.discard(self)
 
+    def _queue(self, learn: Learn) -> Queue:
+        engine = EmbeddedEngine(self.clock, self.telemetry, workers=self.settings.workers, poll=POLL)
+        terms = Terms(
+            lease=timedelta(seconds=self.settings.capture_lease_seconds),
+            tries=self.settings.capture_tries,
+            debounce=timedelta(seconds=self.settings.capture_debounce_seconds),
+        )
+        return Queue(self.storage, learn, self.clock, self.telemetry, engine=engine, terms=terms)
+
     async def _delete_thread(self, owner: Owner, thread_id: str) -> None:
         if self.checkpointer is not None:
             await self.checkpointer.adelete_of_owner(thread_id, owner=owner)
@@ -335,11 +348,14 @@ class App:
             self._sweeping.cancel()
             with suppress(asyncio.CancelledError):
                 await self._sweeping
+        until = asyncio.get_running_loop().time() + DRAIN_SECONDS
         await self.patience.settle(timedelta(seconds=DRAIN_SECONDS))
         started = self._starting is not None and self._starting.done() and self._starting.exception() is None
         if started and self.capturing:
-            await self._rooms.captures.drain(timedelta(seconds=DRAIN_SECONDS))
-            await self._rooms.captures.stop()
+            captures, left = self._rooms.captures, until - asyncio.get_running_loop().time()
+            if captures.works:
+                await captures.drain(timedelta(seconds=max(0.0, left)))
+            await captures.stop()
         for closer in reversed(self.closers):
             await closer()
         await self._rooms.search.close()

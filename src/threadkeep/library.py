@@ -133,7 +133,7 @@ class Threadkeep:
         self.close()
 
     async def aclose(self) -> None:
-        """Finish learning from recorded turns (10 seconds at most) and let go of everything."""
+        """Finish learning from recorded turns (8 seconds at most) and let go of everything."""
         await self._app.aclose()
 
     def close(self) -> None:
@@ -409,7 +409,7 @@ class Threadkeep:
 
         async def drained(rooms: Rooms) -> None:
             await self._app.patience.settle(timeout)  # turns that are still being recorded
-            await rooms.captures.drain(timeout)
+            await rooms.captures.drain(timeout, others=True)
 
         await self._app.call(drained)
 

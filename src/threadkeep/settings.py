@@ -200,6 +200,47 @@ class Settings(BaseSettings):
         validation_alias="THREADKEEP_CAPTURE",
         description="How turns are learnt from: local (no model) or off.",
     )
+    queue: Literal["embedded", "procrastinate"] = Field(
+        default="embedded",
+        validation_alias="THREADKEEP_QUEUE",
+        description="Who tells workers that turns wait: embedded (nothing further) or procrastinate (in PostgreSQL).",
+    )
+    queue_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_QUEUE_POSTGRES_DSN",
+        description="Where procrastinate's PostgreSQL is; unset: the memories' one.",
+    )
+    capture_workers: int | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_CAPTURE_WORKERS",
+        ge=0,
+        le=256,
+        description="From how many threads a process learns at once, a whole number; 0: threadkeep worker does it;"
+        " unset: 4, or 0 with procrastinate.",
+    )
+    capture_tries: int = Field(
+        default=5,
+        validation_alias="THREADKEEP_CAPTURE_TRIES",
+        ge=1,
+        le=100,
+        description="After how many failures a turn is kept aside, a whole number.",
+    )
+    capture_lease_seconds: float = Field(
+        default=10,
+        validation_alias="THREADKEEP_CAPTURE_LEASE_SECONDS",
+        ge=0.1,
+        le=3600,
+        allow_inf_nan=False,
+        description="How long a turn stays with a worker that is not heard of, in seconds, a number.",
+    )
+    capture_debounce_seconds: float = Field(
+        default=0,
+        validation_alias="THREADKEEP_CAPTURE_DEBOUNCE_SECONDS",
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="How long a thread has to be quiet before it is learnt from, in seconds, a number.",
+    )
     enable_fact_extraction: bool = Field(
         default=False,
         validation_alias="ENABLE_FACT_EXTRACTION",
@@ -378,6 +419,13 @@ class Settings(BaseSettings):
     def checkpoint_timeout(self) -> timedelta:
         """How long a checkpoint is waited for."""
         return timedelta(seconds=self.checkpoint_timeout_seconds)
+
+    @property
+    def workers(self) -> int:
+        """From how many threads this process learns at once."""
+        if self.capture_workers is None:
+            return 4 if self.queue == "embedded" else 0
+        return self.capture_workers
 
     @property
     def personal_kinds(self) -> tuple[str, ...]:

@@ -7,18 +7,21 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.capture.world import ANA, LONG, facts, memories, room, rows, turn
 from threadkeep.capture.service import Captures
+from threadkeep.capture.waiting import Terms
 from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
 from threadkeep.storage.sqlite import SqliteStorage
 
 ROOT = Path(__file__).parents[2]
 TH = ThreadId("th")
+SHORT = Terms(lease=timedelta(seconds=1))
 
 
 @asynccontextmanager
@@ -27,7 +30,7 @@ async def process(path: Path) -> AsyncGenerator[tuple[Captures, SqliteStorage]]:
     clock = SystemClock()
     storage = SqliteStorage(path, clock=clock)
     await storage.connect()
-    captures = room(storage, clock)
+    captures = room(storage, clock, terms=SHORT)
     try:
         yield captures, storage
     finally:
@@ -76,7 +79,7 @@ class TestKilled:
             acknowledged |= await asyncio.to_thread(run_and_kill, path, first=attempt * 10_000, lines=3 + 4 * attempt)
 
         async with process(path) as (captures, storage):
-            assert await captures.drain(LONG)
+            assert await captures.drain(LONG, others=True)
 
             known = await facts(storage)
             assert len(known) == len(set(known))

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import timedelta
 from pathlib import Path
 
-from threadkeep.capture.extractors.local import LocalExtractor
+from tests.capture.world import room
 from threadkeep.capture.record import Message
-from threadkeep.capture.service import Captures
+from threadkeep.capture.waiting import Terms
 from threadkeep.clock import SystemClock
 from threadkeep.ids import MessageId, ThreadId
 from threadkeep.owners.owner import Owner
-from threadkeep.recall.search import Search
 from threadkeep.storage.sqlite import SqliteStorage
-from threadkeep.telemetry import Telemetry
 
 
 async def main(path: str, user_id: str, first: int) -> None:
     clock = SystemClock()
     storage = SqliteStorage(Path(path), clock=clock)
     await storage.connect()
-    captures = Captures(storage, Search(storage, None, clock), LocalExtractor(), clock, Telemetry())
+    captures = room(storage, clock, terms=Terms(lease=timedelta(seconds=1)))
     await captures.start()
     number = first
     while True:

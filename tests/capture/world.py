@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from threadkeep.capture.engines.embedded import EmbeddedEngine
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.extractors.port import Extraction, Extractor
+from threadkeep.capture.queue import Queue
 from threadkeep.capture.record import Candidate, Message, Role, Turn
 from threadkeep.capture.service import Captures
+from threadkeep.capture.waiting import Terms
 from threadkeep.clock import Clock
 from threadkeep.ids import MessageId
 from threadkeep.memories.record import Memory, Source
@@ -116,11 +119,27 @@ def room(
     telemetry: Telemetry | None = None,
     embedder: HashingEmbedder | None = None,
     ttl: timedelta | None = None,
+    terms: Terms | None = None,
+    workers: int = 4,
 ) -> Captures:
     """Return the capture room on *storage*, as the composition root makes it."""
     search = Search(storage, embedder or HashingEmbedder(), clock)
+    telemetry = telemetry or Telemetry()
     return Captures(
-        storage, search, extractor or LocalExtractor(), clock, telemetry or Telemetry(), ttl=ttl, poll=NEVER
+        storage,
+        search,
+        extractor or LocalExtractor(),
+        clock,
+        telemetry,
+        ttl=ttl,
+        queue=lambda learn: Queue(
+            storage,
+            learn,
+            clock,
+            telemetry,
+            engine=EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER),
+            terms=terms or Terms(),
+        ),
     )
 
 

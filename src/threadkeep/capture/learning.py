@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.accounts import Prices, account_put, account_ref, priced
@@ -81,6 +82,7 @@ class Learning:
         self._redact = redact
         self._ttl = ttl
         self._known = KnownStatements(storage)
+        self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def learn(self, ref: Ref, owner: Owner) -> bool:
         """Learn from the turn record at *ref*; return whether it was this call that finished it.
@@ -102,9 +104,12 @@ class Learning:
         extraction = replace(found, candidates=judged(found.candidates, record.turn, redact=self._redact))
         texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
         vectors = rows_of(await self._search.embed_put(texts), texts)
+        # Two threads of one owner are learnt from at once; their commits would only get in each other's way.
+        writing = self._writing.setdefault(owner.partition.digest, asyncio.Lock())
         for attempt in range(_TRIES):
             try:
-                return await self._finish(ref, owner, extraction, vectors)
+                async with writing:
+                    return await self._finish(ref, owner, extraction, vectors)
             except PartitionErasedError:
                 return False
             except RevisionConflictError:

@@ -1,174 +1,217 @@
-"""The worker: takes turn records from the outbox, one owner after the other, in the order of recording."""
+"""The worker: takes waiting turns from the outbox, thread by thread, and learns from them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.capture.turns import DUE, DUE_PARKED, TURNS, TurnRecord, put_of, record_of
-from threadkeep.errors import ClosedError, ConflictError, RevisionConflictError, StorageError, ThreadkeepError
-from threadkeep.owners.owner import Owner, owner_of_label
-from threadkeep.storage.port import Batch, Item, Ref, Storage
+from threadkeep.capture.engines.port import Engine, Found
+from threadkeep.capture.outbox import MAX_TAKEN, Claim, Outbox
+from threadkeep.capture.record import QueuedTurn
+from threadkeep.capture.waiting import Ready, Terms, Waiting, key_of
+from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
+from threadkeep.ids import ThreadId, TurnId, new_id
+from threadkeep.owners.owner import Owner
+from threadkeep.storage.port import Ref, Storage
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from threadkeep.clock import Clock
     from threadkeep.telemetry import Telemetry
 
-MAX_TRIES: Final = 5
-_FIRST_DELAY: Final = timedelta(seconds=2)
-_LIMIT: Final = 200
-_COUNTED: Final = 10_000
-_FIRST_PAUSE_SECONDS: Final = 0.2
-_LONGEST_PAUSE_SECONDS: Final = 30.0
-_FAR: Final = timedelta(days=36_500)
-
-_AFTER_THE_TURN_SECONDS: Final = 0.05
-"""A turn wakes the worker before it is over; learning at once would slow down its end."""
+_LOOK_AGAIN_SECONDS: Final = 0.25
+_BUSY: Final = timedelta(seconds=1)
+_RENEWALS: Final = 3
+"""How often a lease is renewed before it would end."""
+_RELEASE_SECONDS: Final = 1.0
 
 Learn = Callable[[Ref, Owner], Awaitable[bool]]
 
 
 class Queue:
-    """Runs *learn* for every record that is due; nothing that it holds in memory is needed to go on.
+    """Runs *learn* for every turn that waits; nothing that it holds in memory is needed to go on.
 
     Args:
         storage: Where the records are.
         learn: Learns from one record; returns whether it finished it.
         clock: What the time is.
         telemetry: Counts and logs what was survived.
-        poll: How often to look for what another process left.
+        engine: Who says that turns wait.
+        terms: How workers share them.
     """
 
-    def __init__(self, storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry, *, poll: timedelta) -> None:
-        self._storage = storage
+    def __init__(
+        self, storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry, *, engine: Engine, terms: Terms
+    ) -> None:
+        worker = f"{platform.node()}-{os.getpid()}-{new_id()[:8]}"
+        self.outbox = Outbox(storage, clock, telemetry, terms=terms, worker=worker)
+        self.engine = engine
         self._learn = learn
-        self._clock = clock
         self._telemetry = telemetry
-        self._poll_seconds = poll.total_seconds()
-        self._woken = asyncio.Event()
         self._progress = asyncio.Event()
-        self._one_round = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+        self._found: dict[str, Waiting] = {}
+        self._running: set[str] = set()
+        self._hurried: set[str] = set()
         self.processed = 0
 
-    def start(self) -> None:
-        """Start the worker on the running loop, unless it runs."""
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._work(), name="threadkeep-capture")
+    async def start(self) -> None:
+        """Let the engine begin; the second call does nothing."""
+        await self.engine.start(self)
 
-    def wake(self) -> None:
-        """Say that there is work."""
-        self._woken.set()
+    async def stop(self, grace: timedelta = timedelta(0)) -> None:
+        """Stop; what is being learnt from ends within *grace*, or is given back. The second call does nothing."""
+        await self.engine.stop(grace=grace)
+
+    def wake(self, owner: Owner, thread_id: ThreadId | None) -> None:
+        """Say that turns of a thread wait."""
+        self.engine.wake(key_of(owner, thread_id))
+
+    def hurry(self, owner: Owner, thread_id: ThreadId | None) -> None:
+        """Say that somebody waits for a thread: it is not debounced by this process."""
+        if self.outbox.terms.debounce:
+            self._hurried.add(key_of(owner, thread_id))
+            self.wake(owner, thread_id)
 
     def progress(self) -> asyncio.Event:
         """Return an event that is set when the next record is through."""
         return self._progress
 
-    async def stop(self) -> None:
-        """Stop the worker, wherever it is; the storage is in the state before or after a record."""
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+    async def find(self) -> Found:
+        """See :meth:`threadkeep.capture.engines.port.Work.find`."""
+        ready = await self._ready(self._hurried)
+        return Found(ready.keys, ready.next_at)
 
-    async def drain(self, timeout: timedelta) -> bool:
-        """Process what is due now, at most for *timeout*; return whether nothing of it is left."""
+    async def learn(self, key: str | None = None) -> bool:
+        """See :meth:`threadkeep.capture.engines.port.Work.learn`."""
+        waiting = self._found.pop(key, None) if key else None
+        if waiting is None:
+            await self._ready(self._hurried)
+            waiting = self._found.pop(key, None) if key else None
+        if waiting is None:
+            waiting = self._found.pop(next(iter(self._found)), None) if self._found else None
+        if waiting is None or waiting.key in self._running:
+            return False
+        self._running.add(waiting.key)
+        self._hurried.discard(waiting.key)
+        try:
+            for start in range(0, len(waiting.items), MAX_TAKEN):
+                items = waiting.items[start : start + MAX_TAKEN]
+                claim = await self.outbox.take(Waiting(waiting.key, waiting.owner, items))
+                if claim is None:  # somebody else was faster
+                    break
+                await self.work(claim, self._learn)
+        finally:
+            self._running.discard(waiting.key)
+            self._tell()
+        return True
+
+    async def work(self, claim: Claim, learn: Learn) -> None:
+        """Run *learn* for what *claim* has, and renew its lease meanwhile; what is not finished is given back."""
+        renewing = asyncio.get_running_loop().create_task(self._renew(claim))
+        try:
+            for ref in list(claim.refs):
+                if ref in claim.refs:
+                    await self._attempt(ref, claim, learn)
+        finally:
+            renewing.cancel()
+            await asyncio.wait({renewing})
+            if claim.refs:
+                await self._give_back(claim)
+
+    async def drain(self, timeout: timedelta, *, others: bool = False) -> bool:
+        """Learn from what waits, at most for *timeout*; return whether nothing that may be taken is left.
+
+        Args:
+            timeout: How long.
+            others: Wait for what other workers are at, too, or take it over when their leases end.
+        """
         try:
             async with asyncio.timeout(timeout.total_seconds()):
-                while await self._round():
-                    pass
-                return not await self._storage.due(DUE, now=self._clock.now(), limit=1)
+                while True:
+                    progress = self.progress()
+                    ready = await self._ready(None)
+                    if ready.waiting:
+                        await self._learn_all(ready.keys)
+                    elif self._running or (others and ready.elsewhere):
+                        await _until(progress, _LOOK_AGAIN_SECONDS)
+                    else:
+                        return True
         except (TimeoutError, StorageError) as error:
             self._telemetry.degraded("capture.drain", error)
             return False
 
-    async def waiting(self) -> tuple[int, int]:
-        """Return how many records wait, and how many are parked."""
-        far = self._clock.now() + _FAR
-        waiting = await self._storage.due(DUE, now=far, limit=_COUNTED)
-        return len(waiting), len(await self._storage.due(DUE_PARKED, now=far, limit=_COUNTED))
+    async def retry(self, owner: Owner | None, turn_ids: Sequence[TurnId] | None) -> list[QueuedTurn]:
+        """See :meth:`threadkeep.capture.outbox.Outbox.retry`; the engine is told."""
+        retried = await self.outbox.retry(owner, turn_ids)
+        for turn in retried:
+            self.wake(turn.owner, turn.thread_id)
+        return retried
 
-    async def _work(self) -> None:
-        pause = _FIRST_PAUSE_SECONDS
-        while True:
-            self._woken.clear()
-            wait = self._poll_seconds
-            try:
-                while await self._round():
-                    pass
-                pause = _FIRST_PAUSE_SECONDS
-            except ClosedError:
-                return
-            except StorageError as error:
-                self._telemetry.degraded("capture.worker", error)
-                wait, pause = pause, min(pause * 2, _LONGEST_PAUSE_SECONDS)
-                await asyncio.sleep(wait)  # not to be woken: every new turn would ask a storage that is down
-                continue
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), wait)
-                await asyncio.sleep(_AFTER_THE_TURN_SECONDS)
+    async def _ready(self, hurried: set[str] | None) -> Ready:
+        ready = await self.outbox.ready(running=self._running, hurried=hurried)
+        self._found = {waiting.key: waiting for waiting in ready.waiting}
+        return ready
 
-    async def _round(self) -> int:
-        """Process what is due; return how many records are through, so that 0 means: wait."""
-        async with self._one_round:
-            due = await self._storage.due(DUE, now=self._clock.now(), limit=_LIMIT)
-            through = 0
-            for item in _in_order(due):
-                through += await self._process(item)
-            return through
+    async def _learn_all(self, keys: Sequence[str]) -> None:
+        """Learn from all of these threads, as many at once as there are workers.
 
-    async def learn_now(self, refs: Sequence[Ref], owner: Owner, learn: Learn) -> None:
-        """Run *learn* for records of *owner*, inside :meth:`alone`; what fails waits as it would have."""
-        for ref in refs:
-            await self._attempt(ref, owner, learn)
+        Raises:
+            StorageError: The storage did not answer for one of them.
+        """
+        left = list(reversed(keys))
+        errors: list[StorageError | ClosedError] = []
 
-    def alone(self) -> AbstractAsyncContextManager[None]:
-        """Keep the worker from taking anything meanwhile."""
-        return self._one_round
+        async def one_after_the_other() -> None:
+            while left and not errors:
+                try:
+                    await self.learn(left.pop())
+                except (StorageError, ClosedError) as error:
+                    errors.append(error)
 
-    async def _process(self, item: Item) -> bool:
-        owner = _owner_of(item.ref)
-        return await self._attempt(item.ref, owner, self._learn) if owner is not None else False
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(max(1, self.engine.workers), len(keys))):
+                group.create_task(one_after_the_other())
+        if errors:
+            raise errors[0]
 
-    async def _attempt(self, ref: Ref, owner: Owner, learn: Learn) -> bool:
+    async def _attempt(self, ref: Ref, claim: Claim, learn: Learn) -> None:
+        owner = claim.owner
         try:
             finished = await learn(ref, owner)
         except (StorageError, ClosedError):
             raise
-        except RevisionConflictError as error:
+        except RevisionConflictError as error:  # other writers kept getting in the way: given back with the rest
             self._telemetry.degraded("capture.busy", error)
-            return False
+            return
         except Exception as error:  # noqa: BLE001 - an extractor is anybody's code: its failure is this record's, and the others go on
             self._telemetry.degraded("capture.extract", error)
-            return await self._failed(ref, owner, error)
-        self.processed += finished
+            reason = str(error) if isinstance(error, ThreadkeepError) else type(error).__name__
+            due_at = await self.outbox.fail(ref, owner, reason)
+            if due_at is not None:
+                self.engine.wake(claim.key, at=due_at)
+        else:
+            self.processed += finished
+        claim.drop(ref)
         self._tell()
-        return finished
 
-    async def _failed(self, ref: Ref, owner: Owner, error: Exception) -> bool:
-        """Let a record wait, longer each time; after five tries it is parked, kept and visible."""
-        (item,) = await self._storage.get([ref])
-        record = record_of(item) if item else None
-        if item is None or record is None or record.state != "pending":
-            return False
-        tried = _tried(record, str(error) if isinstance(error, ThreadkeepError) else type(error).__name__)
-        due_at = self._clock.now() + _FIRST_DELAY * 4 ** (tried.tries - 1)
+    async def _renew(self, claim: Claim) -> None:
+        while claim.refs:
+            await asyncio.sleep(self.outbox.terms.lease.total_seconds() / _RENEWALS)
+            try:
+                await self.outbox.renew(claim)
+            except StorageError as error:  # it may end while others take it over; one commit wins
+                self._telemetry.degraded("capture.lease", error)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Give back what is not finished; where that fails, its lease ends by itself."""
         try:
-            put = put_of(tried, owner, due_at=due_at, expect=item.revision)
-            await self._storage.commit(Batch(owner.partition, [put]))
-        except ConflictError:  # somebody else has dealt with it
-            return False
-        if tried.state == "failed":
-            self._telemetry.count("capture.parked")
-        self._tell()
-        return True
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self.outbox.release(claim, delay=timedelta(0) if _cancelled() else _BUSY)
+        except (StorageError, TimeoutError) as error:
+            self._telemetry.degraded("capture.lease", error)
 
     def _tell(self) -> None:
         """Let those who wait look again."""
@@ -176,30 +219,11 @@ class Queue:
         progress.set()
 
 
-def _owner_of(ref: Ref) -> Owner | None:
-    match ref.namespace:
-        case (root, label) if root == TURNS:
-            owner = owner_of_label(label)
-            return owner if owner is not None and owner.partition == ref.partition else None
-        case _:
-            return None
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
-def _tried(record: TurnRecord, reason: str) -> TurnRecord:
-    tries = record.tries + 1
-    return replace(record, tries=tries, reason=reason, state="failed" if tries >= MAX_TRIES else "pending")
-
-
-def _in_order(items: Sequence[Item]) -> list[Item]:
-    """Return the records owner by owner, the one that waits longest first, each owner's in the order of recording."""
-    first: dict[bytes, datetime] = {}
-    for item in items:
-        at = item.due.at if item.due else item.created_at
-        key = item.ref.partition.digest
-        first[key] = min(at, first.get(key, at))
-
-    def place(item: Item) -> tuple[datetime, bytes, str, int]:
-        key = item.ref.partition.digest
-        return first[key], key, str(item.value.get("at", "")), item.revision
-
-    return sorted(items, key=place)
+async def _until(event: asyncio.Event, seconds: float) -> None:
+    await asyncio.wait({waited := asyncio.ensure_future(event.wait())}, timeout=seconds)
+    waited.cancel()

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.record import Kind, Source
+from threadkeep.owners.owner import Owner
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 
@@ -114,3 +115,31 @@ class Receipt:
     proposal_ids: tuple[ProposalId, ...] = ()
     reason: str | None = None
     usage: tuple[Usage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedTurn:
+    """A recorded turn that is not learnt from yet, as the queue shows it: never its text.
+
+    Attributes:
+        turn_id: Which turn.
+        owner: Whose.
+        thread_id: Where it happened.
+        state: ``waiting``; ``running``: a worker has it; ``dead``: it was tried often enough and is kept aside
+            until somebody lets it be tried again.
+        tries: How often it failed.
+        reason: Why it failed last.
+        recorded_at: Since when it waits.
+        due_at: When it may be taken, or while it runs, when its lease ends; ``None`` where it is dead.
+        worker: Who has it, while it runs.
+    """
+
+    turn_id: TurnId
+    owner: Owner
+    thread_id: ThreadId | None
+    state: Literal["waiting", "running", "dead"]
+    tries: int
+    reason: str | None
+    recorded_at: datetime
+    due_at: datetime | None
+    worker: str | None

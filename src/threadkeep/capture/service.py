@@ -10,9 +10,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from threadkeep.capture.accounts import Prices
+from threadkeep.capture.engines.embedded import EmbeddedEngine
 from threadkeep.capture.learning import Learning, Reviews, Searcher
-from threadkeep.capture.queue import Queue
-from threadkeep.capture.record import Message, Receipt
+from threadkeep.capture.outbox import Claim
+from threadkeep.capture.queue import Learn, Queue
+from threadkeep.capture.record import Message, QueuedTurn, Receipt
 from threadkeep.capture.redact import redact
 from threadkeep.capture.statements import unwanted
 from threadkeep.capture.turns import (
@@ -33,6 +35,7 @@ from threadkeep.capture.turns import (
     traces_namespace,
     turns_namespace,
 )
+from threadkeep.capture.waiting import Terms, key_of
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.storage.port import Batch, Partition, Position, Put, Ref, Storage
@@ -54,6 +57,9 @@ _LOOK_BACK: Final = 20
 """How many turns are looked up at first; twice as many each time, until one is known."""
 _CHUNK: Final = 200
 """How many turns are recorded in one commit; an outage may have left more."""
+POLL: Final = timedelta(seconds=5)
+"""How often to look for work that another process left."""
+
 _NEVER_WRITTEN: Final = Partition("root", (TURNS,))
 _SETTLE_POLL_SECONDS: Final = 0.25
 """How often a settling caller looks for what another process finished."""
@@ -64,14 +70,18 @@ class CaptureStats:
     """What capture has done and has to do.
 
     Attributes:
-        pending: Turns that wait, of all owners and processes; at most 10,000 are counted.
+        pending: Turns that wait, of all owners and processes, those that run included; at most 10,000 are counted.
         failed: Turns that were tried often enough and are kept aside, of all; at most 10,000 are counted.
         processed: Turns that this process learnt from since it started.
+        running: Turns that a worker has.
+        oldest_at: Since when the oldest of those that wait does; ``None`` where none does.
     """
 
     pending: int
     failed: int
     processed: int
+    running: int = 0
+    oldest_at: datetime | None = None
 
 
 class Captures:
@@ -87,7 +97,8 @@ class Captures:
         prices: What an extractor's model costs; ``None``: nobody knows.
         redact: Cuts out what is not to be kept: secrets at least.
         ttl: How long a captured memory lives; ``None``: for ever.
-        poll: How often to look for work that another process left.
+        queue: Makes the queue around what learns from a turn; ``None``: one that looks every five seconds, and
+            when it is woken.
     """
 
     def __init__(
@@ -102,7 +113,7 @@ class Captures:
         prices: Prices | None = None,
         redact: Callable[[str], str] = redact,
         ttl: timedelta | None = None,
-        poll: timedelta = timedelta(seconds=5),
+        queue: Callable[[Learn], Queue] | None = None,
     ) -> None:
         self._storage = storage
         self._clock = clock
@@ -115,7 +126,8 @@ class Captures:
             )
 
         self._learning = learning
-        self._queue = Queue(storage, learning(extractor).learn, clock, telemetry, poll=poll)
+        learn = learning(extractor).learn
+        self._queue = queue(learn) if queue else _plain_queue(storage, learn, clock, telemetry)
         self._last_at: datetime | None = None
 
     async def record(
@@ -126,6 +138,7 @@ class Captures:
         thread_id: ThreadId | None,
         recalled: Sequence[str] = (),
         epoch: str | None = None,
+        mine: bool = False,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -139,6 +152,7 @@ class Captures:
             recalled: Texts that recall had put in before the newest turn.
             epoch: The owner's epoch when the newest turn began; ``None``: now. Where the owner was erased
                 since, nothing of *messages* is learnt, now or later.
+            mine: Whether the caller learns from them at once: they are born with this worker's lease.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
@@ -181,7 +195,8 @@ class Captures:
                         owner=owner,
                         thread_id=thread_id,
                         recalled=recalled if chunk.stop >= len(missing) else (),
-                        due_at=now,
+                        due_at=self._queue.outbox.lease_ends if mine else now,
+                        worker=self._queue.outbox.worker if mine else None,
                         redact=self._redact,
                     )
                     await self._storage.commit(replace(batch, epoch=position.epoch))
@@ -190,7 +205,8 @@ class Captures:
             if not wanted:
                 return Receipt("nothing") if epoch != position.epoch else await self._duplicate(turns[-1], owner)
             self._telemetry.count("capture.turns", len(wanted))
-            self._queue.wake()
+            if not mine:
+                self._queue.wake(owner, thread_id)
             return Receipt("queued", tuple(turn.turn_id for turn in wanted))
         return await self._duplicate(turns[-1], owner)
 
@@ -209,13 +225,12 @@ class Captures:
         Raises:
             StorageError: Nothing was recorded.
         """
-        async with self._queue.alone():
-            receipt = await self.record(messages, owner=owner, thread_id=thread_id)
-            if receipt.status != "queued":
-                return receipt
-            refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
-            await self._queue.learn_now(refs, owner, self._learning(extractor).learn)
-            records = await self._records(receipt.turn_ids, owner)
+        receipt = await self.record(messages, owner=owner, thread_id=thread_id, mine=True)
+        if receipt.status != "queued":
+            return receipt
+        refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
+        await self._queue.work(Claim(key_of(owner, thread_id), owner, refs), self._learning(extractor).learn)
+        records = await self._records(receipt.turn_ids, owner)
         waits = next((record for record in records if record is not None and record.state == "pending"), None)
         return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
 
@@ -233,10 +248,15 @@ class Captures:
             progress = self._queue.progress()
             records = await self._records(receipt.turn_ids, owner)
             left = deadline - asyncio.get_running_loop().time()
-            if all(record is None or record.state != "pending" for record in records):
+            waiting = [record for record in records if record is not None and record.state == "pending"]
+            if not waiting:
                 return _settled(receipt, records)
             if left <= 0:
-                return Receipt(receipt.status, receipt.turn_ids, degraded=(*receipt.degraded, "timeout"))
+                reason = next((record.reason for record in waiting if record.reason), None)
+                degraded = (*receipt.degraded, "timeout")
+                return Receipt(receipt.status, receipt.turn_ids, degraded=degraded, reason=reason)
+            for record in waiting:
+                self._queue.hurry(owner, record.turn.thread_id)
             with suppress(TimeoutError):
                 await asyncio.wait_for(progress.wait(), min(left, _SETTLE_POLL_SECONDS))
 
@@ -254,20 +274,38 @@ class Captures:
 
     async def start(self) -> None:
         """Start the worker: what was left by an earlier process is done first. The second call does nothing."""
-        self._queue.start()
+        await self._queue.start()
 
-    async def drain(self, timeout: timedelta) -> bool:
-        """Process what is due, at most for *timeout*; return whether nothing is left."""
-        return await self._queue.drain(timeout)
+    async def drain(self, timeout: timedelta, *, others: bool = False) -> bool:
+        """Learn from what may be taken, at most for *timeout*; return whether nothing is left.
 
-    async def stop(self) -> None:
-        """Stop the worker; what it was at is done again by the next one. The second call does nothing."""
-        await self._queue.stop()
+        Args:
+            timeout: How long.
+            others: Wait for what other workers are at, too, or take it over when their leases end.
+        """
+        return await self._queue.drain(timeout, others=others)
+
+    async def stop(self, grace: timedelta = timedelta(0)) -> None:
+        """Stop the worker; what does not end within *grace* is given back to others. The second call does nothing."""
+        await self._queue.stop(grace)
+
+    @property
+    def works(self) -> bool:
+        """Whether this process learns from turns by itself."""
+        return self._queue.engine.workers > 0
+
+    async def queued(self, owner: Owner | None = None) -> list[QueuedTurn]:
+        """Return the turns that wait, run or are kept aside, of *owner* or of all; 10,000 of each at most."""
+        return await self._queue.outbox.listed(owner)
+
+    async def retry(self, turn_ids: Sequence[TurnId] | None = None, *, owner: Owner | None = None) -> list[QueuedTurn]:
+        """Let turns be tried at once, as if they had never been: these, or all that are kept aside."""
+        return await self._queue.retry(owner, turn_ids)
 
     async def stats(self) -> CaptureStats:
         """Return how much waits, failed and was done."""
-        pending_turns, parked = await self._queue.waiting()
-        return CaptureStats(pending_turns, parked, self._queue.processed)
+        waiting, running, dead, oldest = await self._queue.outbox.counts()
+        return CaptureStats(waiting + running, dead, self._queue.processed, running, oldest)
 
     async def _missing(self, turns: Sequence[Spoken], owner: Owner) -> tuple[tuple[Spoken, ...], set[str]]:
         """Return the turns that are not on record, however many an outage left, and what was found to be known."""
@@ -310,6 +348,11 @@ class Captures:
         return [record_of(item) if item else None for item in items]
 
 
+def _plain_queue(storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry) -> Queue:
+    engine = EmbeddedEngine(clock, telemetry, workers=1, poll=POLL)
+    return Queue(storage, learn, clock, telemetry, engine=engine, terms=Terms())
+
+
 def _batch(
     turns: Sequence[Spoken],
     moments: Sequence[datetime],
@@ -319,13 +362,14 @@ def _batch(
     thread_id: ThreadId | None,
     recalled: Sequence[str],
     due_at: datetime,
+    worker: str | None,
     redact: Callable[[str], str],
 ) -> Batch:
     """Record *turns* at one of *moments* each: the *wanted* ones to be learnt from, the others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         put_in = recalled if turn is turns[-1] else ()
-        record = pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact)
+        record = replace(pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact), worker=worker)
         if turn.turn_id not in wanted or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
             record = done(record, ())
         put = put_of(record, owner, due_at=due_at, expect="absent")

@@ -64,6 +64,7 @@ class TurnRecord:
         memory_ids: What it taught, once it is done.
         proposal_ids: What of it waits for approval, once it is done.
         usage: What a model took for it, once it is done.
+        worker: Who has taken it, while that is so; its lease ends when the row is due.
     """
 
     turn: Turn
@@ -73,6 +74,7 @@ class TurnRecord:
     memory_ids: tuple[MemoryId, ...] = ()
     proposal_ids: tuple[ProposalId, ...] = ()
     usage: Usage | None = None
+    worker: str | None = None
 
 
 def turns_namespace(owner: Owner) -> Namespace:
@@ -185,6 +187,8 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
             {"role": message.role, "text": message.text, "message_id": message.message_id} for message in turn.messages
         ]
         value |= {"recalled": list(turn.recalled), "tries": record.tries, "reason": record.reason}
+        if record.worker is not None and record.state == "pending":
+            value["worker"] = record.worker
     due = {
         "pending": Due(DUE, due_at or turn.at),
         "failed": Due(DUE_PARKED, due_at or turn.at),
@@ -220,6 +224,7 @@ def record_of(item: Item) -> TurnRecord | None:
     except ValueError:
         return None
     thread, reason, tries = value.get("thread_id"), value.get("reason"), value.get("tries")
+    worker = value.get("worker")
     turn = Turn(
         TurnId(item.ref.key),
         ThreadId(thread) if isinstance(thread, str) else None,
@@ -235,6 +240,7 @@ def record_of(item: Item) -> TurnRecord | None:
         tuple(MemoryId(key) for key in _texts(value.get("memory_ids"))),
         tuple(ProposalId(key) for key in _texts(value.get("proposal_ids"))),
         usage_of(value.get("usage")),
+        worker if isinstance(worker, str) else None,
     )
 
 

@@ -1,0 +1,72 @@
+"""The seam to engines.
+
+Whether a turn waits, who has it and how often it failed is in its record, in the storage. An engine only sees to
+it that somebody looks: a wake-up that it loses delays, one that it repeats changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a worker found to do.
+
+    Attributes:
+        keys: Threads whose turns may be learnt from now, the longest waiting first.
+        next_at: When there may be more, as far as is known.
+    """
+
+    keys: tuple[str, ...]
+    next_at: datetime | None
+
+
+class Work(Protocol):
+    """What an engine calls, on the loop that it was started on; safe to call from many tasks at once."""
+
+    async def find(self) -> Found:
+        """Look for what waits.
+
+        Raises:
+            StorageError: The storage does not answer; try again later.
+        """
+        ...
+
+    async def learn(self, key: str | None = None) -> bool:
+        """Take the turns of the thread with this key, by a lease, and learn from them to the end.
+
+        Where that thread is not among those that wait longest, or none is named, it takes the one that does.
+        Cancelled, it gives back what it has not finished.
+
+        Returns:
+            Whether there was anything to do.
+
+        Raises:
+            StorageError: The storage does not answer; what was taken is anybody's when its lease ends.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Sees to it that somebody learns."""
+
+    name: str
+    """``embedded``, ``procrastinate``, …"""
+
+    workers: int
+    """How many threads this process learns from at once; 0: it leaves that to others."""
+
+    async def start(self, work: Work) -> None:
+        """Begin to serve; the second call does nothing. It does not fail because something is away."""
+        ...
+
+    def wake(self, key: str, *, at: datetime | None = None) -> None:
+        """Say that turns of the thread with this key wait, from *at* on. It neither blocks nor raises."""
+        ...
+
+    async def stop(self, *, grace: timedelta) -> None:
+        """Take nothing more, let what is being learnt from end within *grace*, and give back the rest."""
+        ...

@@ -1,0 +1,321 @@
+"""Workers on one storage: leases, take-over, what hangs, what is kept aside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from tests.capture.world import (
+    ANA,
+    BOB,
+    LONG,
+    FailingExtractor,
+    Interleaving,
+    facts,
+    room,
+    rows,
+    turn,
+    until,
+)
+from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.extractors.port import Extraction
+from threadkeep.capture.outbox import WORKER_DIED, Outbox
+from threadkeep.capture.record import Turn
+from threadkeep.capture.waiting import Terms
+from threadkeep.clock import SystemClock
+from threadkeep.ids import ThreadId
+from threadkeep.memories.record import Memory
+from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.telemetry import Telemetry
+from threadkeep.testing import FrozenClock
+
+TH, OTHER = ThreadId("th"), ThreadId("other")
+SOON = timedelta(seconds=2)
+
+
+@dataclass(eq=False)
+class HeldExtractor:
+    """Takes until it is told to go on, on turns that hold a word; notes what it was given."""
+
+    word: str = ""
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    texts: list[str] = field(default_factory=list[str])
+    name: str = "held"
+    uses_known: bool = False
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        text = turn.messages[0].text
+        self.texts.append(text)
+        if self.word in text:
+            await self.go_on.wait()
+        return await LocalExtractor().extract(turn, known)
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+def storage(clock: FrozenClock) -> InMemoryStorage:
+    return InMemoryStorage(clock=clock)
+
+
+async def taken_by_one_who_died(
+    storage: InMemoryStorage, clock: FrozenClock, *, terms: Terms | None = None, worker: str = "the dead one"
+) -> None:
+    """Let a worker take everything and never be heard of again."""
+    outbox = Outbox(storage, clock, Telemetry(), terms=terms or Terms(), worker=worker)
+    for waiting in (await outbox.ready(running=(), hurried=None)).waiting:
+        assert await outbox.take(waiting) is not None
+
+
+class TestLease:
+    async def test_only_one_of_two_workers_extracts_a_turn(self, clock: FrozenClock):
+        """Both look at the same moment, step by step beside each other; a model is asked once."""
+        storage = Interleaving(clock=clock)
+        extractors = [HeldExtractor(word="nothing"), HeldExtractor(word="nothing")]
+        workers = [room(storage, clock, extractor=extractor) for extractor in extractors]
+        for number in range(20):
+            await workers[0].record(
+                turn(f"I have a cat called Cat{number}"), owner=ANA, thread_id=ThreadId(f"{number}")
+            )
+
+        await asyncio.gather(*(worker.drain(LONG, others=True) for worker in workers))
+
+        extracted = [text for extractor in extractors for text in extractor.texts]
+        assert sorted(extracted) == sorted(f"I have a cat called Cat{number}" for number in range(20))
+
+    async def test_it_is_renewed_while_a_model_thinks(self):
+        """However long that takes, nobody else asks it."""
+        clock = SystemClock()
+        storage = InMemoryStorage(clock=clock)
+        terms = Terms(lease=timedelta(seconds=0.15))
+        thinking, idle = HeldExtractor(), HeldExtractor()
+        one, other = (room(storage, clock, extractor=extractor, terms=terms) for extractor in (thinking, idle))
+        await one.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        learning = asyncio.create_task(one.drain(LONG))
+
+        async def asked() -> bool:
+            return bool(thinking.texts)
+
+        await until(asked)
+        await other.drain(timedelta(seconds=0.6), others=True)
+        thinking.go_on.set()
+        await learning
+
+        assert (len(thinking.texts), len(idle.texts)) == (1, 0)
+        assert await facts(storage) == ["I live in Lisbon"]
+        (row,) = await rows(storage, ANA, ".turns")
+        assert row.value["state"] == "done"
+
+    async def test_work_of_a_dead_worker_is_taken_over_when_its_lease_ends(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """Within 15 seconds with the defaults: ten of the lease, and whoever saw it wakes just then."""
+        captures = room(storage, clock)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await taken_by_one_who_died(storage, clock)
+
+        assert await captures.drain(LONG)
+        before = await facts(storage)
+        clock.advance(timedelta(seconds=10))
+        assert await captures.drain(LONG)
+
+        assert before == []
+        assert await facts(storage) == ["I live in Lisbon"]
+        assert (await captures.settle(receipt, owner=ANA, timeout=LONG)).status == "done"
+
+    async def test_worker_that_waits_wakes_when_the_lease_ends(self):
+        """It does not wait for its next look around."""
+        clock = SystemClock()
+        storage = InMemoryStorage(clock=clock)
+        terms = Terms(lease=timedelta(seconds=0.2))
+        captures = room(storage, clock, terms=terms)  # which looks by itself once a day
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        outbox = Outbox(storage, clock, Telemetry(), terms=terms, worker="the dead one")
+        await outbox.take((await outbox.ready(running=(), hurried=None)).waiting[0])
+
+        await captures.start()
+        settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
+        await captures.stop()
+
+        assert settled.status == "done"
+
+    async def test_what_kills_every_worker_is_kept_aside(self, storage: InMemoryStorage, clock: FrozenClock):
+        """A turn that nobody survives must not end all of them for ever."""
+        telemetry = Telemetry()
+        captures = room(storage, clock, telemetry=telemetry, terms=Terms(tries=3))
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        for number in range(3):
+            await taken_by_one_who_died(storage, clock, terms=Terms(tries=3), worker=f"{number}")
+            clock.advance(timedelta(seconds=10))
+
+        await captures.drain(LONG)
+
+        settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
+        assert (settled.status, settled.reason) == ("failed", WORKER_DIED)
+        assert await facts(storage) == []
+
+    async def test_stopping_gives_back_what_is_not_finished(self, storage: InMemoryStorage, clock: FrozenClock):
+        """The next worker need not wait for the lease to end; and nothing has failed."""
+        held = HeldExtractor()
+        first = room(storage, clock, extractor=held)
+        await first.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await first.start()
+
+        async def thinking() -> bool:
+            return bool(held.texts)
+
+        await until(thinking)
+        await first.stop()
+
+        (row,) = await rows(storage, ANA, ".turns")
+        assert ("worker" in row.value, row.value["tries"]) == (False, 0)
+        await room(storage, clock).drain(LONG)
+        assert await facts(storage) == ["I live in Lisbon"]
+
+    async def test_late_failure_of_a_worker_that_lost_its_lease_counts_for_nothing(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """Whoever has it now goes on."""
+        captures = room(storage, clock)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        late = Outbox(storage, clock, Telemetry(), terms=Terms(), worker="late")
+        claim = await late.take((await late.ready(running=(), hurried=None)).waiting[0])
+        assert claim is not None
+        ref = claim.refs[0]
+        clock.advance(timedelta(seconds=11))
+        await taken_by_one_who_died(storage, clock)
+
+        await late.renew(claim)
+        assert await late.fail(ref, ANA, "too late") is None
+
+        (queued,) = await captures.queued()
+        assert (queued.state, queued.worker, queued.reason) == ("running", "the dead one", WORKER_DIED)
+        assert claim.refs == []
+        assert receipt.turn_ids == (queued.turn_id,)
+
+
+class TestHanging:
+    @pytest.mark.parametrize("owner", [ANA, BOB])
+    async def test_other_threads_go_on(self, storage: InMemoryStorage, clock: FrozenClock, owner):
+        """A model that hangs on one thread holds up neither another owner's nor another thread of the same."""
+        held = HeldExtractor(word="hang")
+        captures = room(storage, clock, extractor=held)
+        await captures.start()
+        stuck = await captures.record(turn("Please hang"), owner=ANA, thread_id=TH)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=owner, thread_id=OTHER)
+
+        settled = await captures.settle(receipt, owner=owner, timeout=LONG)
+        still = await captures.settle(stuck, owner=ANA, timeout=timedelta(0))
+        await captures.stop()
+
+        assert settled.status == "done"
+        assert (still.status, still.degraded) == ("queued", ("timeout",))
+
+    async def test_nobody_works_where_there_are_no_workers(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Such a process leaves it to others; it can be asked to all the same."""
+        captures = room(storage, clock, workers=0)
+        await captures.start()
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        waited = await captures.settle(receipt, owner=ANA, timeout=timedelta(milliseconds=100))
+        assert waited.status == "queued"
+        assert not captures.works
+
+        await captures.drain(LONG)
+        assert await facts(storage) == ["I live in Lisbon"]
+        await captures.stop()
+
+
+class TestDebounce:
+    async def test_thread_is_learnt_from_when_it_is_quiet(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Its turns are taken together."""
+        held = HeldExtractor(word="nothing")
+        captures = room(storage, clock, extractor=held, terms=Terms(debounce=SOON))
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        clock.advance(SOON / 2)
+        await captures.record(turn("I work at Acme"), owner=ANA, thread_id=TH)
+        clock.advance(SOON / 2)
+        queue = captures._queue
+
+        assert (await queue.find()).keys == ()
+        clock.advance(SOON)
+        (key,) = (await queue.find()).keys
+        await queue.learn(key)
+
+        assert held.texts == ["I live in Lisbon", "I work at Acme"]
+
+    async def test_who_waits_is_not_kept_waiting(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Settling hurries the thread."""
+        captures = room(storage, clock, terms=Terms(debounce=timedelta(hours=1)))
+        await captures.start()
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
+        await captures.stop()
+
+        assert settled.status == "done"
+
+
+class TestQueued:
+    async def test_it_shows_what_waits_runs_and_is_dead_with_reasons(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """And never what was said."""
+        captures = room(storage, clock, extractor=FailingExtractor("poison"))
+        await captures.record(turn("I like poison ivy"), owner=ANA, thread_id=TH)
+        for _ in range(5):
+            await captures.drain(LONG)
+            clock.advance(timedelta(hours=2))
+        await captures.record(turn("I live in Porto"), owner=BOB, thread_id=OTHER)
+        await taken_by_one_who_died(storage, clock)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=None)
+
+        queued = await captures.queued()
+
+        assert [(q.owner, q.thread_id, q.state, q.tries, q.reason, q.worker) for q in queued] == [
+            (ANA, "th", "dead", 5, "RuntimeError", None),
+            (BOB, "other", "running", 0, None, "the dead one"),
+            (ANA, None, "waiting", 0, None, None),
+        ]
+        assert [q.state for q in await captures.queued(ANA)] == ["dead", "waiting"]
+        assert "Lisbon" not in str(queued)
+        stats = await captures.stats()
+        assert (stats.pending, stats.running, stats.failed) == (2, 1, 1)
+
+    async def test_dead_turn_is_tried_again_when_told_to(self, storage: InMemoryStorage, clock: FrozenClock):
+        """As if it had never been."""
+        extractor = FailingExtractor("Lisbon", times=5)
+        captures = room(storage, clock, extractor=extractor)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        for _ in range(5):
+            await captures.drain(LONG)
+            clock.advance(timedelta(hours=2))
+
+        (retried,) = await captures.retry()
+        await captures.drain(LONG)
+
+        assert (retried.turn_id, retried.state, retried.tries) == (receipt.turn_ids[0], "dead", 5)
+        assert await facts(storage) == ["I live in Lisbon"]
+        assert await captures.queued() == []
+
+    async def test_turn_that_waits_after_a_failure_can_be_tried_at_once(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """By its id; another owner's is not found."""
+        captures = room(storage, clock, extractor=FailingExtractor("Lisbon", times=1))
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        assert await captures.retry(receipt.turn_ids, owner=BOB) == []
+        assert await captures.retry() == []
+        assert len(await captures.retry(receipt.turn_ids, owner=ANA)) == 1
+        await captures.drain(LONG)
+
+        assert await facts(storage) == ["I live in Lisbon"]
