@@ -1,4 +1,4 @@
-"""The rooms of the Python door: ``tk.memories``, ``tk.proposals`` and ``tk.owners``."""
+"""The rooms of the Python door: ``tk.memories``, ``tk.proposals``, ``tk.queue`` and ``tk.owners``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from threadkeep.capture.record import QueuedTurn
 from threadkeep.errors import NotYoursError, OwnerRequiredError
-from threadkeep.ids import MemoryId
+from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.audit import Entry
 from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Version
 from threadkeep.owners.owner import Owner
@@ -333,6 +334,34 @@ class ProposalDoor:
         """Let a statement be learnt again; return whether there was such a tombstone."""
         whose = self._whose(owner)
         return await self._app.call(lambda rooms: rooms.tombstones.lift(tombstone_id, owner=whose))
+
+
+class QueueDoor:
+    """Recorded turns that are not learnt from yet."""
+
+    def __init__(self, app: App, whose: Whose) -> None:
+        self._app = app
+        self._whose = whose
+
+    async def list(self, owner: str | Owner | None = None) -> list[QueuedTurn]:
+        """Return the turns that wait, run or are dead, oldest first: the owner's, or everybody's."""
+        whose = self._of(owner)
+        return await self._app.call(lambda rooms: rooms.captures.queued(whose))
+
+    async def retry(
+        self, turn_ids: Sequence[str] | None = None, *, owner: str | Owner | None = None
+    ) -> list[QueuedTurn]:
+        """Let turns be tried at once, as if they had never been: these, or all that are dead.
+
+        Returns:
+            Those that are, as they were; what a worker is at, or what does not wait, is left out.
+        """
+        whose = self._of(owner)
+        keys = None if turn_ids is None else [TurnId(turn_id) for turn_id in turn_ids]
+        return await self._app.call(lambda rooms: rooms.captures.retry(keys, owner=whose))
+
+    def _of(self, owner: str | Owner | None) -> Owner | None:
+        return None if owner is None and self._whose.default is None else self._whose(owner)
 
 
 class OwnerDoor:

@@ -8,7 +8,21 @@ import sys
 import typer
 
 from threadkeep import __version__
-from threadkeep.cli import agents, audit, chat, demo, doctor, init, keys, measure, memories, owners, proposals, storage
+from threadkeep.cli import (
+    agents,
+    audit,
+    chat,
+    demo,
+    doctor,
+    init,
+    keys,
+    measure,
+    memories,
+    owners,
+    proposals,
+    queue,
+    storage,
+)
 from threadkeep.cli.output import err, out
 from threadkeep.errors import ThreadkeepError
 
@@ -29,6 +43,8 @@ app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.add_typer(audit.app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(agents.agents)
 app.command(rich_help_panel="Operate")(doctor.doctor)
+app.command(rich_help_panel="Operate")(queue.worker)
+app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
 app.add_typer(keys.app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
 app.add_typer(measure.app, name="eval", rich_help_panel="Measure")

@@ -67,7 +67,7 @@ def opened(data_dir: Path | None, **options: Any) -> Threadkeep:
     """Open the memory that the command line works on: SQLite unless the settings say otherwise."""
     import threadkeep
 
-    return threadkeep.open(settings=env_settings(data_dir), **options)
+    return threadkeep.open(**{"settings": env_settings(data_dir), **options})
 
 
 def run(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None, **options: Any) -> T:
