@@ -63,11 +63,11 @@ def env_settings(data_dir: Path | None) -> Settings:
     return Settings.load(env_file=env_file if env_file.is_file() else None, data_dir=data_dir)
 
 
-def opened(data_dir: Path | None, **options: Any) -> Threadkeep:
+def opened(data_dir: Path | None, *, settings: Settings | None = None, **options: Any) -> Threadkeep:
     """Open the memory that the command line works on: SQLite unless the settings say otherwise."""
     import threadkeep
 
-    return threadkeep.open(**{"settings": env_settings(data_dir), **options})
+    return threadkeep.open(settings=settings or env_settings(data_dir), **options)
 
 
 def run(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None, **options: Any) -> T:
