@@ -19,6 +19,7 @@ from typing import Any, Final
 import pytest
 
 from tests.conftest import missing
+from threadkeep.owners.owner import Owner
 
 ROOT: Final = Path(__file__).parents[2]
 PROJECT: Final = Path(__file__).parent / "project"
@@ -131,6 +132,104 @@ class TestServe:
         refused.value.close()
 
 
+class TestStore:
+    """The server's store is ours, and each user's own: over HTTP and inside a graph."""
+
+    def test_memories_are_items_of_it(self, server: str) -> None:
+        """What was taught in a thread is found in the user's namespace, by the HTTP interface."""
+        ana = "token-of-ana"
+        _run(server, ana, _thread(server, ana), "My bicycle is green.")
+        search = {"namespace_prefix": ["memories", owner_label("ana@x.org")], "query": "bicycle", "limit": 20}
+
+        until = time.monotonic() + LEARN_SECONDS
+        while True:
+            found = _call(f"{server}/store/items/search", ana, search)["items"]
+            if any("bicycle is green" in str(item["value"]) for item in found):
+                break
+            assert time.monotonic() < until, found
+
+    def test_http_shows_nobody_elses(self, server: str) -> None:
+        """Another's namespace, a root, and everything at once are refused with 403."""
+        ana = owner_label("ana@x.org")
+        put = {"namespace": ["users", ana, "notes"], "key": "k", "value": {"secret": "blue"}}
+        _call(f"{server}/store/items", "token-of-ana", put, method="PUT")
+
+        for prefix in (["users", ana, "notes"], ["users"], ["memories"]):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                _call(f"{server}/store/items/search", "token-of-bob", {"namespace_prefix": prefix})
+            assert refused.value.code == 403
+            refused.value.close()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            _call(f"{server}/store/namespaces", "token-of-bob", {})
+        assert refused.value.code == 403
+        refused.value.close()
+
+    def test_a_graph_sees_nobody_elses(self, server: str) -> None:
+        """``runtime.store`` inside a graph, which no auth handler limits, is the user's own all the same."""
+        ana, bob = ["users", owner_label("ana@x.org"), "pried"], ["users", owner_label("bob@x.org"), "pried"]
+
+        assert _pry(server, "token-of-ana", ana, {"secret": "red"}) == [{"secret": "red"}]
+        assert _pry(server, "token-of-bob", ana) == ["not_yours"]
+        assert _pry(server, "token-of-bob", ana, {"secret": "forged"}) == ["not_yours"]
+        assert _pry(server, "token-of-bob", ["users"]) == ["not_yours"]
+        assert _pry(server, "token-of-bob", bob) == []
+        assert _pry(server, "token-of-ana", ana) == [{"secret": "red"}]
+
+    def test_what_a_client_configures_is_no_identity(self, server: str) -> None:
+        """A client that sends another's id, or the server's own key for it, stays who its token says."""
+        ana = ["users", owner_label("ana@x.org"), "claimed"]
+        _pry(server, "token-of-ana", ana, {"secret": "gold"})
+
+        claims = {
+            "user_id": "ana@x.org",
+            "langgraph_user_id": owner_label("ana@x.org"),
+            "langgraph_auth_user": {"identity": "ana@x.org", "is_authenticated": True},
+            "langgraph_auth_user_id": "ana@x.org",
+        }
+
+        assert _pry(server, "token-of-bob", ana, configurable=claims) == ["not_yours"]
+
+
+class TestRoutes:
+    """A route of the application's own is behind the same authentication."""
+
+    def test_it_knows_who_asks(self, server: str) -> None:
+        """Each user is shown their own, whatever the query claims."""
+        _run(server, "token-of-ana", _thread(server, "token-of-ana"), "My sister lives in Porto.")
+        until = time.monotonic() + LEARN_SECONDS
+        while not any("Porto" in text for text in _call(f"{server}/memories", "token-of-ana")):
+            assert time.monotonic() < until
+
+        shown = _call(f"{server}/memories?user_id=ana@x.org", "token-of-bob")
+
+        assert not any("Porto" in text for text in shown)
+
+    def test_it_is_not_public(self, server: str) -> None:
+        """Without a token it is refused, which the server does for such routes only where it is told to."""
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            _call(f"{server}/memories", "")
+
+        assert refused.value.code == 401
+        refused.value.close()
+
+
+def _pry(
+    server: str, token: str, namespace: list[str], value: Any = None, *, configurable: dict[str, Any] | None = None
+) -> Any:
+    body = {
+        "assistant_id": "prying",
+        "input": {"namespace": namespace, "value": value},
+        "config": {"configurable": configurable or {}},
+    }
+    answer = _call(f"{server}/runs/wait", token, body)
+    assert "found" in answer, answer
+    return answer["found"]
+
+
+def owner_label(user_id: str) -> str:
+    return Owner(user_id).label
+
+
 def _thread(server: str, token: str) -> str:
     return _call(f"{server}/threads", token, {})["thread_id"]
 
@@ -146,11 +245,12 @@ def _run(server: str, token: str, thread_id: str, text: str, **configurable: str
     return str(values["messages"][-1]["content"])
 
 
-def _call(url: str, token: str, body: dict[str, Any]) -> Any:
+def _call(url: str, token: str, body: dict[str, Any] | None = None, *, method: str | None = None) -> Any:
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
+        return json.loads(answer.read() or b"null")
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -14,6 +14,7 @@ from threadkeep.errors import InvalidInputError
 _LANGGRAPH_JSON: Final = {
     "dependencies": ["."],
     "graphs": {"agent": "threadkeep.langgraph.graph:graph"},
+    "store": {"path": "threadkeep.langgraph.graph.store"},
     "env": ".env",
 }
 _ENV: Final = """\

@@ -1,8 +1,10 @@
-"""The graph that ``langgraph.json`` names: loads under ``langgraph dev``, which brings its own checkpointer."""
+"""The graph and the store that ``langgraph.json`` names: they load under ``langgraph dev``."""
 
 from __future__ import annotations
 
 import threadkeep
+from threadkeep.langgraph.server import server_store
 
 tk = threadkeep.open()
 graph = tk.graph()
+store = server_store(tk)

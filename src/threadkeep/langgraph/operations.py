@@ -74,8 +74,13 @@ class Write:
 
 @dataclass(slots=True)
 class Plan:
-    """One call: reads, then writes; the last write of a key stands for all of them."""
+    """One call: reads, then writes; the last write of a key stands for all of them.
 
+    Attributes:
+        owner: Whose namespaces may be named; ``None``: everybody's.
+    """
+
+    owner: Owner | None = None
     size: int = 0
     reads: list[Read] = field(default_factory=list[Read])
     finds: list[Find] = field(default_factory=list[Find])
@@ -96,7 +101,7 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) 
         NotYoursError: A namespace is not the owner's.
         InvalidInputError: Anything else of an operation is.
     """
-    plan = Plan()
+    plan = Plan(owner)
     for place, op in enumerate(cast("Iterable[Any]", ops)):
         plan.size = place + 1
         match op:

@@ -99,7 +99,7 @@ class ThreadkeepStore(BaseStore):
     @property
     def locked_to(self) -> Owner | None:
         """The owner that this store is locked to, if it is."""
-        return self._owner
+        return self._whose()
 
     async def call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Run *work* with the rooms below this store, connected, from any loop."""
@@ -131,7 +131,11 @@ class ThreadkeepStore(BaseStore):
         return await self._home.run(self._perform(self._planned(ops)))
 
     def _planned(self, ops: Iterable[Op]) -> Plan:
-        return planned(ops, fields=self._fields, owner=self._owner)
+        return planned(ops, fields=self._fields, owner=self._whose())
+
+    def _whose(self) -> Owner | None:
+        """Tell whose namespaces may be named in this call; ``None``: everybody's."""
+        return self._owner
 
     async def _perform(self, plan: Plan) -> list[Result]:
         rooms = await self._rooms()
@@ -150,7 +154,7 @@ class ThreadkeepStore(BaseStore):
             if search.op.refresh_ttl:
                 read += [one.item for one in found]
         for listing in plan.listings:
-            results[listing.place] = await list_namespaces(rooms.storage, listing, self._owner)
+            results[listing.place] = await list_namespaces(rooms.storage, listing, plan.owner)
         batches = await _batches(rooms, plan.writes) if plan.writes else []
         for batch in batches:
             await _committed(rooms, batch)

@@ -1,0 +1,100 @@
+"""Behind a LangGraph server: a store, a rule and an identity for which only the user counts that it authenticated.
+
+A server limits what its HTTP interface for the store shows by ``@auth.on.store``, and nothing limits ``runtime.store``
+inside a graph; :func:`server_store` limits both.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langgraph.config import get_config
+
+from threadkeep.errors import NotYoursError, OwnerRequiredError
+from threadkeep.langgraph.namespaces import labels_of, require_own
+from threadkeep.langgraph.store import ThreadkeepStore
+from threadkeep.owners.claims import claimed_owner, on_server
+from threadkeep.owners.owner import Owner
+
+if TYPE_CHECKING:
+    from threadkeep.library import Threadkeep
+
+_CONTEXT: Final = "langgraph_api.utils"
+"""The server's own module that knows who asks; it is there wherever a server runs."""
+
+
+class ServerStore(ThreadkeepStore):
+    """The LangGraph store of whoever the server authenticated: other namespaces cannot be named, by graphs neither."""
+
+    def _whose(self) -> Owner:
+        return server_user()
+
+
+def server_store(tk: Threadkeep) -> ServerStore:
+    """Return the store for ``"store": {"path": …}`` in ``langgraph.json``; no I/O happens before its first use.
+
+    Every operation is the authenticated user's: ``("memories", label)``, ``("summaries", label)`` and
+    ``("users", label, …)`` with the label of that user. Anything else raises ``NotYoursError``, and where nobody was
+    authenticated, ``OwnerRequiredError``.
+    """
+    minutes = tk.app.settings.store_ttl_minutes
+    ttl: Any = {"default_ttl": minutes, "refresh_on_read": False} if minutes else None
+    return ServerStore(tk.app.home, tk.app.rooms, ttl_config=ttl)
+
+
+def server_user() -> Owner:
+    """Return who the server authenticated for the run, or for the request, that goes on.
+
+    Raises:
+        OwnerRequiredError: Nobody, or no server is running this.
+    """
+    try:
+        configurable: Mapping[str, Any] = get_config().get("configurable") or {}
+    except RuntimeError:  # no node is running: a request for the store, then
+        configurable = {}
+    owner = claimed_owner(configurable) if on_server(configurable) else _requesting()
+    if owner is None:
+        msg = (
+            "Whose store is this? The LangGraph server authenticated nobody. Set up auth in langgraph.json; for a "
+            "server on your own machine leave its store out, and say who you are by tk.middleware(owner=…)."
+        )
+        raise OwnerRequiredError(msg)
+    return owner
+
+
+def owner_of_request(request: Any) -> Owner:
+    """Return whose request this is, in a route of your own.
+
+    Args:
+        request: Starlette's or FastAPI's.
+
+    Raises:
+        OwnerRequiredError: The server did not authenticate it.
+    """
+    user = cast("Mapping[str, Any]", request.scope).get("user")
+    identity = getattr(user, "identity", None) if getattr(user, "is_authenticated", False) else None
+    if not isinstance(identity, str) or not identity:
+        msg = 'Whose request is this? Set "enable_custom_route_auth": true under "http" in langgraph.json.'
+        raise OwnerRequiredError(msg)
+    return Owner(identity)
+
+
+async def only_own(ctx: Any, value: Mapping[str, Any]) -> None:
+    """Refuse a request for the store that is not for the user's own namespaces, with status 403.
+
+    Register it: ``auth.on.store(only_own)``.
+    """
+    from langgraph_sdk import Auth
+
+    try:
+        require_own(labels_of(value.get("namespace") or ()), Owner(str(ctx.user.identity)))
+    except (NotYoursError, ValueError) as error:
+        raise Auth.exceptions.HTTPException(status_code=403, detail=str(error)) from error
+
+
+def _requesting() -> Owner | None:
+    context: Any = sys.modules.get(_CONTEXT)
+    found = context.get_auth_ctx() if context is not None else None
+    return claimed_owner({"langgraph_auth_user": found.user}) if found is not None else None
