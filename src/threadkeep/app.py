@@ -35,6 +35,8 @@ from threadkeep.home import Home
 from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.service import Memories
 from threadkeep.owners.audit import Audit
+from threadkeep.owners.erasing import Erasing
+from threadkeep.owners.receipts import ErasureKey, ErasureReceipts
 from threadkeep.owners.service import Owners
 from threadkeep.patience import Patience
 from threadkeep.proposals.policies import Policies
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SWEEP_EVERY: Final = timedelta(minutes=10)
+NOTICE_EVERY: Final = timedelta(seconds=5)
+"""How long another process may go on with what it holds in RAM of somebody who was erased or wants no memory."""
 
 LOADING_SECONDS: Final = 30.0
 """How long a turn waits for the embedder to be loaded, once; a model that never loads must not stop every turn."""
@@ -92,6 +96,7 @@ class Rooms:
     runs: Runs
     ledger: Ledger
     audit: Audit
+    erasing: Erasing
 
 
 @dataclass(eq=False)
@@ -106,6 +111,7 @@ class App:
         telemetry: Counts what happened.
         closers: What is closed before the storage, in reverse order.
         sweep_every: How often expired rows are removed physically.
+        notice_every: How often it is seen what other processes have done to owners.
         extractor: What turns are learnt from with; ``None``: rules on the user's words.
     """
 
@@ -117,10 +123,12 @@ class App:
     telemetry: Telemetry = field(default_factory=Telemetry)
     closers: list[Callable[[], Any]] = field(default_factory=list)
     sweep_every: timedelta = SWEEP_EVERY
+    notice_every: timedelta = NOTICE_EVERY
     extractor: Extractor | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     _starting: asyncio.Task[Rooms] | None = None
     _sweeping: asyncio.Task[None] | None = None
+    _noticing: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
         settings = self.settings
@@ -182,11 +190,19 @@ class App:
             proposals,
             tombstones,
             policies,
-            Owners(self.storage, search, bindings, self.clock, delete_thread=self._delete_thread),
+            Owners(self.storage, bindings, self.clock),
             bindings,
             Runs(self.storage, self.clock),
             ledger,
             Audit(self.storage),
+            Erasing(
+                self.storage,
+                search,
+                bindings,
+                erasure_receipts_of(settings, self.storage),
+                self.clock,
+                delete_thread=self._delete_thread,
+            ),
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
             check(settings)
@@ -331,7 +347,17 @@ class App:
         if self.capturing:
             await self._rooms.captures.start()
         self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
+        self._noticing = asyncio.create_task(self._notice(), name="threadkeep-notice")
         return self._rooms
+
+    async def _notice(self) -> None:
+        """See what other processes have done to owners, apart from any turn."""
+        while True:
+            await asyncio.sleep(self.notice_every.total_seconds())
+            try:
+                await self._rooms.erasing.notice()
+            except StorageError as error:
+                self.telemetry.degraded("owners.notice", error)
 
     async def _sweep(self) -> None:
         """Remove expired rows physically, now and then, and let proposals lapse; no read shows either meanwhile."""
@@ -344,10 +370,11 @@ class App:
             await asyncio.sleep(self.sweep_every.total_seconds())
 
     async def _stop(self) -> None:
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._sweeping
+        for task in (self._sweeping, self._noticing):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         until = asyncio.get_running_loop().time() + DRAIN_SECONDS
         await self.patience.settle(timedelta(seconds=DRAIN_SECONDS))
         started = self._starting is not None and self._starting.done() and self._starting.exception() is None
@@ -577,6 +604,18 @@ def prices_of(settings: Settings) -> Prices | None:
         )
         raise SettingsError(msg, variable="THREADKEEP_EXTRACTION_PRICES")
     return Prices(read, written)
+
+
+def erasure_receipts_of(settings: Settings, storage: Storage) -> ErasureReceipts:
+    """Say where receipts of erasures are kept, and with which key; nothing is read or written.
+
+    Raises:
+        SettingsError: The key is too short.
+    """
+    path = settings.erasure_path
+    text = settings.erasure_key.get_secret_value() if settings.erasure_key is not None else None
+    key = ErasureKey(text, path=path.with_suffix(".key") if path is not None else None)
+    return ErasureReceipts(storage, key, path=path)
 
 
 def memory_rules_of(settings: Settings) -> dict[Rule, Verdict]:

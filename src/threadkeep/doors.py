@@ -13,13 +13,16 @@ from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.audit import Entry
 from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Version
 from threadkeep.owners.owner import Owner
-from threadkeep.owners.record import Erased, Holdings, Verified
+from threadkeep.owners.record import Erased, Holdings, Replayed, Verified
 from threadkeep.proposals.policy import Policy
 from threadkeep.proposals.record import Action, Choice, Chosen, NewProposal, Proposal, Proposed, State, Tombstone
 from threadkeep.recall.record import Recalled
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from threadkeep.app import App, Rooms
+    from threadkeep.owners.receipts import ErasureReceipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,16 @@ class Whose:
             msg = "This memory is locked to another owner."
             raise NotYoursError(msg)
         return owner
+
+    def require_unlocked(self) -> None:
+        """Refuse what concerns all owners where this is locked to one.
+
+        Raises:
+            NotYoursError: It is.
+        """
+        if self.locked:
+            msg = "This memory is locked to one owner, and this concerns all; open it without for_owner()."
+            raise NotYoursError(msg)
 
 
 def as_owner(given: str | Owner) -> Owner:
@@ -388,9 +401,26 @@ class OwnerDoor:
             yield row
 
     async def erase(self, owner: str | Owner | None = None) -> Erased:
-        """Remove everything that is held, threads included; writes of work in flight are refused."""
+        """Remove everything that is held, threads included; writes of work in flight are refused.
+
+        A receipt with counts is kept apart from the owner's data; it does not name them.
+        """
         whose = self._whose(owner)
-        return await self._app.call(lambda rooms: rooms.owners.erase(whose))
+        return await self._app.call(lambda rooms: rooms.erasing.erase(whose))
+
+    async def replay_erasures(self, *files: Path) -> Replayed:
+        """Erase again whoever was erased and is there again, because a backup was put back. It sees every owner.
+
+        Args:
+            files: Further receipts, from other machines, as ``erasure_receipts`` gives them.
+        """
+        self._whose.require_unlocked()
+        return await self._app.call(lambda rooms: rooms.erasing.replay(*files))
+
+    async def erasure_receipts(self) -> list[ErasureReceipt]:
+        """Return the receipts of all erasures, oldest first; they name nobody."""
+        self._whose.require_unlocked()
+        return await self._app.call(lambda rooms: rooms.erasing.receipts.all())
 
     async def audit(self, owner: str | Owner | None = None, *, limit: int | None = 100) -> list[Entry]:
         """Return what was changed: who, what, why and when, newest first; no entry says what a memory says."""

@@ -85,6 +85,16 @@ class Settings(BaseSettings):
         validation_alias="THREADKEEP_KEYS",
         description="Where the owners' wrapped keys are: a SQLite file or a storage's URL; unset: beside the items.",
     )
+    erasure_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_ERASURE_KEY",
+        description="Names the erased in receipts: 32 or more characters; unset: a file beside THREADKEEP_ERASURE_LOG.",
+    )
+    erasure_log: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_ERASURE_LOG",
+        description="File of the receipts of erasures; unset: beside the SQLite file, else in the data directory.",
+    )
     store_ttl_minutes: float = Field(
         default=0,
         validation_alias="LANGGRAPH_STORE_TTL_MINUTES",
@@ -479,6 +489,17 @@ class Settings(BaseSettings):
     def sqlite_path(self) -> Path:
         """The SQLite file of the memories."""
         return (self.store_sqlite_path or self.data_folder / "memory.sqlite3").expanduser()
+
+    @property
+    def erasure_path(self) -> Path | None:
+        """The file of the receipts of erasures; ``None``: what is in the process alone needs none."""
+        if self.erasure_log is not None:
+            return self.erasure_log.expanduser()
+        if self.store_type == "memory":
+            return None
+        if self.store_type in (None, "sqlite"):
+            return self.sqlite_path.with_name(f"{self.sqlite_path.stem}-erasures.jsonl")
+        return self.data_folder / "erasures.jsonl"
 
     @property
     def checkpoint_path(self) -> Path:

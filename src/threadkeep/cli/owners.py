@@ -67,3 +67,38 @@ def erase(
         print_json(gone)
         return
     out.print(f"Erased {gone.items} rows and {len(gone.threads)} threads of {plain(user)}.", markup=False)
+    counts = ", ".join(f"{what}: {number}" for what, number in sorted(gone.counts.items()) if number)
+    out.print(f"  {counts or 'nothing was held'}; receipt {gone.receipt_id} in {' and '.join(gone.kept_in)}")
+
+
+@app.command("replay-erasures")
+def replay_erasures(
+    receipts: Annotated[
+        list[Path] | None, typer.Option("--receipts", help="Further receipts, from other machines; repeatable.")
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Erase again whoever was erased and came back with a backup. Run it after each restore, before anything else."""
+    done = run(lambda tk: tk.owners.replay_erasures(*(receipts or ())), data_dir)
+    if json:
+        print_json(done)
+        return
+    out.print(f"{done.receipts} receipts, {done.looked_at} owners: erased {len(done.erased)} again.")
+    if done.strange:
+        out.print(f"  {done.strange} receipts were made with another key; set THREADKEEP_ERASURE_KEY to it and repeat.")
+
+
+@app.command("erasure-receipts")
+def erasure_receipts(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Write the receipts of all erasures as JSON Lines (with or without --json): to be kept apart from backups."""
+    del json
+    give_lines(output, run(lambda tk: tk.owners.erasure_receipts(), data_dir), noun="receipts")

@@ -44,10 +44,33 @@ class Erased:
     Attributes:
         items: Rows of the storage: memories, summaries, turn records and everything else.
         threads: Threads whose checkpoints were removed.
+        counts: How many of what: memories, summaries, turns, proposals, tombstones, audit, threads, other.
+        receipt_id: The receipt of it, which is kept apart from the owner's data and does not name them.
+        kept_in: Where the receipt is: ``storage``, and ``file`` where one could be written.
     """
 
     items: int
     threads: tuple[str, ...]
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    receipt_id: str = ""
+    kept_in: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of erased owners whom a backup may have brought back.
+
+    Attributes:
+        receipts: How many erasures are known.
+        looked_at: How many owners there are.
+        erased: What was removed once more.
+        strange: Receipts that were made with another key; whom they are of cannot be told.
+    """
+
+    receipts: int
+    looked_at: int
+    erased: tuple[Erased, ...]
+    strange: int = 0
 
 
 @dataclass(frozen=True, slots=True)

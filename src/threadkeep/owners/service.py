@@ -1,73 +1,34 @@
-"""Everything that is held about an owner: show it, export it, erase it."""
+"""Everything that is held about an owner: show it and export it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.capture.accounts import ACCOUNTS
-from threadkeep.memories.audit import AUDIT
-from threadkeep.memories.shapes import HEAD, SUMMARIES, is_memory_namespace, memory_of
-from threadkeep.owners.record import Erased, Holdings
-from threadkeep.proposals.shapes import DIGEST_KEY, PROPOSALS, TOMBSTONES
-from threadkeep.storage.port import Item, Partition, Storage
+from threadkeep.memories.shapes import memory_of
+from threadkeep.owners.places import place_of, says_nothing
+from threadkeep.owners.record import Holdings
+from threadkeep.storage.port import Item, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.owners.erasing import Threads
     from threadkeep.owners.owner import Owner
 
 FORMAT: Final = 1
 """Version of the export's lines."""
 
 _PAGE: Final = 500
-_PLACES: Final = {
-    SUMMARIES: "summary",
-    ".threads": "thread",
-    PROPOSALS: "proposal",
-    TOMBSTONES: "tombstone",
-    ACCOUNTS: "account",
-    AUDIT: "audit",
-}
-
-
-class Indexes(Protocol):
-    """What this room needs of search."""
-
-    def forget(self, partition: Partition) -> None:
-        """Drop the index of *partition*."""
-        ...
-
-
-class Threads(Protocol):
-    """What this room needs of threads."""
-
-    async def of_owner(self, owner: Owner) -> Sequence[str]:
-        """Return the threads that are bound to *owner*."""
-        ...
-
-    async def release(self, owner: Owner) -> None:
-        """Forget which threads were bound to *owner*."""
-        ...
 
 
 class Owners:
     """Everything about one owner at a time."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        indexes: Indexes,
-        threads: Threads,
-        clock: Clock,
-        *,
-        delete_thread: Callable[[Owner, str], Awaitable[None]],
-    ) -> None:
+    def __init__(self, storage: Storage, threads: Threads, clock: Clock) -> None:
         self._storage = storage
-        self._indexes = indexes
         self._threads = threads
         self._clock = clock
-        self._delete_thread = delete_thread
 
     async def show(self, owner: Owner) -> Holdings:
         """Count what is held about *owner*."""
@@ -75,7 +36,7 @@ class Owners:
         kinds: Counter[str] = Counter()
         rest: Counter[str] = Counter()
         async for item in self._items(owner):
-            place = _place(item)
+            place = place_of(item)
             if place == "memory":
                 memory = memory_of(item)
                 kinds[memory.kind if memory else "unreadable"] += 1
@@ -107,10 +68,10 @@ class Owners:
             "threads": list(await self._threads.of_owner(owner)),
         }
         async for item in self._items(owner):
-            if _says_nothing(item):
+            if says_nothing(item):
                 continue
             yield {
-                "type": _place(item),
+                "type": place_of(item),
                 "namespace": list(item.ref.namespace),
                 "key": item.ref.key,
                 "value": item.value,
@@ -118,20 +79,6 @@ class Owners:
                 "updated_at": item.updated_at.isoformat(),
                 "expires_at": item.expires_at.isoformat() if item.expires_at else None,
             }
-
-    async def erase(self, owner: Owner) -> Erased:
-        """Remove everything that is held about *owner*: threads first, then every row, physically.
-
-        Interrupted, it is repeated from the start; what is gone stays gone. Writes of work that
-        was in flight are refused afterwards.
-        """
-        threads = tuple(await self._threads.of_owner(owner))
-        for thread_id in threads:
-            await self._delete_thread(owner, thread_id)
-        await self._threads.release(owner)
-        items = await self._storage.erase(owner.partition)
-        self._indexes.forget(owner.partition)
-        return Erased(items, threads)
 
     async def _items(self, owner: Owner) -> AsyncIterator[Item]:
         after: str | None = None
@@ -142,19 +89,3 @@ class Owners:
             if page.after is None:
                 return
             after = page.after
-
-
-def _says_nothing(item: Item) -> bool:
-    """Whether a row says nothing of anybody: where writers meet, and the key that digests are made with."""
-    root = item.ref.namespace[:1]
-    return root == (HEAD,) or (root == (TOMBSTONES,) and item.ref.key == DIGEST_KEY)
-
-
-def _place(item: Item) -> str:
-    namespace = item.ref.namespace
-    if is_memory_namespace(namespace):
-        return "memory"
-    root = namespace[0] if namespace else ""
-    if root == ".turns":
-        return "turn" if item.value.get("state") != "done" else "turn_seen"
-    return _PLACES.get(root, "internal" if root.startswith(".") else "item")

@@ -191,6 +191,16 @@ class Search:
         if held := self._held.get(partition):
             self._held.drop(held)
 
+    async def forget_erased(self) -> int:
+        """Drop every index of a partition that was erased since it was read; return how many."""
+        dropped = 0
+        for held in list(self._held):
+            position = held.position
+            if position is not None and (await self._storage.position(held.partition)).epoch != position.epoch:
+                self._held.drop(held)
+                dropped += 1
+        return dropped
+
     def stats(self) -> IndexStats:
         """Return how much is held."""
         indexes = [held.index for held in self._held]

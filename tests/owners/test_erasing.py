@@ -1,0 +1,344 @@
+"""Erasing an owner: nothing is left in any layer, nobody else is touched, and nothing comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Coroutine
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import threadkeep
+from tests.owners.erasing import EACH, Canaries, GatedEmbedder, plant, raw, rows_of, shut
+from threadkeep.capture.record import Message
+from threadkeep.errors import InvalidInputError, NotYoursError, PartitionErasedError, SettingsError
+from threadkeep.owners.owner import Owner
+from threadkeep.storage.port import Partition
+from threadkeep.testing import FrozenClock, HashingEmbedder
+
+ANA: Final = Owner("ana.canaryana@x.org")
+BOB: Final = Owner("bob@x.org")
+KEY: Final = "k" * 40
+PLACES: Final = ("memory", "sqlite", "postgres", "redis", "mongodb")
+
+
+@pytest.fixture(
+    params=[
+        "memory",
+        "sqlite",
+        pytest.param("postgres", marks=pytest.mark.slow),
+        pytest.param("redis", marks=pytest.mark.slow),
+        pytest.param("mongodb", marks=pytest.mark.slow),
+    ]
+)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """Return a kind of storage, and where one is."""
+    kind: str = request.param
+    match kind:
+        case "memory":
+            return kind, "memory://"
+        case "sqlite":
+            return kind, f"sqlite:///{tmp_path}/db/memory.db"
+        case "redis":
+            return kind, request.getfixturevalue("redis_stack_url")
+        case _:
+            return kind, request.getfixturevalue(f"{kind}_url")
+
+
+def opened(url: str, folder: Path, **given: Any) -> threadkeep.Threadkeep:
+    """Open a memory whose receipts are in *folder*."""
+    settings = threadkeep.Settings.load(erasure_log=folder / "kept" / "erasures.jsonl", erasure_key=KEY)
+    return threadkeep.open(url, settings=settings, **{"embedder": HashingEmbedder(), **given})
+
+
+def back_up(folder: Path) -> None:
+    """Copy the database, and nothing but that."""
+    shutil.copytree(folder / "db", folder / "backup")
+
+
+def restore(folder: Path) -> None:
+    """Put back the backup."""
+    shutil.rmtree(folder / "db")
+    shutil.copytree(folder / "backup", folder / "db")
+
+
+def bytes_in(folder: Path) -> bytes:
+    """Return what all files of *folder* hold."""
+    return b"\n".join(path.read_bytes() for path in folder.iterdir())
+
+
+def written(path: Path, text: str) -> Path:
+    """Write a file."""
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+async def tk(tmp_path: Path) -> AsyncIterator[threadkeep.Threadkeep]:
+    """Return a memory in a file."""
+    async with opened(f"sqlite:///{tmp_path}/memory.db", tmp_path) as memory:
+        yield memory
+
+
+class TestErase:
+    """After it, nothing is there."""
+
+    async def test_no_canary_is_left_in_any_layer(
+        self, place: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ):
+        """200 in memories, history, items, summaries, proposals, tombstones, audit, queue, threads and effects."""
+        kind, url = place
+        each = EACH if kind != "mongodb" else 3  # the server that stands in for it takes half a minute for the rest
+        caplog.set_level(logging.DEBUG, "threadkeep")
+        ana, bob = Canaries("ana"), Canaries("bob")
+        async with opened(url, tmp_path) as tk:
+            await plant(tk, ANA, ana, each=each)
+            await plant(tk, BOB, bob, each=each)
+            await tk.drain()
+            assert len(ana.planted) == 10 * each
+            before = await rows_of(tk, BOB)
+            if kind != "memory":
+                held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
+                assert len(ana.found_in(held)) == 10 * each - each // 2  # those were forgotten
+
+            erased = await tk.owners.erase(ANA)
+            await tk.app.home.run(tk.app.storage.sweep(now=tk.app.clock.now()))
+
+            assert await rows_of(tk, ANA) == []
+            assert await rows_of(tk, BOB) == before
+            counted = {name: erased.counts[name] for name in ("summaries", "turns", "threads")}
+            assert counted == {"summaries": each, "turns": each, "threads": each}
+            left = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
+            assert ana.found_in(left) == []
+            assert ANA.user_id.encode() not in left
+            if kind != "memory":
+                assert len(bob.found_in(left)) == 10 * each - each // 2
+            assert [word for word in ana.planted if word in str(tk.app.storage.__dict__)] == []
+        assert ana.found_in(raw(kind, path=tmp_path / "db" / "memory.db", url=url)) == []
+        assert ana.found_in(bytes_in(tmp_path / "kept")) == []
+        assert ana.found_in(caplog.text.encode()) == []
+
+    async def test_a_hundred_late_writes_are_refused(self, place: tuple[str, str], tmp_path: Path):
+        """Work that began before the erasure and embeds while it happens writes nothing, whatever it is."""
+        kind, url = place
+        embedder, canary = GatedEmbedder(), Canaries("late")
+        async with opened(url, tmp_path, embedder=embedder) as tk:
+            kept = await tk.memories.remember("I live in Lisbon.", owner=ANA)
+            rooms = await tk.app.home.run(tk.app.rooms())
+            position = await tk.app.home.run(tk.app.storage.position(ANA.partition))
+
+            async def turn(word: str) -> None:
+                said = [Message("user", f"I like {word}.", None)]
+                receipt = await rooms.captures.record(said, owner=ANA, thread_id=None, epoch=position.epoch)
+                assert receipt.status == "nothing"
+                msg = "said before"
+                raise PartitionErasedError(msg)
+
+            async def work() -> list[BaseException | None]:
+                late: list[Coroutine[Any, Any, Any]] = []
+                for nth, word in enumerate(canary.some(80)):
+                    late.append(
+                        rooms.memories.put_summary(f"About {word}.", owner=ANA, thread_id=None)
+                        if nth % 4 == 0
+                        else tk.memories.remember(f"I like {word}.", owner=ANA)
+                        if nth % 4 == 1
+                        else tk.store.aput(("memories", ANA.label), word, {"data": word})
+                        if nth % 4 == 2
+                        else tk.memories.correct(kept.memory_id, f"I live in {word}.", owner=ANA)
+                    )
+                with shut(embedder):
+                    tasks = [asyncio.ensure_future(one) for one in late]
+                    async with asyncio.timeout(5):
+                        while embedder.waiting < len(tasks):
+                            await asyncio.sleep(0.01)
+                    await rooms.erasing.erase(ANA)
+                done = await asyncio.gather(*tasks, return_exceptions=True)
+                turns = await asyncio.gather(*(turn(word) for word in canary.some(20)), return_exceptions=True)
+                return [one if isinstance(one, BaseException) else None for one in (*done, *turns)]
+
+            refused = await tk.app.home.run(work())
+
+            assert len(refused) == len(canary.planted) == 100
+            assert {type(one).__name__ for one in refused} == {"PartitionErasedError", "MemoryNotFoundError"}
+            said = [item for item in await rows_of(tk, ANA) if canary.found_in(str(item).encode())]
+            assert said == []
+            again = await tk.memories.remember("I live in Porto.", owner=ANA)
+            assert again.status == "accepted"
+        assert canary.found_in(raw(kind, path=tmp_path / "db" / "memory.db", url=url)) == []
+
+    async def test_another_process_drops_what_it_holds_in_ram(self, tmp_path: Path):
+        """Its index is gone without anybody asking it about the owner."""
+        url = f"sqlite:///{tmp_path}/memory.db"
+        async with opened(url, tmp_path) as one, opened(url, tmp_path) as other:
+            await one.memories.remember("I live in Lisbon.", owner=ANA)
+            await other.memories.search("Lisbon", owner=ANA)
+            await other.memories.search("Lisbon", owner=BOB)
+            rooms = await other.app.home.run(other.app.rooms())
+            await other.app.home.run(rooms.erasing.notice())
+            assert rooms.search.stats().partitions == 2
+
+            await one.owners.erase(ANA)
+
+            assert await other.app.home.run(rooms.erasing.notice()) == 1
+            assert rooms.search.stats().partitions == 1
+            assert await other.app.home.run(rooms.erasing.notice()) == 0
+
+
+class TestReceipt:
+    """What is kept of an erasure."""
+
+    async def test_it_counts_and_names_nobody(self, tk: threadkeep.Threadkeep, tmp_path: Path):
+        """In the storage and in a file, by a keyed digest, first begun and then done."""
+        await tk.memories.remember("I live in Lisbon.", owner=ANA)
+        await tk.memories.remember("I have two cats.", owner=ANA)
+
+        erased = await tk.owners.erase(ANA)
+
+        assert erased.kept_in == ("storage", "file")
+        assert (erased.counts["memories"], erased.counts["audit"]) == (2, 2)
+        (receipt,) = await tk.owners.erasure_receipts()
+        assert (receipt.receipt_id, receipt.state, receipt.counts) == (erased.receipt_id, "done", erased.counts)
+        lines = [json.loads(line) for line in bytes_in(tmp_path / "kept").splitlines()]
+        assert [line["state"] for line in lines] == ["begun", "done"]
+        assert "ana" not in str(lines)
+
+    async def test_a_file_that_cannot_be_written_stops_nothing(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+        """The receipt is in the storage alone, and it is said."""
+        written(tmp_path / "kept", "no folder")
+        async with opened(f"sqlite:///{tmp_path}/memory.db", tmp_path) as tk:
+            await tk.memories.remember("I live in Lisbon.", owner=ANA)
+            erased = await tk.owners.erase(ANA)
+        assert (erased.counts["memories"], erased.kept_in) == (1, ("storage",))
+        assert "cannot be written" in caplog.text
+
+    async def test_a_key_is_made_where_none_is_set(self, tmp_path: Path):
+        """Beside the receipts, for their owner alone; it stays the same."""
+        names: list[str] = []
+        for _ in range(2):
+            async with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder="none") as tk:
+                await tk.memories.remember("I live in Lisbon.", owner=ANA)
+                await tk.owners.erase(ANA)
+                names = [one.name for one in await tk.owners.erasure_receipts()]
+        assert stat.S_IMODE(os.stat(tmp_path / "memory-erasures.key").st_mode) == 0o600  # noqa: PTH116
+        assert len(names) == 2
+        assert len(set(names)) == 1
+
+    async def test_a_short_key_is_refused(self, tmp_path: Path):
+        """At start, by the variable's name."""
+        settings = threadkeep.Settings.load(erasure_key="short")
+        with pytest.raises(SettingsError, match="THREADKEEP_ERASURE_KEY"):
+            threadkeep.open(f"sqlite:///{tmp_path}/memory.db", settings=settings)
+
+
+class TestReplay:
+    """After a restore, whoever was erased is erased again."""
+
+    async def test_a_backup_brings_nobody_back(self, tmp_path: Path):
+        """The one who was erased goes with their threads; who was not, and who came later, stay."""
+        url = f"sqlite:///{tmp_path}/db/memory.db"
+        ana, bob = Canaries("ana"), Canaries("bob")
+        async with opened(url, tmp_path) as tk:
+            await plant(tk, ANA, ana)
+            await tk.memories.remember(f"I am {bob()}.", owner=BOB)
+        back_up(tmp_path)
+        async with opened(url, tmp_path) as tk:
+            await tk.owners.erase(ANA)
+        restore(tmp_path)
+        assert len(ana.found_in(raw("sqlite", path=tmp_path / "db" / "memory.db", url=""))) > 100
+
+        async with opened(url, tmp_path) as tk:
+            done = await tk.owners.replay_erasures()
+            again = await tk.owners.replay_erasures()
+            assert [memory.text for memory in await tk.memories.list(owner=BOB)] == [f"I am {bob.planted[0]}."]
+
+        assert (done.receipts, len(done.erased), done.strange) == (1, 1, 0)
+        assert len(again.erased) == 0
+        assert ana.found_in(raw("sqlite", path=tmp_path / "db" / "memory.db", url="")) == []
+
+    async def test_who_came_back_stays(self, tk: threadkeep.Threadkeep):
+        """What they said after they were erased is theirs, however often it is replayed; without a clock's help."""
+        await tk.memories.remember("I live in Lisbon.", owner=ANA)
+        await tk.owners.erase(ANA)
+        await tk.memories.remember("I live in Porto.", owner=ANA)
+
+        done = await tk.owners.replay_erasures()
+
+        assert done.erased == ()
+        assert [memory.text for memory in await tk.memories.list(owner=ANA)] == ["I live in Porto."]
+
+    async def test_who_was_never_known_may_come(self, tk: threadkeep.Threadkeep):
+        """Erasing somebody about whom nothing is held marks nothing that comes later."""
+        await tk.owners.erase(ANA)
+        await tk.memories.remember("I live in Porto.", owner=ANA)
+        assert (await tk.owners.replay_erasures()).erased == ()
+
+    async def test_an_erasure_that_was_cut_off_is_finished(self, tk: threadkeep.Threadkeep):
+        """Its receipt was begun; the owner is there as before."""
+        await tk.memories.remember("I live in Lisbon.", owner=ANA)
+        rooms = await tk.app.home.run(tk.app.rooms())
+        position = await tk.app.home.run(tk.app.storage.position(ANA.partition))
+        await tk.app.home.run(rooms.erasing.receipts.begin(ANA, at=tk.app.clock.now(), epoch=position.epoch))
+
+        assert len((await tk.owners.replay_erasures()).erased) == 1
+        assert await rows_of(tk, ANA) == []
+
+    async def test_a_copy_from_before_is_known_by_its_times(self, tmp_path: Path):
+        """In another storage the epochs are others."""
+        clock = FrozenClock()
+        async with opened("memory://", tmp_path, clock=clock) as tk:
+            await tk.memories.remember("I live in Lisbon.", owner=ANA)
+            clock.advance(timedelta(hours=1))
+            await tk.owners.erase(ANA)
+        clock = FrozenClock()
+        async with opened("memory://", tmp_path, clock=clock) as tk:  # as it was
+            await tk.memories.remember("I live in Lisbon.", owner=ANA)
+            assert len((await tk.owners.replay_erasures()).erased) == 1
+
+    async def test_receipts_of_another_machine(self, tmp_path: Path):
+        """They are given as files, kept from then on, and a line that is none is named."""
+        one, other = tmp_path, tmp_path / "other"
+        async with opened(f"sqlite:///{other}/db/memory.db", other) as tk:
+            await tk.memories.remember("I live in Lisbon.", owner=ANA)
+        back_up(other)
+        async with opened(f"sqlite:///{other}/db/memory.db", other) as tk:
+            await tk.owners.erase(ANA)
+        restore(other)
+        shutil.move(other / "kept" / "erasures.jsonl", one / "receipts.jsonl")
+        async with opened(f"sqlite:///{other}/db/memory.db", other) as tk:
+            assert (await tk.owners.replay_erasures()).erased == ()
+            assert len((await tk.owners.replay_erasures(one / "receipts.jsonl")).erased) == 1
+            assert len(await tk.owners.erasure_receipts()) == 2
+            bad = written(one / "bad.jsonl", '{"receipt_id": 1}\n{}\n')
+            with pytest.raises(InvalidInputError, match="Line 1"):
+                await tk.owners.replay_erasures(bad)
+
+    async def test_another_key_is_told(self, tmp_path: Path):
+        """Whom those receipts are of cannot be known."""
+        async with opened(f"sqlite:///{tmp_path}/memory.db", tmp_path) as tk:
+            await tk.memories.remember("I live in Lisbon.", owner=ANA)
+            await tk.owners.erase(ANA)
+        settings = threadkeep.Settings.load(erasure_log=tmp_path / "kept" / "erasures.jsonl", erasure_key="o" * 40)
+        async with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", settings=settings, embedder="none") as tk:
+            assert (await tk.owners.replay_erasures()).strange == 1
+
+    async def test_it_is_not_for_one_owner(self, tk: threadkeep.Threadkeep):
+        """A door that is locked to somebody cannot look at everybody."""
+        locked = tk.for_owner(ANA)
+        with pytest.raises(NotYoursError):
+            await locked.owners.replay_erasures()
+        with pytest.raises(NotYoursError):
+            await locked.owners.erasure_receipts()
+
+    async def test_receipts_are_outside_of_every_owner(self, tk: threadkeep.Threadkeep):
+        """In a partition of their own, so that erasing an owner cannot take them along."""
+        await tk.memories.remember("I live in Lisbon.", owner=ANA)
+        await tk.owners.erase(ANA)
+        partitions = await tk.app.home.run(tk.app.storage.partitions(limit=10))
+        assert Partition("root", (".erasures",)) in partitions
