@@ -147,6 +147,7 @@ def raw(kind: str, *, path: Path, url: str) -> bytes:
 def _redis(url: str) -> Iterator[bytes]:
     import redis
 
+    client: Any
     with redis.Redis.from_url(url) as client:
         for key in client.scan_iter(count=1000):
             yield key
