@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import threadkeep
 from threadkeep.cli.main import app
-from threadkeep.errors import InvalidInputError, SettingsError, StorageError
+from threadkeep.errors import InvalidInputError, RevisionConflictError, SettingsError, StorageError
 from threadkeep.storage.sealed.master import new_master_key
 from threadkeep.testing import HashingEmbedder
 
@@ -39,7 +39,7 @@ def answer(*words: str, code: int = 0) -> Any:
 
 @pytest.fixture
 def kept(folder: Path) -> Path:
-    """A storage with three memories of one user."""
+    """A storage with three memories of one user: with the row by which writers meet and the audit, seven items."""
     with threadkeep.open(f"sqlite:///{folder}/one.db", embedder="none") as tk:
         for text in ("Likes green tea.", "Rides a red bike.", "Has a cat called Momo."):
             tk.sync.memories.remember(text, owner=USER)
@@ -51,10 +51,10 @@ class TestOneStorage:
         """By its URL, or as the settings say."""
         found = answer("storage", "stats", "--url", f"sqlite:///{kept}")
 
-        assert (found["partitions"], found["items"]) == (1, 4)
+        assert (found["partitions"], found["items"]) == (1, 7)
         assert found["size_bytes"] > 0
         assert answer("storage", "stats")["items"] == 0
-        assert "4 items in 1 partitions" in run("storage", "stats", "--url", f"sqlite:///{kept}").output
+        assert "7 items in 1 partitions" in run("storage", "stats", "--url", f"sqlite:///{kept}").output
 
     def test_it_is_migrated_and_swept(self, kept: Path):
         assert answer("storage", "migrate", "--url", f"sqlite:///{kept}")["migrated"]
@@ -82,7 +82,7 @@ class TestOneStorage:
     def test_it_is_checked(self, kept: Path):
         """Sound: exit code 0; a row that is not as it must be: 1, and where it is."""
         found = answer("storage", "check", "--url", f"sqlite:///{kept}")
-        assert (found["sound"], found["items"], found["searchable"]) == (True, 4, 3)
+        assert (found["sound"], found["items"], found["searchable"]) == (True, 7, 3)
         assert "Everything is as it must be" in run("storage", "check", "--url", f"sqlite:///{kept}").output
 
         with threadkeep.open(f"sqlite:///{kept}", embedder="none") as tk:
@@ -139,7 +139,7 @@ class TestCopy:
         """The memories are there, the checksums the same."""
         done = answer("storage", "copy", "--from", f"sqlite:///{kept}", "--to", f"sqlite:///{folder}/two.db")
 
-        assert (done["read"], done["written"], done["verified"], done["complete"]) == (4, 4, 4, True)
+        assert (done["read"], done["written"], done["verified"], done["complete"]) == (7, 7, 7, True)
         assert answer("storage", "check", "--url", f"sqlite:///{folder}/two.db")["checksum"] == done["checksum"]
         with threadkeep.open(f"sqlite:///{folder}/two.db", embedder="none") as tk:
             assert {memory.text for memory in tk.sync.memories.list(owner=USER)} == {
@@ -148,10 +148,33 @@ class TestCopy:
                 "Has a cat called Momo.",
             }
 
+    def test_what_waits_for_a_decision_can_be_approved_there(self, kept: Path, folder: Path):
+        """Revisions are counted anew; what counts is whether the memory still says what it said."""
+        with threadkeep.open(f"sqlite:///{kept}", embedder="none") as tk:
+            door = tk.for_owner(USER).sync
+            bike, tea, _ = sorted(door.memories.list(), key=lambda memory: memory.text, reverse=True)
+            waiting = [
+                door.proposals.propose(f"{memory.text} Sometimes.", action="correct", memory_id=memory.memory_id)
+                for memory in (tea, bike)
+            ]
+            door.memories.correct(bike.memory_id, "Rides a blue bike.")
+
+        run("storage", "copy", "--from", f"sqlite:///{kept}", "--to", f"sqlite:///{folder}/two.db")
+
+        ids = [found.proposal.proposal_id for found in waiting if found.proposal]
+        with threadkeep.open(f"sqlite:///{folder}/two.db", embedder="none") as tk:
+            door = tk.for_owner(USER).sync
+            door.proposals.approve(ids[0])
+            with pytest.raises(RevisionConflictError):
+                door.proposals.approve(ids[1])
+            texts = {memory.text for memory in door.memories.list()}
+        assert f"{tea.text} Sometimes." in texts
+        assert "Rides a blue bike." in texts
+
     def test_the_settings_say_where_to(self, kept: Path):
         run("storage", "copy", "--from", f"sqlite:///{kept}")
 
-        assert answer("storage", "stats")["items"] == 4
+        assert answer("storage", "stats")["items"] == 7
 
     def test_key_prefixes_keep_deployments_apart(self, kept: Path):
         """A storage can be copied to another prefix in the same place, and from there alone."""
@@ -160,8 +183,8 @@ class TestCopy:
         shown = run("storage", "copy", "--from", url, "--to", url, "--to-prefix", "staging")
 
         assert shown.exit_code == 0, shown.output
-        assert "4 copied" in shown.output
-        assert answer("storage", "copy", "--from", url, "--from-prefix", "staging", "--dry-run")["read"] == 4
+        assert "7 copied" in shown.output
+        assert answer("storage", "copy", "--from", url, "--from-prefix", "staging", "--dry-run")["read"] == 7
         with pytest.raises(InvalidInputError, match="source is the target"):
             run("storage", "copy", "--from", url, "--to", url)
 
@@ -187,12 +210,12 @@ class TestCopy:
         with pytest.raises(InvalidInputError, match="--into-existing"):
             run("storage", "copy", "--from", f"sqlite:///{kept}", "--to", target)
         done = answer("storage", "copy", "--from", f"sqlite:///{kept}", "--to", target, "--into-existing")
-        assert (done["written"], done["present"]) == (0, 4)
+        assert (done["written"], done["present"]) == (0, 7)
 
     def test_a_dry_run_writes_nothing(self, kept: Path, folder: Path):
         shown = run("storage", "copy", "--from", f"sqlite:///{kept}", "--to", f"sqlite:///{folder}/two.db", "--dry-run")
 
-        assert "Nothing was written; 4 items would be copied" in shown.output
+        assert "Nothing was written; 7 items would be copied" in shown.output
         assert answer("storage", "stats", "--url", f"sqlite:///{folder}/two.db")["items"] == 0
 
     def test_what_names_no_storage_is_refused(self):

@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.linux, pytest.mark.slow]
 TOLD = {
     "killed": "cannot be reached|ended the connection",
     "cut": "connection|cannot be reached",
-    "stalled": "did not answer",
     "exhausted": "did not answer|were in use",
     "full disk": "Free some space|cannot be reached",
 }
@@ -36,5 +35,8 @@ def test_what_was_acknowledged_is_there_once(kind: str, fault: str):
 
     assert (found.lost, found.doubled) == (0, 0)
     assert found.acknowledged > 40
+    if fault == "stalled":  # a second is waited for; the turns are what goes on
+        assert found.turn_delay_ms
+        return
     assert found.unknown > 0
     assert any(re.search(TOLD[fault], said) for said in found.said), found.said

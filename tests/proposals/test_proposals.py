@@ -270,6 +270,17 @@ class TestChange:
         await tk.proposals.approve(key, base_revision=changed.revision)
         assert await texts(tk) == ([SAID] if action == "correct" else [])
 
+    async def test_base_that_says_the_same_is_no_conflict(self, tk: threadkeep.Threadkeep):
+        """A memory that was pinned meanwhile, or counted anew by a copy, still says what the change is about."""
+        kept = await tk.memories.remember("The user prefers vendor W.")
+        proposed = await tk.proposals.propose(SAID, action="correct", memory_id=kept.memory_id)
+        assert proposed.proposal is not None
+        await tk.memories.pin(kept.memory_id)
+
+        await tk.proposals.approve(proposed.proposal.proposal_id)
+
+        assert await texts(tk) == [SAID]
+
     async def test_stale_base_is_not_even_proposed(self, tk: threadkeep.Threadkeep):
         """Whoever read an older revision thinks anew."""
         kept = await tk.memories.remember("The user prefers vendor W.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -117,6 +118,10 @@ def bench(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that it works.")] = False,
     full: Annotated[bool, typer.Option("--full", help="With --storage: 100,000 memories, too.")] = False,
+    memories: Annotated[
+        list[int] | None,
+        typer.Option(help="With --storage: so many memories instead; may be repeated.", min=8, show_default=False),
+    ] = None,
     json: Json = False,
 ) -> None:
     """How fast it is, beside LangGraph's own stores in the same run."""
@@ -124,6 +129,8 @@ def bench(
     from threadkeep.evals.bench_storage import StorageSizes, run_storage_bench
 
     sizes = StorageSizes.quick() if quick else StorageSizes.full() if full else StorageSizes()
+    if memories:
+        sizes = replace(sizes, totals=tuple(memories))
     with progress("Bench") as bar:
         report = run_storage_bench(storage, sizes, progress=bar) if storage else run_bench(quick=quick, progress=bar)
     if json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
 
 _ROUNDS: Final = 5
+_LEAST: Final = 3
 _SLICE: Final = 500
 
 
@@ -175,6 +177,7 @@ async def alternated(
     *,
     ours_times: int,
     peer_times: int,
+    peer_seconds: float = math.inf,
 ) -> tuple[list[float], list[float]]:
     """Time two things in rounds that take turns, after one unmeasured time each.
 
@@ -183,6 +186,7 @@ async def alternated(
         peer: The same for the peer.
         ours_times: How often ours is measured.
         peer_times: How often the peer is; a slow one less often.
+        peer_seconds: No more of the peer is begun after so long, once it was measured three times.
 
     Returns:
         The milliseconds of ours and of the peer.
@@ -190,10 +194,13 @@ async def alternated(
     await ours(0)
     await peer(0)
     milliseconds: tuple[list[float], list[float]] = ([], [])
+    sides = ((ours, ours_times, math.inf), (peer, peer_times, peer_seconds))
     for turn in range(_ROUNDS):
-        for begin, times, taken in ((ours, ours_times, milliseconds[0]), (peer, peer_times, milliseconds[1])):
+        for (begin, times, most), taken in zip(sides, milliseconds, strict=True):
             start, end = turn * times // _ROUNDS, (turn + 1) * times // _ROUNDS
             for number in range(start + 1, end + 1):
+                if sum(taken) > most * 1000 and len(taken) >= _LEAST:
+                    break
                 taken.append(await timed(begin(number)))
     return milliseconds
 

@@ -207,7 +207,8 @@ class Proposals:
             by: Who decides.
             text: The statement as it shall be remembered; ``None``: as it was proposed.
             comment: What there is to say to it.
-            base_revision: The revision of the memory that was looked at; ``None``: the proposal's own.
+            base_revision: The revision of the memory that was looked at; ``None``: whichever says what the
+                change was thought out for.
             key: The client's; deciding the same again with the same key changes nothing.
 
         Raises:
@@ -304,7 +305,6 @@ class Proposals:
         """Make the change and write the decision in one commit."""
         approval = Approval(decision.by, decision.at, proposal.proposal_id)
         text = decision.text or proposal.text
-        revision = proposal.base_revision if base_revision is None else base_revision
         if proposal.action == "add":
             new = NewMemory(
                 text,
@@ -320,6 +320,7 @@ class Proposals:
             )
             return
         decided = self._decided_put(proposal, replace(decision, memory_id=proposal.memory_id), owner)
+        revision = await self._read_by_now(proposal, owner) if base_revision is None else base_revision
         if proposal.action == "forget":
             await self._memories.forget(
                 proposal.memory_id, owner=owner, revision=revision, approval=approval, also=[decided]
@@ -335,6 +336,19 @@ class Proposals:
             approval=approval,
             also=[decided],
         )
+
+    async def _read_by_now(self, proposal: Proposal, owner: Owner) -> int | None:
+        """Return the revision of the memory that the change was thought out for, as it is by now.
+
+        What it says is what counts: revisions are counted anew where a storage was copied.
+        """
+        memory = await self._memories.get(proposal.memory_id, owner=owner)
+        if memory is None or proposal.base_text is None:
+            return proposal.base_revision
+        if memory.text != proposal.base_text:
+            msg = f"Memory {proposal.memory_id} was changed meanwhile; read it again and decide anew."
+            raise RevisionConflictError(msg, memory_id=proposal.memory_id)
+        return memory.revision
 
     async def _undecided(
         self, proposal_id: str, owner: Owner, state: Literal["approved", "rejected"], key: str | None
