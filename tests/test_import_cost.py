@@ -15,6 +15,7 @@ HEAVY = {
     "langgraph",
     "numpy",
     "onnxruntime",
+    "opentelemetry",
     "pydantic",
     "pydantic_settings",
     "sqlite3",

@@ -33,6 +33,7 @@ from threadkeep.storage.port import Item, Partition, Ref
 from threadkeep.telemetry import log
 from threadkeep.threads.summary import extractive_summary
 from threadkeep.threads.window import compacted, is_whole, over, repaired, safe_split
+from threadkeep.tracing import trace_agent_stream
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, SystemMessage
@@ -69,6 +70,7 @@ __all__ = [
     "store_put_memory",
     "store_put_summary",
     "summarize_messages",
+    "trace_agent_stream",
     "trim_messages_if_needed",
 ]
 

@@ -22,6 +22,21 @@ from threadkeep.ids import ThreadId, TurnId
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.record import Recall
 from threadkeep.threads.names import thread_id_from
+from threadkeep.tracing import (
+    CAPTURE,
+    DEGRADED,
+    MEMORIES,
+    RECALL,
+    RECALLED,
+    STATUS,
+    TENANT,
+    THREAD,
+    TOKENS,
+    TURNS,
+    USER,
+    run_metadata,
+    span,
+)
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
@@ -371,7 +386,13 @@ class Threadkeep:
                 timeout=self._app.patience.for_recall(limit),
             )
 
-        return await self._app.home.run(found())
+        with span(RECALL, {USER: whose.user_id, TENANT: whose.tenant or None, THREAD: thread_id}) as recorded:
+            recall = await self._app.home.run(found())
+            recorded.set(MEMORIES, len(recall.memories))
+            recorded.set(TOKENS, recall.tokens)
+            recorded.set(DEGRADED, list(recall.degraded) or None)
+            recorded.set(RECALLED, recall.text if self._app.settings.trace_content else None)
+        return recall
 
     async def capture(
         self,
@@ -407,7 +428,11 @@ class Threadkeep:
                 return await rooms.captures.settle(receipt, owner=whose, timeout=SETTLE)
             return receipt
 
-        return await self._app.call(record)
+        with span(CAPTURE, {USER: whose.user_id, TENANT: whose.tenant or None, THREAD: thread}) as recorded:
+            receipt = await self._app.call(record)
+            recorded.set(STATUS, receipt.status)
+            recorded.set(TURNS, len(receipt.turn_ids))
+        return receipt
 
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""
@@ -434,16 +459,28 @@ class Threadkeep:
         """Return the same memory locked to one owner; anything of another raises ``NotYoursError``."""
         return Threadkeep(self._app, owner=self._whose(owner), model=self._model, locked=True)
 
-    def config(self, *, user_id: str, thread_id: str, **configurable: Any) -> RunnableConfig:
-        """Return the config of a run: user, thread, and the label that LangMem's templates use."""
+    def config(
+        self, *, user_id: str, thread_id: str, trace_id: str | None = None, **configurable: Any
+    ) -> RunnableConfig:
+        """Return the config of a run: user, thread, and the label that LangMem's templates use.
+
+        User, thread and trace are in its metadata, too, where LangSmith and other tracers read them.
+
+        Args:
+            user_id: Whose run it is.
+            thread_id: Of which thread.
+            trace_id: The application's; ``None``: that of the OpenTelemetry span that is open, if one is.
+            configurable: Further keys.
+        """
         owner = self._whose(user_id)
         return {
+            "metadata": run_metadata(user_id=user_id, thread_id=thread_id, trace_id=trace_id),
             "configurable": {
                 "thread_id": thread_id,
                 "user_id": user_id,
                 "langgraph_user_id": owner.label,
                 **configurable,
-            }
+            },
         }
 
     def label(self, owner: str | Owner) -> str:

@@ -386,6 +386,11 @@ class Settings(BaseSettings):
         description="How much memory the search indexes may take, in megabytes, a whole number.",
     )
 
+    trace_content: bool = Field(
+        default=False,
+        validation_alias="THREADKEEP_TRACE_CONTENT",
+        description="true or false: whether OpenTelemetry spans carry the text of recalled memories.",
+    )
     tracing: str = Field(
         default="",
         validation_alias=AliasChoices("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"),

@@ -27,6 +27,7 @@ from threadkeep.langgraph.turns import written_by_a_model
 from threadkeep.models.langchain import newest_human, plain_messages
 from threadkeep.recall.record import Recall
 from threadkeep.recall.render import memory_context_text
+from threadkeep.tracing import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 
 if TYPE_CHECKING:
     from threadkeep.library import OwnerSource, Threadkeep
@@ -231,10 +232,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 epoch=seen.epoch if seen else None,
             )
 
-        try:
-            return await app.patience.wait(record(), timeout=self._timeout)
-        except (StorageError, TimeoutError) as error:
-            return self._not_recorded(error)
+        about = {USER: turn.owner.user_id, TENANT: turn.owner.tenant or None, THREAD: turn.thread_id}
+        with span(CAPTURE, about) as recorded:
+            try:
+                receipt = await app.patience.wait(record(), timeout=self._timeout)
+            except (StorageError, TimeoutError) as error:
+                receipt = self._not_recorded(error)
+            recorded.set(STATUS, receipt.status)
+            recorded.set(TURNS, len(receipt.turn_ids))
+            recorded.set(DEGRADED, list(receipt.degraded) or None)
+            return receipt
 
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)

@@ -25,7 +25,8 @@ from threadkeep.langgraph.tokens import Counted, asked, estimated, limit_of, mat
 from threadkeep.models.langchain import OfflineChatModel, plain_messages
 from threadkeep.recall.budget import estimate_tokens
 from threadkeep.threads.summary import Said, cut_to, extractive_summary
-from threadkeep.threads.window import compacted, is_whole, over, repaired, summary_tokens
+from threadkeep.threads.window import Plan, compacted, is_whole, over, repaired, summary_tokens
+from threadkeep.tracing import COMPACT, REMOVED, THREAD, USER, span
 
 if TYPE_CHECKING:
     from threadkeep.library import OwnerSource, Threadkeep
@@ -207,6 +208,12 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
             plan = compacted(entries, limit=needed, keep=0, overhead=counted.overhead)
         if plan is None:
             return history
+        with span(COMPACT, {USER: call.owner.user_id if call.owner else None, THREAD: call.thread_id}) as recorded:
+            recorded.set(REMOVED, len(plan.removed))
+            return await self._summarised(call, history, plan, limit)
+
+    async def _summarised(self, call: _Call, history: _History, plan: Plan, limit: int) -> _History:
+        """Return *history* without what *plan* removes, which is recorded, summarised and kept first."""
         removed = [history.messages[i] for i in plan.removed]
         if call.owner is not None:
             await self._record(removed, call.owner, call.thread_id)

@@ -17,6 +17,7 @@ from tests.langgraph.agents.vendors import TOKENS, Vendors
 from threadkeep.errors import AgentUnavailableError, InvalidInputError
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.tracing import AGENT_NAME, OPERATION, TOOL, TOOL_NAME
 
 ANA = "ana@x.org"
 TAUGHT = "My favourite repository is called threadkeep."
@@ -74,6 +75,17 @@ class TestDelegate:
         assert "issue_read answers" in all_said(model.prompts[2], ToolMessage)
         assert [message.text for message in state["messages"] if isinstance(message, ToolMessage)] == ["It is open."]
         assert state["messages"][-1].text == "Issue 7 is open."
+
+    async def test_a_call_of_a_server_is_a_span_without_what_was_said(
+        self, tk: threadkeep.Threadkeep, file: Path, config: Any, spans: Any
+    ):
+        model = ScriptedModel(replies=[handing("github", "Read."), calling("issue_read", **ISSUE), "Open.", "Open."])
+        agent = await tk.agents.supervisor(file=file, model=model)
+
+        await agent.ainvoke(said("What about issue 7?"), config)
+
+        [one] = [one for one in spans.get_finished_spans() if one.name == "execute_tool issue_read"]
+        assert one.attributes == {OPERATION: TOOL, TOOL_NAME: "issue_read", AGENT_NAME: "github"}
 
     def test_without_a_loop(self, tk: threadkeep.Threadkeep, file: Path, vendors: Vendors, config: Any):
         model = ScriptedModel(

@@ -17,6 +17,7 @@ from threadkeep.errors import AgentUnavailableError, SettingsError
 from threadkeep.langgraph.agents.declaration import REFERENCE, VARIABLE, Declaration, require_private
 from threadkeep.settings import named_variables
 from threadkeep.telemetry import log
+from threadkeep.tracing import AGENT_NAME, OPERATION, TOOL, TOOL_NAME, span
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool, StructuredTool
@@ -153,8 +154,10 @@ class _Surviving:
     async def __call__(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         from mcp.types import CallToolResult, TextContent
 
+        about = {OPERATION: TOOL, TOOL_NAME: str(request.name), AGENT_NAME: self.declaration.name}
         try:
-            return await handler(request)
+            with span(f"{TOOL} {request.name}", about):
+                return await handler(request)
         except Exception as error:  # noqa: BLE001 - see _tools
             leaf = _leaf(error)
             self.app.telemetry.degraded(f"agents.{self.declaration.name}", leaf)
