@@ -241,7 +241,7 @@ class TestDocument:
         ]
 
         assert len(names) > 15
-        assert [name for name in names if not name.startswith("_") and name not in page] == []
+        assert [name for name in names if name not in page] == []
 
 
 class TestMetadata:
