@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from threadkeep.errors import SettingsError
 
 StoreType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
+MultitaskStrategy = Literal["enqueue", "reject", "interrupt", "rollback"]
 CheckpointType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
 
 _TRUTHY: Final = frozenset({"1", "true", "yes", "on"})
@@ -177,6 +178,27 @@ class Settings(BaseSettings):
         le=3600,
         allow_inf_nan=False,
         description="How long a checkpoint is waited for before the run fails, in seconds, a number.",
+    )
+    multitask_strategy: MultitaskStrategy = Field(
+        default="enqueue",
+        validation_alias="THREADKEEP_MULTITASK_STRATEGY",
+        description="What becomes of a second input to a thread at work: enqueue, reject, interrupt or rollback.",
+    )
+    lease_seconds: float = Field(
+        default=12,
+        validation_alias="THREADKEEP_LEASE_SECONDS",
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="After how many seconds a thread is free again whose process went down, a number.",
+    )
+    queue_seconds: float = Field(
+        default=300,
+        validation_alias="THREADKEEP_QUEUE_SECONDS",
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="How many seconds an input waits for the one before it, a number.",
     )
     langgraph_dev: str = Field(
         default="",
@@ -441,6 +463,16 @@ class Settings(BaseSettings):
         if self.capture_workers is None:
             return 4 if self.queue == "embedded" else 0
         return self.capture_workers
+
+    @property
+    def lease_time(self) -> timedelta:
+        """How long a lease on a thread lasts that nobody renews."""
+        return timedelta(seconds=self.lease_seconds)
+
+    @property
+    def queue_time(self) -> timedelta:
+        """How long an input waits for the one before it."""
+        return timedelta(seconds=self.queue_seconds)
 
     @property
     def personal_kinds(self) -> tuple[str, ...]:

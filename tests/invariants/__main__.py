@@ -19,14 +19,19 @@ BROKEN = frozenset({"lost", "doubled", "collisions", "leaks"})
 def main() -> int:
     """Run them all; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.invariants", description=__doc__)
-    parser.add_argument("--n", type=int, default=200, help="how many kills; owners: 500 times as many ids")
+    parser.add_argument(
+        "--n",
+        type=int,
+        default=200,
+        help="how many kills; owners: 500 times as many ids; two writers: 5 times as many collisions",
+    )
     parser.add_argument("--tenants", type=int, help="how many steps of two owners; otherwise 50 times as many as kills")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = parser.parse_args()
     rows: dict[str, dict[str, Any]] = {
         "sigkill": sigkill.run(given.n),
         "owners": owners.run(given.n * 500),
-        "two_writers": two_writers.run(given.n),
+        "two_writers": two_writers.run(given.n * 5),
         "tenants": tenants.run(given.n * 50 if given.tenants is None else given.tenants),
     }
     table = Table("invariant", "tried", "found", title="Invariants")

@@ -1,73 +1,115 @@
-"""Two inputs on one thread: what was acknowledged is in the thread, with ours; with LangGraph's own saver it is not."""
+"""Two inputs on one thread at once: no turn is lost with ours; with LangGraph's own savers turns vanish."""
 
 from __future__ import annotations
 
 import asyncio
 import operator
+import os
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Final, TypedDict
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 
-from threadkeep.errors import ConflictError
+from tests.invariants.tenants import place
+from threadkeep.errors import ThreadMovedOnError
 from threadkeep.home import Home
+from threadkeep.storage.postgres_pool import PostgresPool
 from threadkeep.threads.factory import checkpointer_over
+from threadkeep.threads.postgres import PostgresCheckpoints
 from threadkeep.threads.sqlite import SqliteCheckpoints
 
-THREADS = 20
+THREADS: Final = 20
+KINDS: Final = ("sqlite", "postgres")
+
+_TAKING: Final = 10
+"""In each collision of so many the second input takes the thread from the first, which may be told so."""
 
 
 class Words(TypedDict):
     words: Annotated[list[str], operator.add]
 
 
-def run(n: int) -> dict[str, Any]:
-    """Let two runs begin together on one thread, *n* times; count the turns that were acknowledged and are gone."""
-    with tempfile.TemporaryDirectory() as folder:
-        return asyncio.run(_run(n, Path(folder)))
+def run(n: int, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
+    """Let two runs begin together on one thread, *n* times on each kind of storage.
+
+    Returns:
+        ``n``: collisions in all; ``lost``: turns that are not in their thread and were not refused; ``refused``: those
+        that were told, which happens only where the other one takes the thread; ``stock``: what LangGraph's own
+        savers lost of as many.
+    """
+    found = {"n": 0, "lost": 0, "refused": 0, "stock": 0}
+    for kind in kinds:
+        with tempfile.TemporaryDirectory() as folder, place(kind if kind == "postgres" else "memory") as url:
+            row = asyncio.run(_run(n, kind, Path(folder), url))
+        found = {name: found[name] + value for name, value in row.items()}
+    return found
 
 
-async def _run(n: int, folder: Path) -> dict[str, Any]:
+async def _run(n: int, kind: str, folder: Path, url: str) -> dict[str, int]:
     home = Home()
-    ours = checkpointer_over(SqliteCheckpoints(folder / "ours.sqlite3"), home=home)
-    lost, refused = await _collide(ours, n)
+    pool = PostgresPool(url, variable="THREADKEEP_TEST_POSTGRES_URL") if kind == "postgres" else None
+    ours = checkpointer_over(
+        PostgresCheckpoints(pool) if pool else SqliteCheckpoints(folder / "ours.sqlite3"), home=home
+    )
+    lost, refused = await _collide(ours, n, "ours")
     await ours.aclose()
+    if pool:
+        await home.run(pool.close())
     home.close()
-    async with AsyncSqliteSaver.from_conn_string(str(folder / "stock.sqlite3")) as stock:
-        stock_lost, _ = await _collide(stock, n)
+    async with _stock(kind, folder, url) as saver:
+        stock_lost, _ = await _collide(saver, n, "stock")
     return {"n": n, "lost": lost, "refused": refused, "stock": stock_lost}
 
 
-async def _collide(saver: BaseCheckpointSaver[str], n: int) -> tuple[int, int]:
-    """Return how many acknowledged turns are gone, and how many were refused."""
+@asynccontextmanager
+async def _stock(kind: str, folder: Path, url: str) -> AsyncIterator[BaseCheckpointSaver[Any]]:
+    if kind == "sqlite":
+        async with AsyncSqliteSaver.from_conn_string(str(folder / "stock.sqlite3")) as saver:
+            yield saver
+        return
+    async with AsyncPostgresSaver.from_conn_string(url) as saver:
+        await saver.setup()
+        yield saver
+
+
+async def _collide(saver: BaseCheckpointSaver[Any], n: int, name: str) -> tuple[int, int]:
+    """Return how many turns are gone without a word, and how many were refused."""
     graph = _graph(saver)
-    acknowledged: dict[int, list[str]] = {thread: [] for thread in range(THREADS)}
+    said: dict[int, list[str]] = {thread: [] for thread in range(THREADS)}
     refused = 0
     for number in range(n):
         thread = number % THREADS
         words = [f"{number}a", f"{number}b"]
+        strategy = "enqueue" if number % _TAKING else "interrupt"
         turns = [
-            graph.ainvoke({"words": [word]}, {"configurable": {"thread_id": str(thread)}}, durability="sync")
+            graph.ainvoke({"words": [word]}, _config(name, thread, multitask_strategy=strategy), durability="sync")
             for word in words
         ]
         for word, ended in zip(words, await asyncio.gather(*turns, return_exceptions=True), strict=True):
-            if isinstance(ended, ConflictError):
+            if isinstance(ended, ThreadMovedOnError) and strategy == "interrupt":
                 refused += 1
             elif isinstance(ended, BaseException):
                 raise ended
             else:
-                acknowledged[thread].append(word)
+                said[thread].append(word)
     lost = 0
-    for thread, words in acknowledged.items():
-        state = await graph.aget_state({"configurable": {"thread_id": str(thread)}})
+    for thread, words in said.items():
+        state = await graph.aget_state(_config(name, thread))
         lost += len(set(words) - set(state.values.get("words", [])))
     return lost, refused
 
 
-def _graph(saver: BaseCheckpointSaver[str]) -> Any:
+def _config(name: str, thread: int, **more: str) -> Any:
+    return {"configurable": {"thread_id": f"{name}-{os.getpid()}-{thread}", **more}}
+
+
+def _graph(saver: BaseCheckpointSaver[Any]) -> Any:
     def answer(state: Words) -> dict[str, list[str]]:
         return {"words": [f"answer to {state['words'][-1]}"]}
 

@@ -12,7 +12,14 @@ from langgraph.types import interrupt
 
 import threadkeep
 from threadkeep import functions
-from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError, NotYoursError, RunUnfinishedError
+from threadkeep.errors import (
+    ConflictError,
+    InvalidInputError,
+    NothingToResumeError,
+    NotYoursError,
+    RunUnfinishedError,
+    ThreadBusyError,
+)
 from threadkeep.runs.state import JobState
 
 
@@ -218,14 +225,60 @@ class TestMoreContext:
             await tk.runs.resume_with_context(job.graph, {"extras": {}}, thread_id="j1")
 
 
+class TestTwoAtOnce:
+    async def test_the_second_waits_and_finds_what_the_first_left(self, tk: threadkeep.Threadkeep, job: Job):
+        """It is judged by what stands there when its turn has come, not by what stood there when it came."""
+        job.held = asyncio.Event()
+        first = asyncio.create_task(started(tk, job))
+        await job.reached.wait()
+        second = asyncio.create_task(started(tk, job))
+        await asyncio.sleep(0.05)
+
+        job.held.set()
+
+        assert (await first).status == "waiting"
+        with pytest.raises(ConflictError, match="started before and is waiting"):
+            await second
+        assert job.ran == ["load"]
+
+    async def test_of_two_answers_one_is_taken(self, tk: threadkeep.Threadkeep, job: Job):
+        run = await started(tk, job)
+        answers = {ask.ask_id: "ok" for ask in run.asks}
+
+        ended = await asyncio.gather(
+            *(tk.runs.resume(job.graph, thread_id="j1", answers=answers) for _ in range(2)), return_exceptions=True
+        )
+
+        assert [type(one).__name__ for one in ended] == ["Run", "NothingToResumeError"]
+        assert job.ran == ["load", "fraud", "policy", "close"]
+
+    @pytest.mark.parametrize("strategy", ["interrupt", "rollback"])
+    async def test_the_second_stops_the_first(self, tk: threadkeep.Threadkeep, job: Job, strategy: Any):
+        job.held = asyncio.Event()
+        first = asyncio.create_task(started(tk, job))
+        await job.reached.wait()
+        held, job.held = job.held, None
+
+        second = asyncio.create_task(
+            tk.runs.retry(job.graph, thread_id="j1", multitask_strategy=strategy)
+            if strategy == "interrupt"
+            else tk.runs.start(job.graph, {}, thread_id="j1", multitask_strategy=strategy)
+        )
+
+        assert (await second).status == "waiting"
+        assert (await first).status != "done"
+        assert job.ran == ["load", "load"]
+        held.set()
+
+
 class TestCancel:
     async def test_at_once_in_this_process(self, tk: threadkeep.Threadkeep, job: Job):
         job.held = asyncio.Event()
         starting = asyncio.create_task(started(tk, job))
         await job.reached.wait()
         assert (await tk.runs.get(job.graph, thread_id="j1")).status == "running"
-        with pytest.raises(ConflictError, match="running"):
-            await tk.runs.retry(job.graph, thread_id="j1")
+        with pytest.raises(ThreadBusyError, match="at work"):
+            await tk.runs.retry(job.graph, thread_id="j1", multitask_strategy="reject")
 
         assert await tk.runs.cancel(thread_id="j1")
 

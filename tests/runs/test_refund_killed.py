@@ -17,6 +17,7 @@ import threadkeep
 from examples.refund import CUSTOMER, build, written_to
 from tests.storage.forking import ended_well, forked
 from threadkeep.langgraph.jobs import RunDoor
+from threadkeep.settings import Settings
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 NODES = ("load", "fraud", "policy", "pay")
@@ -50,7 +51,9 @@ class Refund:
             if line == deadly_node:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        async with threadkeep.open(self.url, owner=CUSTOMER, embedder="none") as tk:
+        # Whoever comes after a kill need not wait long for the lease of the one that was killed.
+        soon = Settings(lease_seconds=0.3)
+        async with threadkeep.open(self.url, owner=CUSTOMER, embedder="none", settings=soon) as tk:
             graph = build(tk, self.folder / "ledger", written)
             run = await work(tk.runs, graph)
             (self.folder / "standing").write_text(json.dumps([run.status, run.values.get("responses", [])]))

@@ -23,6 +23,7 @@ from threadkeep.threads.fence import Claim, Head, judge, moved
 from threadkeep.threads.postgres import REFUSALS, SQL
 
 HERE = config_of("1")
+INSTEAD = config_of("1", multitask_strategy="interrupt")
 Make = Callable[..., ThreadkeepCheckpointer]
 
 
@@ -69,7 +70,7 @@ def said(word: str) -> dict[str, list[str]]:
 class TestTwoRuns:
     @pytest.mark.parametrize("begun", [False, True], ids=["new", "begun"])
     async def test_the_one_that_comes_late_is_told_and_the_first_is_kept(self, kind: str, make: Make, *, begun: bool):
-        """Both read the same state; LangGraph would keep the one that ends last and forget what the other said."""
+        """Both go on from one state; LangGraph would keep the one that ends last and forget the other."""
         checkpointer, gates = make(kind), Gates()
         graph = gated(checkpointer, gates)
         if begun:
@@ -77,30 +78,42 @@ class TestTwoRuns:
 
         first = asyncio.create_task(graph.ainvoke(said("slow one"), HERE, durability="sync"))
         await gates.arrived("slow one")
-        second = await graph.ainvoke(said("two"), HERE, durability="sync")
+        second = await graph.ainvoke(said("two"), INSTEAD, durability="sync")
         gates.let_through("slow one")
 
-        with pytest.raises(ThreadMovedOnError, match="continued this thread"):
+        with pytest.raises(ThreadMovedOnError, match="lease"):
             await first
         assert second["words"][-2:] == ["two", "TWO"]
         assert (await graph.aget_state(HERE)).values == second
 
     @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-    async def test_of_many_at_once_each_is_kept_or_told(self, kind: str, make: Make, durability: Any):
-        """Ten inputs together on a thread that has some already: what was acknowledged is in the state."""
+    async def test_of_many_at_once_each_is_kept_in_its_turn(self, kind: str, make: Make, durability: Any):
+        """Eight inputs together on a thread that has some already: all are in the state, in the order they came."""
+        graph = echo_graph(make(kind))
+        await graph.ainvoke(said("before"), HERE)
+
+        await asyncio.gather(*(graph.ainvoke(said(word), HERE, durability=durability) for word in "abcdefgh"))
+
+        words = (await graph.aget_state(HERE)).values["words"]
+        assert words[2:] == [spoken for word in "abcdefgh" for spoken in (word, word.upper())]
+
+    @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+    async def test_of_many_that_take_it_from_each_other_each_is_kept_or_told(
+        self, kind: str, make: Make, durability: Any
+    ):
+        """What was acknowledged is in the state, whoever won."""
         graph = echo_graph(make(kind))
         await graph.ainvoke(said("before"), HERE)
 
         ended = await asyncio.gather(
-            *(graph.ainvoke(said(word), HERE, durability=durability) for word in "abcdefgh"), return_exceptions=True
+            *(graph.ainvoke(said(word), INSTEAD, durability=durability) for word in "abcdefgh"), return_exceptions=True
         )
 
         kept = [word for word, one in zip("abcdefgh", ended, strict=True) if not isinstance(one, BaseException)]
         assert all(isinstance(one, dict | ThreadMovedOnError) for one in ended), ended
         assert kept
         words = (await graph.aget_state(HERE)).values["words"]
-        assert [word for word in words if word in kept] == sorted(kept, key=words.index)
-        assert all(word.upper() in words for word in kept)
+        assert all(word in words and word.upper() in words for word in kept)
 
     async def test_two_answers_to_one_question_are_not_both_taken(self, kind: str, make: Make):
         """The second one is told that the thread has moved on, or that nothing waits."""
@@ -128,7 +141,7 @@ class TestTwoRuns:
         graph = gated(checkpointer, gates)
         first = asyncio.create_task(graph.ainvoke(said("slow one"), HERE, durability="sync"))
         await gates.arrived("slow one")
-        await graph.ainvoke(said("two"), HERE)
+        await graph.ainvoke(said("two"), INSTEAD)
         gates.let_through("slow one")
         with pytest.raises(ThreadMovedOnError):
             await first
@@ -157,10 +170,10 @@ class TestCollisions:
     @pytest.mark.slow
     def test_nothing_acknowledged_is_lost_where_the_stock_saver_loses_it(self):
         """What `make invariants` does, in small: its search for lost turns finds those of the stock saver."""
-        found = two_writers.run(60)
+        found = two_writers.run(60, kinds=("sqlite",))
 
         assert found["lost"] == 0
-        assert found["refused"] > 0
+        assert 0 < found["refused"] <= 6
         assert found["stock"] > 0
 
 
@@ -229,6 +242,7 @@ CLAIMS = st.builds(
     checkpoint=IDS.filter(bool),
     parent=IDS,
     lease=st.sampled_from([None, 1, 2]),
+    anywhere=st.booleans(),
 )
 HEADS = st.builds(
     Head, run=st.sampled_from(["", "a", "b"]), newest=IDS, token=st.sampled_from([1, 2]), held=st.booleans()
@@ -243,10 +257,10 @@ class TestJudging:
 
         if allowed and claim.kind == "put":
             mine = head.run == claim.run != ""
-            assert mine or max(head.newest, there) in (claim.parent, claim.checkpoint)
+            assert mine or claim.anywhere or max(head.newest, there) in (claim.parent, claim.checkpoint)
         if claim.lease is not None and claim.lease != head.token:
             assert not allowed
-        if claim.lease is None and head.held:
+        if claim.lease is None and head.held and not claim.anywhere:
             assert not allowed
 
     @given(HEADS, CLAIMS)
@@ -276,7 +290,7 @@ class TestPostgres:
                 connection.execute("DELETE FROM checkpoints WHERE thread_id = 't'")
                 until = "infinity" if head.held else None
                 row = (head.run, head.newest, head.token, until)
-                connection.execute("INSERT INTO threadkeep_heads VALUES ('t', %s, %s, %s, NULL, %s, NULL)", row)
+                connection.execute("INSERT INTO threadkeep_heads VALUES ('t', %s, %s, %s, NULL, %s, '')", row)
                 if there:
                     connection.execute("INSERT INTO checkpoints VALUES ('t', '', %s, NULL, NULL, '{}', '{}')", (there,))
                 refusal: str | None = None

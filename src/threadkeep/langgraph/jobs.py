@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -17,6 +17,8 @@ from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeE
 from threadkeep.ids import ThreadId
 from threadkeep.owners.claims import claimed_owner
 from threadkeep.runs.record import Ask, Run, RunStatus, Step
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.leases import STRATEGY
 from threadkeep.threads.names import thread_id_from
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from threadkeep.app import App, Rooms
     from threadkeep.owners.owner import Owner
+    from threadkeep.threads.fence import Strategy
 
 T = TypeVar("T")
 
@@ -52,6 +55,7 @@ class RunDoor:
         owner: str | Owner | None = None,
         context: Any = None,
         config: Mapping[str, Any] | None = None,
+        multitask_strategy: Strategy | None = None,
     ) -> Run:
         """Start a job with *state* as its input.
 
@@ -62,17 +66,20 @@ class RunDoor:
             owner: Whose job it is.
             context: The graph's run-time context.
             config: Further fields for LangGraph's config, e.g. ``recursion_limit``.
+            multitask_strategy: What becomes of it where the job is at work, here or elsewhere: ``enqueue`` waits,
+                ``reject`` raises, ``interrupt`` and ``rollback`` stop the other; ``None``: the setting.
 
         Raises:
             ConflictError: The job was started before and is not done: resume or retry it.
             InvalidInputError: The graph has no checkpointer.
         """
         whose, named = await self._mine(owner, thread_id)
-        before = await self.get(graph, thread_id=named, owner=whose)
-        if before.status not in ("new", "done"):
-            msg = f"The job was started before and is {before.status}; resume it, or retry it."
-            raise ConflictError(msg, thread_id=thread_id, status=before.status)
-        return await self._drive(graph, dict(state), whose, named, context, config)
+        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
+            before = await self.get(graph, thread_id=named, owner=whose)
+            if before.status not in ("new", "done"):
+                msg = f"The job was started before and is {before.status}; resume it, or retry it."
+                raise ConflictError(msg, thread_id=thread_id, status=before.status)
+            return await self._drive(graph, dict(state), whose, named, context, config, lease)
 
     async def resume(
         self,
@@ -84,6 +91,7 @@ class RunDoor:
         owner: str | Owner | None = None,
         context: Any = None,
         config: Mapping[str, Any] | None = None,
+        multitask_strategy: Strategy | None = None,
     ) -> Run:
         """Answer what a job waits for; it goes on exactly where it stopped.
 
@@ -96,14 +104,16 @@ class RunDoor:
             owner: Whose job it is.
             context: The graph's run-time context.
             config: Further fields for LangGraph's config.
+            multitask_strategy: As for :meth:`start`.
 
         Raises:
             NothingToResumeError: Nothing is asked; or what is answered was answered already.
             InvalidInputError: Several questions are open and no ids were given.
         """
         whose, named = await self._mine(owner, thread_id)
-        resume = await self._resume_of(graph, named, whose, answer, answers)
-        return await self._drive(graph, Command(resume=resume), whose, named, context, config)
+        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
+            resume = await self._resume_of(graph, named, whose, answer, answers)
+            return await self._drive(graph, Command(resume=resume), whose, named, context, config, lease)
 
     async def resume_with_context(
         self,
@@ -115,6 +125,7 @@ class RunDoor:
         owner: str | Owner | None = None,
         context: Any = None,
         config: Mapping[str, Any] | None = None,
+        multitask_strategy: Strategy | None = None,
     ) -> Run:
         """Put new information into the state of a paused job, and let it go on: who waits sees it and may ask anew.
 
@@ -126,19 +137,21 @@ class RunDoor:
             owner: Whose job it is.
             context: The graph's run-time context.
             config: Further fields for LangGraph's config.
+            multitask_strategy: As for :meth:`start`.
 
         Raises:
             NothingToResumeError: The job is done, or was never started.
         """
         whose, named = await self._mine(owner, thread_id)
-        standing = await self.get(graph, thread_id=named, owner=whose)
-        if not standing.next_nodes:
-            raise _nothing(named, standing.status)
-        command: Command[Any] = Command(update=dict(state))
-        if answers:
-            resume = await self._resume_of(graph, named, whose, _NOTHING, answers)
-            command = Command(update=dict(state), resume=resume)
-        return await self._drive(graph, command, whose, named, context, config)
+        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
+            standing = await self.get(graph, thread_id=named, owner=whose)
+            if not standing.next_nodes:
+                raise _nothing(named, standing.status)
+            command: Command[Any] = Command(update=dict(state))
+            if answers:
+                resume = await self._resume_of(graph, named, whose, _NOTHING, answers)
+                command = Command(update=dict(state), resume=resume)
+            return await self._drive(graph, command, whose, named, context, config, lease)
 
     async def retry(
         self,
@@ -148,6 +161,7 @@ class RunDoor:
         owner: str | Owner | None = None,
         context: Any = None,
         config: Mapping[str, Any] | None = None,
+        multitask_strategy: Strategy | None = None,
     ) -> Run:
         """Let a job that failed or was cut off go on from its last good checkpoint; no finished node runs again.
 
@@ -157,12 +171,13 @@ class RunDoor:
             NothingToResumeError: The job was never started.
         """
         whose, named = await self._mine(owner, thread_id)
-        standing = await self.get(graph, thread_id=named, owner=whose)
-        if standing.checkpoint_id is None:
-            raise _nothing(named, "unknown")
-        if standing.status in ("done", "waiting"):
-            return standing
-        return await self._drive(graph, None, whose, named, context, config)
+        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
+            standing = await self.get(graph, thread_id=named, owner=whose)
+            if standing.checkpoint_id is None:
+                raise _nothing(named, "unknown")
+            if standing.status in ("done", "waiting"):
+                return standing
+            return await self._drive(graph, None, whose, named, context, config, lease)
 
     async def get(self, graph: Any, *, thread_id: str, owner: str | Owner | None = None) -> Run:
         """Return how a job stands; without a checkpoint it was never started, and its ``checkpoint_id`` is ``None``."""
@@ -227,12 +242,13 @@ class RunDoor:
         if snapshot.created_at is None:
             msg = "The job has no such checkpoint; history() lists them."
             raise InvalidInputError(msg, thread_id=thread_id, checkpoint_id=checkpoint_id)
-        if state:
-            await graph.aupdate_state(snapshot.config, dict(state), as_node=as_node)
-        else:
-            await graph.aupdate_state(snapshot.config, None, as_node="__copy__")
-        await self._note(whose, named, "paused")
-        return await self.get(graph, thread_id=named, owner=whose)
+        async with self._at_work(graph, whose, named, None):
+            if state:
+                await graph.aupdate_state(snapshot.config, dict(state), as_node=as_node)
+            else:
+                await graph.aupdate_state(snapshot.config, None, as_node="__copy__")
+            await self._note(whose, named, "paused")
+            return await self.get(graph, thread_id=named, owner=whose)
 
     async def once(self, key: str, effect: Callable[[str], Awaitable[T] | T]) -> T:
         """Do a side effect of a node once, however often the node runs: for refunds, mails, tickets.
@@ -269,6 +285,25 @@ class RunDoor:
         await self._app.call(lambda rooms: rooms.bindings.check(named, whose))
         return whose, named
 
+    @asynccontextmanager
+    async def _at_work(
+        self, graph: Any, owner: Owner, thread_id: ThreadId, strategy: Strategy | None
+    ) -> AsyncGenerator[Mapping[str, Any]]:
+        """Hold the lease on a job; what it asks and does meanwhile nobody else changes.
+
+        A graph with a saver that is not ours has none, and a job of its own runs once at a time in this process.
+        """
+        self._require_checkpointer(graph)
+        before = self._running.get((owner, thread_id))
+        if not isinstance(graph.checkpointer, ThreadkeepCheckpointer):
+            yield {}
+            return
+        more = {STRATEGY: strategy} if strategy else {}
+        async with graph.checkpointer.leased(self._config(owner, thread_id, **more)) as lease:
+            if before is not None and not before.done():  # the lease was taken from it
+                before.get_loop().call_soon_threadsafe(before.cancel)
+            yield lease
+
     async def _drive(
         self,
         graph: Any,
@@ -277,13 +312,14 @@ class RunDoor:
         thread_id: ThreadId,
         context: Any,
         config: Mapping[str, Any] | None,
+        lease: Mapping[str, Any],
     ) -> Run:
         """Run *graph* until it waits, is done or has failed."""
         place = (owner, thread_id)
-        if place in self._running:
+        if place in self._running and not lease:
             msg = "The job is running already; wait for it, or cancel it."
             raise ConflictError(msg, thread_id=thread_id)
-        steps = asyncio.ensure_future(self._steps(graph, given, owner, thread_id, context, config))
+        steps = asyncio.ensure_future(self._steps(graph, given, owner, thread_id, context, config, lease))
         self._running[place] = steps
         error: Exception | None = None
         stopped = False
@@ -298,11 +334,14 @@ class RunDoor:
         except Exception as failure:  # noqa: BLE001 - it is the run's error, and the caller's to raise
             error = failure
         finally:
-            del self._running[place]
+            replaced = self._running.get(place) is not steps
+            if not replaced:
+                del self._running[place]
         snapshot = await graph.aget_state(self._config(owner, thread_id))
         noted = "failed" if error is not None else "cancelled" if stopped else None
         run = _run_of(thread_id, snapshot, noted)
-        await self._note(owner, thread_id, run.status)
+        if not replaced:  # else how the job stands is for its other run to say
+            await self._note(owner, thread_id, run.status)
         return replace(run, error=error)
 
     async def _steps(
@@ -313,10 +352,11 @@ class RunDoor:
         thread_id: ThreadId,
         context: Any,
         config: Mapping[str, Any] | None,
+        lease: Mapping[str, Any],
     ) -> bool:
         """Let *graph* run step by step; return whether somebody wanted it to stop."""
         await self._note(owner, thread_id, "running")
-        whole = {**(config or {}), **self._config(owner, thread_id)}
+        whole = {**(config or {}), **self._config(owner, thread_id, **lease)}
         stream = graph.astream(given, whole, context=context, stream_mode="values", durability="sync")
         async with aclosing(stream):
             async for _ in stream:
@@ -348,7 +388,7 @@ class RunDoor:
             raise NothingToResumeError(msg, thread_id=thread_id, asks=unknown)
         return dict(answers)
 
-    def _config(self, owner: Owner, thread_id: ThreadId, **more: str) -> RunnableConfig:
+    def _config(self, owner: Owner, thread_id: ThreadId, **more: Any) -> RunnableConfig:
         named = {"thread_id": thread_id, "user_id": owner.user_id, "langgraph_user_id": owner.label}
         return {"configurable": {**named, **more}}
 

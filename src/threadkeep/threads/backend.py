@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from threadkeep.threads.fence import Claim
+    from threadkeep.threads.fence import Claim, Grant, Strategy
 
 T = TypeVar("T")
 Saver: TypeAlias = BaseCheckpointSaver[str]
@@ -63,6 +63,7 @@ class Backend(ABC):
         texts_only: It keeps JSON, so whatever is not text is packed as text.
         plain_texts: It keeps only what JSONB can: no NUL, no NaN.
         waits: Calls of it may take time, so a limit is set to them.
+        leases_expire: Leases outlive a process that went down, so they end by the clock and have to be renewed.
     """
 
     name: ClassVar[str]
@@ -72,6 +73,7 @@ class Backend(ABC):
     texts_only: ClassVar[bool] = False
     plain_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = True
+    leases_expire: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -123,6 +125,33 @@ class Backend(ABC):
             ThreadBusyError, ThreadMovedOnError: It was not allowed, and nothing was written.
         """
 
+    @abstractmethod
+    async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        """Give *holder* the lease on a thread.
+
+        Args:
+            saver: What :meth:`open` returned.
+            thread: The thread's stored name.
+            holder: Who asks; whoever has it already gets it anew.
+            seconds: How long it lasts, by the clock of the database.
+            strategy: ``interrupt`` and ``rollback`` take it from whoever has it.
+
+        Returns:
+            ``None`` where another one has it and keeps it.
+        """
+
+    @abstractmethod
+    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:
+        """Prolong the leases of these threads; return those that still have these *tokens*."""
+
+    @abstractmethod
+    async def give_back(self, saver: Saver, thread: str, token: int) -> None:
+        """End the lease on a thread, if it still has this *token*."""
+
+    @abstractmethod
+    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
+        """Delete the checkpoints of a thread that are newer than that one, in all namespaces, with their writes."""
+
     def with_serializer(self, saver: Saver, serde: SerializerProtocol) -> Saver:
         """Return *saver* for one operation, reading and writing by *serde*."""
         one = copy.copy(saver)
@@ -141,7 +170,7 @@ class ThreadedSaver(BaseCheckpointSaver[str]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Do what ``get_tuple`` does."""
-        return await self._there(partial(self.get_tuple, config))
+        return await self.there(partial(self.get_tuple, config))
 
     async def alist(
         self,
@@ -156,7 +185,7 @@ class ThreadedSaver(BaseCheckpointSaver[str]):
         def listed() -> list[CheckpointTuple]:
             return [*self.list(config, filter=filter, before=before, limit=limit)]
 
-        for found in await self._there(listed):
+        for found in await self.there(listed):
             yield found
 
     async def aput(
@@ -167,23 +196,24 @@ class ThreadedSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Do what ``put`` does."""
-        return await self._there(partial(self.put, config, checkpoint, metadata, new_versions))
+        return await self.there(partial(self.put, config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Do what ``put_writes`` does."""
-        await self._there(partial(self.put_writes, config, writes, task_id, task_path))
+        await self.there(partial(self.put_writes, config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Do what ``delete_thread`` does."""
-        await self._there(partial(self.delete_thread, thread_id))
+        await self.there(partial(self.delete_thread, thread_id))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Do what ``get_delta_channel_history`` does."""
-        return await self._there(partial(self.get_delta_channel_history, config=config, channels=channels))
+        return await self.there(partial(self.get_delta_channel_history, config=config, channels=channels))
 
-    async def _there(self, work: Callable[[], T]) -> T:
+    async def there(self, work: Callable[[], T]) -> T:
+        """Return what *work* returns in one of the threads."""
         return await self.home.run_in_executor(self.threads, work)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -22,16 +24,27 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.home import Home
-from threadkeep.ids import ThreadId, new_id
-from threadkeep.owners.claims import RUNTIME, claimed_owner
+from threadkeep.ids import ThreadId
+from threadkeep.owners.claims import claimed_owner
 from threadkeep.owners.owner import Owner
 from threadkeep.threads.backend import Backend, Saver
 from threadkeep.threads.binding import Binder
 from threadkeep.threads.cipher import Cipher
+from threadkeep.threads.claiming import (
+    begins_a_run,
+    claim_of_put,
+    claim_of_subgraph,
+    claim_of_writes,
+    is_inside_of,
+    named,
+    note,
+)
 from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
-from threadkeep.threads.fence import ADDRESSED, RUN, Claim, lease_of
+from threadkeep.threads.fence import ADDRESSED, LEASE, RUN, Claim, refused
+from threadkeep.threads.leases import Hold, Leases, RunName, Terms, strategy_of
 from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, given_id, is_digest, spelled, thread_id_from
+from threadkeep.threads.run_ends import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver
 from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 
@@ -68,6 +81,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         key_prefix: Tells deployments that share one database apart.
         cipher: Encrypts what the checkpoints hold; ``None``: nothing is encrypted.
         timeout: How long a call may take, connecting included.
+        terms: How runs get leases on threads.
 
     Attributes:
         owner: Whose threads this view is for; ``None``: everybody's.
@@ -85,12 +99,15 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         key_prefix: str = "",
         cipher: Cipher | None = None,
         timeout: timedelta = ANSWER,
+        terms: Terms | None = None,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
         let_graphs_list_their_types()
+        listen()
         self._home = home
         self.backend = backend
         self._shared = SharedSaver(backend, timeout=timeout)
+        self._leases = Leases(self._shared, terms or Terms())
         self._names = Names(key_prefix, backend.longest_name)
         self._envelope = Envelope(cipher, texts_only=backend.texts_only, plain_texts=backend.plain_texts)
         self._binder = binder
@@ -134,27 +151,61 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def aclose(self) -> None:
         """Finish what is under way and close; all views are closed with it. The second call does nothing."""
-        self._shared.closed = True
         if self._home.running:
-            await self._home.run(self._shared.close())
+            await self._home.run(self._close())
+        self._shared.closed = True
 
     def close(self) -> None:
         """Do what :meth:`aclose` does, blocking."""
-        self._shared.closed = True
         if self._home.running:
-            self._home.run_sync(self._shared.close())
+            self._home.run_sync(self._close())
+        self._shared.closed = True
+
+    @asynccontextmanager
+    async def leased(self, config: RunnableConfig) -> AsyncGenerator[Mapping[str, Any]]:
+        """Hold the lease on a thread for several calls, e.g. one that looks and one that runs what it found.
+
+        Args:
+            config: As for a run: the thread, whose it is, and the ``multitask_strategy``.
+
+        Returns:
+            What the ``configurable`` of runs under this lease has to hold.
+
+        Raises:
+            ThreadBusyError: Another run is at work, and the strategy is not to wait; or it took too long.
+        """
+        self._see_inside(config)
+        hold = await self._home.run(self._taken(config))
+        try:
+            yield {RUN: hold.run, LEASE: hold.token}
+        finally:
+            hold.end()
 
     async def adelete_of_owner(self, thread_id: str, *, owner: Owner) -> None:
         """Delete the thread as *owner* has it: scoped, and unscoped where it is bound to them."""
         await self._home.run(self._delete_of_owner(thread_id_from(thread_id), owner))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that *config* names, or the thread's newest."""
-        return self._home.run_sync(self._get_tuple(config))
+        """Return the checkpoint that *config* names, or the thread's newest.
+
+        Where a run of LangGraph's begins by that, it gets a lease on the thread, and waits for it.
+        """
+        if not begins_a_run(_configurable(config)):
+            return self._home.run_sync(self._get_tuple(config))
+        self._see_inside(config)
+        hold, found = self._home.run_sync(self._begun(config))
+        return self._noted(found, config, hold)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that *config* names, or the thread's newest."""
-        return await self._home.run(self._get_tuple(config))
+        """Return the checkpoint that *config* names, or the thread's newest.
+
+        Where a run of LangGraph's begins by that, it gets a lease on the thread, and waits for it.
+        """
+        if not begins_a_run(_configurable(config)):
+            return await self._home.run(self._get_tuple(config))
+        self._see_inside(config)
+        hold, found = await self._home.run(self._begun(config))
+        return self._noted(found, config, hold)
 
     def list(
         self,
@@ -245,7 +296,46 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             found = await self._run(lambda saver: saver.aget_tuple(inner))
             if found is None:
                 return None
-            return _known(self._outward(self._envelope.opened(found, serde=self.serde), thread_id), config)
+            outward = self._outward(self._envelope.opened(found, serde=self.serde), thread_id)
+            return named(outward, _configurable(config))
+
+    async def _close(self) -> None:
+        if not self._shared.closed:
+            await self._leases.close()
+        await self._shared.close()
+
+    def _see_inside(self, config: RunnableConfig) -> None:
+        """Refuse a run that a node of the thread's own run began: it would wait for itself."""
+        hold = self._leases.hold_of(self._name(thread_id_from(_configurable(config).get("thread_id"))))
+        if hold is not None and is_inside_of(hold):
+            raise refused("busy")
+
+    async def _begun(self, config: RunnableConfig) -> tuple[Hold, CheckpointTuple | None]:
+        """Return what a run goes on from, and the lease that it has on the thread from now on."""
+        hold = await self._taken(config)
+        try:
+            return hold, await self._get_tuple(config)
+        except BaseException:
+            hold.end()
+            raise
+
+    async def _taken(self, config: RunnableConfig) -> Hold:
+        configurable = _configurable(config)
+        strategy = strategy_of(configurable, self._leases.terms)
+        async with self._shared.using():
+            thread_id, _ = await self._admitted(config, writing=False)
+            return await self._leases.take(
+                self._name(thread_id), strategy, addressed=bool(configurable.get("checkpoint_id"))
+            )
+
+    def _noted(self, found: CheckpointTuple | None, config: RunnableConfig, hold: Hold) -> CheckpointTuple | None:
+        """Let the run know its lease, and the lease the end of the run."""
+        run = RunName(hold.run)
+        weakref.finalize(run, hold.end).atexit = False
+        note(config, hold, run)
+        if (running := current_run()) is not None:
+            running.when_ended(hold.end)
+        return None if found is None else named(found, _configurable(config))
 
     async def _next_page(self, listing: Listing) -> Sequence[CheckpointTuple]:
         async with self._shared.using():
@@ -286,7 +376,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             _, inner = await self._admitted(config, writing=True)
             name, namespace = _place(inner)
             packed = self._envelope.writes(writes, serde=self.serde, thread=name, namespace=namespace)
-            claim = None if namespace else _claim_of_writes(config, name)
+            configurable = _configurable(config)
+            if namespace:
+                claim = claim_of_subgraph(configurable, name, self._leases.hold_of(name))
+            else:
+                claim = claim_of_writes(configurable, name)
             if packed:
                 await self._run(lambda saver: saver.aput_writes(inner, packed, task_id, task_path), claim=claim)
 
@@ -335,23 +429,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _claim_of_put(
         self, config: RunnableConfig, thread: str, namespace: str, checkpoint_id: str, source: str
-    ) -> Claim | None:
-        """Return what the fence has to know of a checkpoint; ``None`` for one of a subgraph, which is its run's own."""
-        if namespace:
-            return None
+    ) -> Claim:
         configurable = _configurable(config)
+        if namespace:
+            return claim_of_subgraph(configurable, thread, self._leases.hold_of(thread))
         run = str(configurable.get(RUN, ""))
         # A run that was told where to begin is free to do so, once; from then on it continues what it wrote.
         begins = run.startswith(ADDRESSED) and self._shared.begins(run)
-        return Claim(
-            "put",
-            thread,
-            run=run,
-            checkpoint=checkpoint_id,
-            parent=str(configurable.get("checkpoint_id") or ""),
-            lease=lease_of(configurable),
-            anywhere=begins or source == "update" or not _of_a_run(configurable),
-        )
+        return claim_of_put(configurable, thread, checkpoint_id, source=source, begins=begins)
 
     def _name(self, thread_id: ThreadId) -> str:
         return self._names.of(thread_id, self.owner)
@@ -440,33 +525,6 @@ async def _fetch(
     limit: int | None,
 ) -> list[CheckpointTuple]:
     return [one async for one in saver.alist(config, filter=filter, before=before, limit=limit)]
-
-
-def _claim_of_writes(config: RunnableConfig, thread: str) -> Claim:
-    configurable = _configurable(config)
-    run = str(configurable.get(RUN, ""))
-    return Claim(
-        "writes",
-        thread,
-        run=run,
-        checkpoint=str(configurable.get("checkpoint_id") or ""),
-        lease=lease_of(configurable),
-        anywhere=run.startswith(ADDRESSED) or not _of_a_run(configurable),
-    )
-
-
-def _of_a_run(configurable: Mapping[str, Any]) -> bool:
-    """Whether LangGraph's loop writes; anybody else names the checkpoint that they write after themselves."""
-    return RUNTIME in configurable or RUN in configurable
-
-
-def _known(found: CheckpointTuple, config: RunnableConfig) -> CheckpointTuple:
-    """Return *found* with a name for the run that reads it, which LangGraph hands back with each write of that run."""
-    configurable = _configurable(config)
-    if RUNTIME not in configurable or configurable.get("checkpoint_ns"):
-        return found
-    name = f"{ADDRESSED if configurable.get('checkpoint_id') else ''}{new_id()}"
-    return found._replace(config={**found.config, "configurable": {**_configurable(found.config), RUN: name}})
 
 
 def _claimed_owner(config: RunnableConfig) -> Owner | None:

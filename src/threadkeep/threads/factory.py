@@ -11,6 +11,7 @@ from threadkeep.owners.owner import Owner
 from threadkeep.threads.checkpointers import PruningCheckpointer, ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice, chosen
 from threadkeep.threads.cipher import Cipher
+from threadkeep.threads.leases import Terms
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def create_checkpointer(
         key_prefix=settings.store_key_prefix,
         cipher=Cipher(choice.keys) if choice.keys else None,
         timeout=settings.checkpoint_timeout,
+        terms=Terms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
     )
 
 
@@ -60,6 +62,7 @@ def checkpointer_over(
     key_prefix: str = "",
     cipher: Cipher | None = None,
     timeout: timedelta = ANSWER,
+    terms: Terms | None = None,
 ) -> ThreadkeepCheckpointer:
     """Return a checkpointer over *backend*, with the methods that it has; see :class:`ThreadkeepCheckpointer`."""
     kind = PruningCheckpointer if backend.capabilities.prunes else ThreadkeepCheckpointer
@@ -72,6 +75,7 @@ def checkpointer_over(
         key_prefix=key_prefix,
         cipher=cipher,
         timeout=timeout,
+        terms=terms,
     )
 
 

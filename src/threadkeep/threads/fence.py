@@ -5,7 +5,7 @@ has gone on from the same one in the meantime, LangGraph would take the later fo
 what the other one said. So each write says what it goes on from, and is judged beside the thread's *head*:
 in the same transaction where a database has them.
 
-These are pure rules. :mod:`~threadkeep.threads.heads` keeps the heads.
+These are pure rules; each backend keeps the heads beside its checkpoints.
 """
 
 from __future__ import annotations
@@ -20,9 +20,15 @@ RUN: Final = "__threadkeep_run"
 """Where a run's checkpointer config says which run it is: put there when the run reads, given back when it writes."""
 
 LEASE: Final = "__threadkeep_lease"
-"""Where a run's config holds the token of its lease, if it has one."""
+"""Where a run's config holds the token of its lease."""
 
 Refusal: TypeAlias = Literal["busy", "passed on", "moved on"]
+
+Strategy: TypeAlias = Literal["enqueue", "reject", "interrupt", "rollback"]
+"""What becomes of a second input: it waits, is refused, or takes the thread from the run that is at work, with
+what that one has finished, or without anything of it."""
+
+STRATEGIES: Final[tuple[Strategy, ...]] = ("enqueue", "reject", "interrupt", "rollback")
 
 ADDRESSED: Final = "fork:"
 """How the name of a run begins that was told which checkpoint to go on from."""
@@ -43,6 +49,20 @@ class Head:
     newest: str = ""
     token: int = 0
     held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A lease that was given.
+
+    Attributes:
+        token: Its number, larger than all before it.
+        back_to: The id of the newest checkpoint when the run began from which it was taken, where nothing of that one
+            is to be kept; ``None``: everything is.
+    """
+
+    token: int
+    back_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +104,7 @@ def judge(head: Head, claim: Claim, *, there: str = "") -> None:
         return
     if claim.lease is not None and head.token != claim.lease:
         raise refused("passed on")
-    if claim.lease is None and head.held:
+    if claim.lease is None and head.held and not claim.anywhere:
         raise refused("busy")
     mine = head.run == claim.run and (bool(claim.run) or claim.kind == "writes")
     newest = max(head.newest, there)
@@ -99,7 +119,7 @@ def refused(why: Refusal) -> ThreadBusyError | ThreadMovedOnError:
         return ThreadBusyError("Another run is at work on this thread; wait for it, or try again later.")
     if why == "passed on":
         return ThreadMovedOnError(
-            "The lease on this thread has passed to another run; nothing more of this one is kept."
+            "The lease on this thread has passed to another run, or it was deleted; nothing more of this run is kept."
         )
     msg = "Another run has continued this thread in the meantime; see its state, and give the input again if need be."
     return ThreadMovedOnError(msg)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import ClassVar, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from itertools import count
+from typing import ClassVar, TypeVar, cast
 
 from langgraph.checkpoint.memory import InMemorySaver
 
 from threadkeep.threads.backend import Backend, Capabilities, Saver
-from threadkeep.threads.fence import Claim, Head, judge, moved
+from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 
 T = TypeVar("T")
 
@@ -19,9 +21,12 @@ class MemoryCheckpoints(Backend):
     name: ClassVar[str] = "memory"
     capabilities: ClassVar[Capabilities] = Capabilities()
     waits: ClassVar[bool] = False
+    leases_expire: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._heads: dict[str, Head] = {}
+        self._leases: dict[str, tuple[str, str]] = {}
+        self._tokens = count(1)
 
     @property
     def location(self) -> str:
@@ -48,9 +53,51 @@ class MemoryCheckpoints(Backend):
         done = await work(saver)
         if claim.kind == "delete":
             self._heads.pop(claim.thread, None)
+            self._leases.pop(claim.thread, None)
         elif claim.kind == "put":
             self._heads[claim.thread] = moved(head, claim)
         return done
+
+    async def take(
+        self,
+        saver: Saver,
+        thread: str,
+        *,
+        holder: str,
+        seconds: float,  # noqa: ARG002 - it goes with the process
+        strategy: Strategy,
+    ) -> Grant | None:
+        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
+        head = self._heads.get(thread, Head())
+        held_by, began = self._leases.get(thread, ("", ""))
+        held = head.held and held_by != holder
+        if held and strategy in ("enqueue", "reject"):
+            return None
+        back_to = began if held and strategy == "rollback" else None
+        there = max(cast("InMemorySaver", saver).storage[thread][""], default="")
+        newest = max(head.newest, there) if back_to is None else back_to
+        token = next(self._tokens)
+        self._heads[thread] = replace(head, newest=newest, token=token, held=True)
+        self._leases[thread] = (holder, newest)
+        return Grant(token, back_to)
+
+    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:  # noqa: ARG002 - as above
+        """Prolong leases; see :meth:`Backend.renew`."""
+        return {thread for thread, token in tokens.items() if self._heads.get(thread, Head()).token == token}
+
+    async def give_back(self, saver: Saver, thread: str, token: int) -> None:  # noqa: ARG002 - one for all
+        """End a lease; see :meth:`Backend.give_back`."""
+        head = self._heads.get(thread, Head())
+        if head.token == token:
+            self._heads[thread] = replace(head, held=False)
+
+    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer; see :meth:`Backend.forget_newer`."""
+        kept = cast("InMemorySaver", saver)
+        for namespace, checkpoints in kept.storage[thread].items():
+            for newer in [one for one in checkpoints if one > checkpoint_id]:
+                del checkpoints[newer]
+                kept.writes.pop((thread, namespace, newer), None)
 
     async def close(self) -> None:
         """Do nothing: what is in memory goes with the process."""

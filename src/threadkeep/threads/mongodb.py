@@ -6,7 +6,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from threading import Lock
@@ -39,7 +38,7 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import new_id
 from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSaver
-from threadkeep.threads.fence import Claim, Head, judge, moved
+from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -166,6 +165,26 @@ class MongoCheckpoints(Backend):
             await real.home.run_in_executor(real.threads, real.forget, claim.thread)
         return done
 
+    async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
+        real = cast("_MongoSaver", saver)
+        return await real.there(lambda: real.take(thread, holder, seconds, strategy))
+
+    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:
+        """Prolong leases; see :meth:`Backend.renew`."""
+        real = cast("_MongoSaver", saver)
+        return await real.there(lambda: {one for one, token in tokens.items() if real.prolong(one, token, seconds)})
+
+    async def give_back(self, saver: Saver, thread: str, token: int) -> None:
+        """End a lease; see :meth:`Backend.give_back`."""
+        real = cast("_MongoSaver", saver)
+        await real.there(lambda: real.prolong(thread, token, -1))
+
+    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer; see :meth:`Backend.forget_newer`."""
+        real = cast("_MongoSaver", saver)
+        await real.there(lambda: real.forget_newer(thread, checkpoint_id))
+
     def explained(self, error: Exception) -> Exception:
         """Return what PyMongo's *error* means; nothing of it says a password."""
         said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
@@ -240,14 +259,49 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
             to = moved(head, claim)
             at = now or self._now()
             place = {"run": to.run, "newest": to.newest, "before": head.newest, "at": at, "version": new_id()}
-            if not kept:
-                with suppress(DuplicateKeyError):
-                    self._heads.insert_one({"_id": claim.thread, **place})
-                    return
-            elif self._heads.update_one(
-                {"_id": claim.thread, "version": kept["version"]}, {"$set": place}
-            ).matched_count:
+            if self._set(claim.thread, kept, place):
                 return
+
+    def take(self, thread: str, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        """Give a lease: by comparing and setting, as :meth:`claim`."""
+        while True:
+            kept = self._heads.find_one({"_id": thread}) or {}
+            now = self._now()
+            held = float(kept.get("until") or 0) > now and kept.get("holder") != holder
+            if held and strategy in ("enqueue", "reject"):
+                return None
+            back_to = str(kept.get("began", "")) if held and strategy == "rollback" else None
+            here = back_to
+            if here is None:
+                place = {"thread_id": thread, "checkpoint_ns": ""}
+                newest = self._checkpoints.find_one(place, {"checkpoint_id": 1}, sort=[("checkpoint_id", -1)])
+                here = max(str(kept.get("newest", "")), str(newest["checkpoint_id"]) if newest else "")
+            token = max(int(kept.get("token", 0)) + 1, int(now * 1_000_000))
+            given = {"token": token, "holder": holder, "until": now + seconds, "newest": here, "began": here}
+            if self._set(thread, kept, {**given, "version": new_id()}):
+                return Grant(token, back_to)
+
+    def prolong(self, thread: str, token: int, seconds: float) -> bool:
+        """Let a lease last so long from now, if it still has this token."""
+        changed = {"$set": {"until": self._now() + seconds}}
+        return self._heads.update_one({"_id": thread, "token": token}, changed).matched_count > 0
+
+    def forget_newer(self, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer than a checkpoint."""
+        newer = {"thread_id": thread, "checkpoint_id": {"$gt": checkpoint_id}}
+        self._checkpoints.delete_many(newer)
+        self._writes.delete_many(newer)
+
+    def _set(self, thread: str, kept: Mapping[str, Any], changed: Mapping[str, Any]) -> bool:
+        """Change a head that still is as it was read; return whether it was."""
+        if kept:
+            found = self._heads.update_one({"_id": thread, "version": kept["version"]}, {"$set": changed})
+            return found.matched_count > 0
+        try:
+            self._heads.insert_one({"_id": thread, **changed})
+        except DuplicateKeyError:
+            return False
+        return True
 
     def forget(self, thread: str) -> None:
         """Forget where a thread stood that is gone."""

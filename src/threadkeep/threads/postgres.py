@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
@@ -15,14 +15,14 @@ from psycopg.rows import DictRow
 
 from threadkeep.errors import InvalidInputError, StorageError, StorageVersionError
 from threadkeep.threads.backend import Backend, Capabilities, Saver
-from threadkeep.threads.fence import Claim, Refusal, refused
+from threadkeep.threads.fence import Claim, Grant, Refusal, Strategy, refused
 from threadkeep.threads.sql import statements
 
 T = TypeVar("T")
 
 SQL: Final = {name: text.encode() for name, text in statements("heads_postgres").items()}
 REFUSALS: Final[dict[str, Refusal]] = {"TK001": "busy", "TK002": "passed on", "TK003": "moved on"}
-"""What the function ``threadkeep_claim_1`` raises."""
+"""What the function ``threadkeep_claim_2`` raises."""
 
 
 class Pool(Protocol):
@@ -83,8 +83,8 @@ class PostgresCheckpoints(Backend):
                 raise StorageVersionError(msg, server=self.location)
             async with self._pool.setting_up() as connection:
                 await _over(saver, connection).setup()
-                await connection.execute(SQL["schema"])
-                await connection.execute(SQL["claim_function"])
+                for statement in ("schema", "began", "claim_function", "lease_function"):
+                    await connection.execute(SQL[statement])
         return saver
 
     async def close(self) -> None:
@@ -104,6 +104,40 @@ class PostgresCheckpoints(Backend):
                 raise
             msg = "A checkpoint's namespace or metadata holds what PostgreSQL cannot keep, such as NUL; leave it out."
             raise InvalidInputError(msg) from error
+
+    async def take(
+        self,
+        saver: Saver,  # noqa: ARG002 - a connection is enough
+        thread: str,
+        *,
+        holder: str,
+        seconds: float,
+        strategy: Strategy,
+    ) -> Grant | None:
+        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
+        asked = {"thread": thread, "holder": holder, "seconds": seconds, "strategy": strategy}
+        rows = await self._rows("take", asked)
+        return Grant(*rows[0]) if rows else None
+
+    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:  # noqa: ARG002 - as above
+        """Prolong leases; see :meth:`Backend.renew`."""
+        held = {"threads": [*tokens], "tokens": [*tokens.values()], "seconds": seconds}
+        return {thread for (thread,) in await self._rows("renew", held)}
+
+    async def give_back(self, saver: Saver, thread: str, token: int) -> None:  # noqa: ARG002 - as above
+        """End a lease; see :meth:`Backend.give_back`."""
+        await self._rows("give_back", {"thread": thread, "token": token})
+
+    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:  # noqa: ARG002 - as above
+        """Delete what is newer; see :meth:`Backend.forget_newer`."""
+        await self._rows("forget_newer", {"thread": thread, "checkpoint": checkpoint_id})
+
+    async def _rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        async def run(connection: AsyncConnection[Any]) -> list[tuple[Any, ...]]:
+            cursor = await connection.execute(SQL[statement], values)
+            return await cursor.fetchall() if cursor.description else []
+
+        return await self._pool.run(run)
 
 
 class _PostgresSaver(AsyncPostgresSaver):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
@@ -45,7 +45,7 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.threads.backend import Backend, Capabilities, Saver
-from threadkeep.threads.fence import Claim, Head, judge, moved
+from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -60,6 +60,39 @@ _SET_UPS: Final = 3
 
 UNWRITTEN_SECONDS: Final = 15
 """After so long a checkpoint that was claimed and is not there counts as never written."""
+
+_NOW: Final = "local time = redis.call('TIME'); local now = time[1] + time[2] / 1000000\n"
+
+_TAKE: Final = (
+    _NOW
+    + """
+local head = {}
+local kept = redis.call('HGETALL', KEYS[1])
+for i = 1, #kept, 2 do head[kept[i]] = kept[i + 1] end
+local held = tonumber(head['until'] or '0') > now and head.holder ~= ARGV[1]
+if held and ARGV[3] ~= 'interrupt' and ARGV[3] ~= 'rollback' then return {false, false} end
+local here, back = head.newest or '', false
+if ARGV[4] > here then here = ARGV[4] end
+if held and ARGV[3] == 'rollback' then here = head.began or ''; back = here end
+local token = math.max(tonumber(head.token or '0') + 1, math.floor(now * 1000000))
+token = string.format('%.0f', token)
+redis.call('HSET', KEYS[1], 'token', token, 'holder', ARGV[1], 'until', string.format('%.6f', now + ARGV[2]),
+    'newest', here, 'began', here)
+if tonumber(ARGV[5]) > 0 then redis.call('EXPIRE', KEYS[1], ARGV[5]) end
+return {token, back}
+"""
+)
+"""Gives a lease: key of the head; holder, seconds, strategy, newest checkpoint, seconds until the head expires."""
+
+_RENEW: Final = (
+    _NOW
+    + """
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'until', string.format('%.6f', now + ARGV[2]))
+return 1
+"""
+)
+"""Prolongs a lease, or ends it with -1 seconds: key of the head; token, seconds."""
 
 T = TypeVar("T")
 
@@ -120,6 +153,11 @@ class RedisCheckpoints(Backend):
         return self._location
 
     @property
+    def _head_seconds(self) -> int | None:
+        """After how long a thread's head expires: after its newest checkpoint."""
+        return int(self._ttl["default_ttl"] * 60) + UNWRITTEN_SECONDS if self._ttl else None
+
+    @property
     def errors(self) -> tuple[type[Exception], ...]:
         """What redis-py and redisvl raise."""
         return (RedisError, RedisVLError)
@@ -152,7 +190,7 @@ class RedisCheckpoints(Backend):
         """Return what *work* returns; a claim is judged, and the thread's head moved, just before it."""
         if claim is None:
             return await work(saver)
-        key = f"threadkeep_head:{claim.thread}"
+        key = _key(claim.thread)
         if claim.kind != "delete":
             await self._claimed(cast("_RedisSaver", saver), key, claim)
         done = await work(saver)
@@ -184,13 +222,38 @@ class RedisCheckpoints(Backend):
                 to = moved(head, claim)
                 together.multi()
                 together.hset(key, mapping={"run": to.run, "newest": to.newest, "before": head.newest, "at": now})
-                if self._ttl:
-                    together.expire(key, int(self._ttl["default_ttl"] * 60) + UNWRITTEN_SECONDS)
+                if self._head_seconds:
+                    together.expire(key, self._head_seconds)
                 try:
                     await together.execute()
                 except WatchError:  # somebody else claims at the same time: read again
                     continue
                 return
+
+    async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
+        there = await cast("_RedisSaver", saver).newest(thread)
+        asked = [holder, seconds, strategy, there, self._head_seconds or 0]
+        token, back_to = await self._client.eval(_TAKE, 1, _key(thread), *asked)
+        if not token:
+            return None
+        return Grant(int(token), back_to.decode() if isinstance(back_to, bytes) else None)
+
+    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:  # noqa: ARG002 - a connection is enough
+        """Prolong leases; see :meth:`Backend.renew`."""
+        return {
+            thread
+            for thread, token in tokens.items()
+            if await self._client.eval(_RENEW, 1, _key(thread), token, seconds)
+        }
+
+    async def give_back(self, saver: Saver, thread: str, token: int) -> None:  # noqa: ARG002 - as above
+        """End a lease; see :meth:`Backend.give_back`."""
+        await self._client.eval(_RENEW, 1, _key(thread), token, -1)
+
+    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer; see :meth:`Backend.forget_newer`."""
+        await cast("_RedisSaver", saver).adelete_some(thread, lambda _, one: one > checkpoint_id)
 
     def explained(self, error: Exception) -> Exception:
         """Return what redis-py's *error* means; nothing of it says a password."""
@@ -235,6 +298,10 @@ class RedisCheckpoints(Backend):
                     "Redis Stack, or keep threads elsewhere with LANGGRAPH_CHECKPOINT_TYPE. Memories work without them."
                 )
                 raise StorageError(msg, server=self.location) from error
+
+
+def _key(thread: str) -> str:
+    return f"threadkeep_head:{thread}"
 
 
 class _PlainJson:
@@ -354,6 +421,39 @@ class _RedisSaver(AsyncRedisSaver):
                     together.expire(key, seconds)
             if seconds is not None:
                 together.expire(registry, seconds)
+            await together.execute()
+
+    async def newest(self, thread: str) -> str:
+        """Return the id of the newest checkpoint of the root graph."""
+        found = await cast("Any", self._redis).get(self._make_redis_checkpoint_latest_key(thread, ""))
+        key = found.decode() if isinstance(found, bytes) else str(found or "")
+        return from_storage_safe_id(key.rpartition(":")[2]) if key else ""
+
+    async def adelete_some(self, thread: str, doomed: Callable[[str, str], bool]) -> None:
+        """Delete the checkpoints of a thread that *doomed* says so of, by namespace and id, with their writes."""
+        wanted: Any = cast("Any", Tag("thread_id")) == thread
+        keys: set[str] = set()
+        left: dict[str, str] = {}
+        for index in (self.checkpoints_index, self.checkpoint_writes_index):
+            for row in await _rows(index, wanted):
+                namespace = from_storage_safe_str(row["checkpoint_ns"])
+                checkpoint_id = from_storage_safe_id(row["checkpoint_id"])
+                left.setdefault(namespace, "")
+                if doomed(namespace, checkpoint_id):
+                    keys.add(row["id"])
+                    keys.add(AsyncCheckpointKeyRegistry.make_write_keys_zset_key(thread, namespace, checkpoint_id))
+                elif index is self.checkpoints_index:
+                    left[namespace] = max(left[namespace], checkpoint_id)
+        async with cast("Any", self._redis).pipeline(transaction=True) as together:
+            for namespace, newest in left.items():
+                latest = self._make_redis_checkpoint_latest_key(thread, namespace)
+                if newest:
+                    together.set(latest, self._make_redis_checkpoint_key(thread, namespace, newest), keepttl=True)
+                else:
+                    together.delete(latest)
+            ordered = sorted(keys)
+            for start in range(0, len(ordered), _PAGE):
+                together.delete(*ordered[start : start + _PAGE])
             await together.execute()
 
     async def adelete_thread(self, thread_id: str) -> None:

@@ -82,6 +82,15 @@ class SharedSaver:
         seconds = self._timeout.total_seconds() * patience
         return await self._limited(lambda: self.backend.call(saver, work, seconds=seconds, claim=claim), seconds)
 
+    async def leasing(self, work: Callable[[Backend, Saver], Awaitable[T]]) -> T:
+        """Return what *work* does with the backend and its saver, as :meth:`run` would."""
+        saver = await self._opened()
+        return await self._limited(lambda: work(self.backend, saver))
+
+    async def forget_newer(self, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer than a checkpoint in a thread that the caller has a lease on."""
+        await self.leasing(lambda backend, saver: backend.forget_newer(saver, thread, checkpoint_id))
+
     def begins(self, run: str) -> bool:
         """Whether *run* writes for the first time; asked before each of its writes."""
         if run in self._begun:

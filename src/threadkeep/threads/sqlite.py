@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -14,7 +14,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSaver
-from threadkeep.threads.fence import Claim, Head, judge, moved
+from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.sql import statements
 from threadkeep.threads.sqlite_file import open_file, storage_error
 
@@ -80,6 +80,26 @@ class SqliteCheckpoints(Backend):
         cast("_SqliteSaver", saver).claim = claim
         return await work(saver)
 
+    async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
+        real = cast("_SqliteSaver", saver)
+        return await real.there(lambda: real.take(thread, holder, seconds, strategy))
+
+    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:
+        """Prolong leases; see :meth:`Backend.renew`."""
+        real = cast("_SqliteSaver", saver)
+        return await real.there(lambda: real.renew(tokens, seconds))
+
+    async def give_back(self, saver: Saver, thread: str, token: int) -> None:
+        """End a lease; see :meth:`Backend.give_back`."""
+        real = cast("_SqliteSaver", saver)
+        await real.there(lambda: real.give_back(thread, token))
+
+    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer; see :meth:`Backend.forget_newer`."""
+        real = cast("_SqliteSaver", saver)
+        await real.there(lambda: real.forget_newer(thread, checkpoint_id))
+
     def explained(self, error: Exception) -> Exception:
         """Return what SQLite's *error* means."""
         if isinstance(error, sqlite3.Error):
@@ -94,6 +114,8 @@ class SqliteCheckpoints(Backend):
             saver = _SqliteSaver(self.connection)
             saver.setup()
             self.connection.execute(SQL["schema"])
+            if "began" not in {row[1] for row in self.connection.execute("PRAGMA table_info(threadkeep_heads)")}:
+                self.connection.execute("ALTER TABLE threadkeep_heads ADD COLUMN began TEXT")
         except BaseException:
             self.connection.close()
             self.connection = None
@@ -137,6 +159,47 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
         elif claim.kind == "put":
             to = moved(head, claim)
             cursor.execute(SQL["move"], {"thread": claim.thread, "run": to.run, "newest": to.newest})
+
+    def take(self, thread: str, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        with self._leasing() as cursor:
+            token, held_by, held, began, newest = cursor.execute(SQL["lease"], {"thread": thread}).fetchone()
+            held = held and held_by != holder
+            if held and strategy in ("enqueue", "reject"):
+                return None
+            back_to = began if held and strategy == "rollback" else None
+            given = {"thread": thread, "holder": holder, "seconds": seconds, "token": token + 1}
+            (token,) = cursor.execute(
+                SQL["take"], {**given, "newest": newest if back_to is None else back_to}
+            ).fetchone()
+            return Grant(token, back_to)
+
+    def renew(self, tokens: Mapping[str, int], seconds: float) -> set[str]:
+        with self._leasing() as cursor:
+            ours: set[str] = set()
+            for thread, token in tokens.items():
+                if cursor.execute(SQL["renew"], {"thread": thread, "token": token, "seconds": seconds}).rowcount:
+                    ours.add(thread)
+            return ours
+
+    def give_back(self, thread: str, token: int) -> None:
+        with self._leasing() as cursor:
+            cursor.execute(SQL["give_back"], {"thread": thread, "token": token})
+
+    def forget_newer(self, thread: str, checkpoint_id: str) -> None:
+        with self.cursor() as cursor:
+            for statement in ("forget_newer", "forget_newer_writes"):
+                cursor.execute(SQL[statement], {"thread": thread, "checkpoint": checkpoint_id})
+
+    @contextmanager
+    def _leasing(self) -> Generator[sqlite3.Cursor]:
+        """Lend a cursor for a change that need not outlive the power: whoever held a lease then is gone, too."""
+        self.conn.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with self.cursor() as cursor:
+                cursor.execute("BEGIN IMMEDIATE")
+                yield cursor
+        finally:
+            self.conn.execute("PRAGMA synchronous = FULL")
 
     def delete_thread(self, thread_id: str) -> None:
         super().delete_thread(thread_id)

@@ -1,0 +1,336 @@
+"""Leases: who may go on with a thread, what becomes of a second input, and how a thread gets free again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from datetime import timedelta
+from typing import Any, TypedDict
+
+import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+
+from tests.threads.checkpoints import Words, config_of, echo_graph
+from tests.threads.test_fence import HERE, Gates, Make, gated, said
+from threadkeep.errors import InvalidInputError, ThreadBusyError, ThreadMovedOnError
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.leases import Terms
+
+SOON = Terms(lease=timedelta(seconds=0.4), queue=timedelta(seconds=20))
+IMPATIENT = Terms(queue=timedelta(seconds=0.1))
+
+
+def here(strategy: str) -> Any:
+    return config_of("1", multitask_strategy=strategy)
+
+
+async def at_work(checkpointer: ThreadkeepCheckpointer, gates: Gates) -> tuple[Any, asyncio.Task[Any]]:
+    """Return a graph that has said ``before`` on its thread, and a run on it that is in the middle of ``slow one``."""
+    graph = gated(checkpointer, gates)
+    await graph.ainvoke(said("before"), HERE)
+    running = asyncio.create_task(graph.ainvoke(said("slow one"), HERE, durability="sync"))
+    await gates.arrived("slow one")
+    return graph, running
+
+
+async def words_of(graph: Any) -> list[str]:
+    return (await graph.aget_state(HERE)).values["words"]
+
+
+class TestSecondInput:
+    async def test_enqueue_waits_and_goes_on_from_what_the_first_said(self, kind: str, make: Make):
+        """The default: both turns are kept, one after the other."""
+        gates = Gates()
+        graph, running = await at_work(make(kind), gates)
+        second = asyncio.create_task(graph.ainvoke(said("two"), HERE))
+        await asyncio.sleep(0)
+
+        gates.let_through("slow one")
+
+        assert (await running)["words"][-2:] == ["slow one", "SLOW ONE"]
+        assert (await second)["words"] == ["before", "BEFORE", "slow one", "SLOW ONE", "two", "TWO"]
+
+    async def test_reject_is_told_at_once(self, kind: str, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make(kind), gates)
+
+        with pytest.raises(ThreadBusyError, match="at work"):
+            await graph.ainvoke(said("two"), here("reject"))
+        gates.let_through("slow one")
+        await running
+
+        assert (await graph.ainvoke(said("two"), here("reject")))["words"][-3:] == ["SLOW ONE", "two", "TWO"]
+
+    async def test_interrupt_keeps_what_the_first_had_finished(self, kind: str, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make(kind), gates)
+
+        second = await graph.ainvoke(said("two"), here("interrupt"))
+        gates.let_through("slow one")
+
+        with pytest.raises(ThreadMovedOnError, match="passed to another run"):
+            await running
+        assert second["words"] == await words_of(graph) == ["before", "BEFORE", "slow one", "two", "TWO"]
+
+    async def test_rollback_keeps_nothing_of_the_first(self, kind: str, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make(kind), gates)
+
+        second = await graph.ainvoke(said("two"), here("rollback"))
+        gates.let_through("slow one")
+
+        with pytest.raises(ThreadMovedOnError, match="passed to another run"):
+            await running
+        assert second["words"] == await words_of(graph) == ["before", "BEFORE", "two", "TWO"]
+        history = [one.values.get("words", []) async for one in graph.aget_state_history(HERE)]
+        assert not any("slow one" in words for words in history)
+
+    async def test_rollback_of_a_threads_first_run(self, kind: str, make: Make):
+        gates = Gates()
+        graph = gated(make(kind), gates)
+        running = asyncio.create_task(graph.ainvoke(said("slow one"), HERE, durability="sync"))
+        await gates.arrived("slow one")
+
+        second = await graph.ainvoke(said("two"), here("rollback"))
+        gates.let_through("slow one")
+
+        with pytest.raises(ThreadMovedOnError):
+            await running
+        assert second["words"] == await words_of(graph) == ["two", "TWO"]
+
+    async def test_the_setting_speaks_for_inputs_that_do_not(self, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make("memory", terms=Terms("reject")), gates)
+
+        with pytest.raises(ThreadBusyError):
+            await graph.ainvoke(said("two"), HERE)
+
+        gates.let_through("slow one")
+        await running
+
+    async def test_waiting_ends(self, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make("memory", terms=IMPATIENT), gates)
+
+        with pytest.raises(ThreadBusyError, match="at work"):
+            await graph.ainvoke(said("two"), HERE)
+
+        gates.let_through("slow one")
+        await running
+        assert (await graph.ainvoke(said("two"), HERE))["words"][-1] == "TWO"
+
+    async def test_one_that_gives_up_waiting_leaves_its_place(self, kind: str, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make(kind), gates)
+        second = asyncio.create_task(graph.ainvoke(said("two"), HERE))
+        third = asyncio.create_task(graph.ainvoke(said("three"), HERE))
+        await asyncio.sleep(0.05)
+
+        second.cancel()
+        gates.let_through("slow one")
+
+        await running
+        assert (await third)["words"][-3:] == ["SLOW ONE", "three", "THREE"]
+        with pytest.raises(asyncio.CancelledError):
+            await second
+
+    async def test_what_is_no_strategy(self, make: Make):
+        with pytest.raises(InvalidInputError, match="enqueue, reject, interrupt, rollback"):
+            await echo_graph(make("memory")).ainvoke(said("a"), here("whatever"))
+
+    def test_in_blocking_code(self, kind: str, make: Make):
+        graph = echo_graph(make(kind))
+
+        for word in "abc":
+            graph.invoke(said(word), here("reject"))
+
+        assert graph.get_state(HERE).values["words"] == ["a", "A", "b", "B", "c", "C"]
+
+
+class TestGettingFree:
+    """A thread is free when its run has ended, however it has."""
+
+    async def test_after_an_error(self, kind: str, make: Make):
+        def fail(state: Words) -> dict[str, list[str]]:
+            raise ValueError(state["words"][-1])
+
+        builder = StateGraph(Words)
+        builder.add_node("fail", fail)
+        builder.add_edge(START, "fail")
+        graph = builder.compile(checkpointer=make(kind, terms=IMPATIENT))
+        gc.disable()  # the error's traceback holds the run's variables
+        try:
+            errors: list[Exception] = []
+            for word in "ab":
+                try:
+                    await graph.ainvoke(said(word), HERE)
+                except ValueError as error:
+                    errors.append(error)
+        finally:
+            gc.enable()
+
+        assert [str(error) for error in errors] == ["a", "b"]
+
+    async def test_while_somebody_is_asked(self, kind: str, make: Make):
+        """Whoever answers may be another process."""
+        builder = StateGraph(Words)
+        builder.add_node("ask", lambda state: {"words": [interrupt("well?")]})
+        builder.add_edge(START, "ask")
+        graph = builder.compile(checkpointer=make(kind))
+        gc.disable()
+        try:
+            await graph.ainvoke(said("hello"), HERE)
+            ended = await graph.ainvoke(Command(resume="fine"), here("enqueue"))
+        finally:
+            gc.enable()
+
+        assert ended["words"] == ["hello", "fine"]
+
+    async def test_after_a_stream_that_nobody_reads_on(self, kind: str, make: Make):
+        graph = echo_graph(make(kind))
+
+        async for _ in graph.astream(said("a"), HERE):
+            break
+
+        assert (await graph.ainvoke(said("b"), HERE))["words"][-2:] == ["b", "B"]
+
+    async def test_after_a_run_that_was_cancelled(self, kind: str, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make(kind), gates)
+
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+        assert (await graph.ainvoke(said("two"), HERE))["words"][-2:] == ["two", "TWO"]
+
+    async def test_a_node_that_runs_its_own_thread_is_told(self, make: Make):
+        """It would wait for itself."""
+
+        async def again(state: Words) -> dict[str, list[str]]:
+            if len(state["words"]) < 2:
+                await graph.ainvoke(said("inner"), HERE)
+            return {"words": ["done"]}
+
+        builder = StateGraph(Words)
+        builder.add_node("again", again)
+        builder.add_edge(START, "again")
+        graph = builder.compile(checkpointer=make("memory"))
+
+        with pytest.raises(ThreadBusyError):
+            await graph.ainvoke(said("outer"), HERE)
+
+    async def test_a_node_may_run_another_thread(self, kind: str, make: Make):
+        inner = echo_graph(make(kind))
+
+        async def ask(state: Words) -> dict[str, list[str]]:
+            return {"words": (await inner.ainvoke(said("inner"), config_of("2")))["words"]}
+
+        builder = StateGraph(Words)
+        builder.add_node("ask", ask)
+        builder.add_edge(START, "ask")
+        graph = builder.compile(checkpointer=inner.checkpointer)
+
+        assert (await graph.ainvoke(said("outer"), HERE))["words"] == ["outer", "inner", "INNER"]
+
+
+EXPIRING = ["sqlite", "postgres", "redis", "mongodb"]
+
+
+class TestAnotherProcess:
+    """Two checkpointers on one place know nothing of each other but what stands there."""
+
+    @pytest.mark.parametrize("kind", EXPIRING)
+    async def test_waits_for_a_run_elsewhere(self, kind: str, make: Make):
+        gates = Gates()
+        graph, running = await at_work(make(kind, terms=SOON), gates)
+        elsewhere = gated(make(kind), gates)
+        with pytest.raises(ThreadBusyError):
+            await elsewhere.ainvoke(said("two"), here("reject"))
+        second = asyncio.create_task(elsewhere.ainvoke(said("two"), HERE))
+        await asyncio.sleep(1)  # longer than a lease lasts: it is renewed
+        assert not second.done()
+
+        gates.let_through("slow one")
+
+        await running
+        assert (await second)["words"] == ["before", "BEFORE", "slow one", "SLOW ONE", "two", "TWO"]
+        assert await words_of(graph) == (await second)["words"]
+
+    @pytest.mark.parametrize("kind", EXPIRING)
+    async def test_takes_over_from_one_that_went_down_and_comes_back(self, kind: str, make: Make):
+        """Nobody renews, so the lease ends; whoever had it and writes after all is told."""
+        gates = Gates()
+        down = make(kind, terms=SOON)
+        _, running = await at_work(down, gates)
+        down._leases._renewing.cancel()  # type: ignore[union-attr]  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
+
+        taken = await asyncio.wait_for(gated(make(kind), gates).ainvoke(said("two"), HERE), 15)
+        gates.let_through("slow one")
+
+        with pytest.raises(ThreadMovedOnError, match="passed to another run"):
+            await running
+        assert taken["words"] == ["before", "BEFORE", "slow one", "two", "TWO"]
+
+    @pytest.mark.parametrize("kind", EXPIRING)
+    async def test_a_lease_that_ended_unseen_is_still_good(self, kind: str, make: Make):
+        """As after the machine slept: nobody has taken it, so nothing is lost."""
+        gates = Gates()
+        asleep = make(kind, terms=SOON)
+        graph, running = await at_work(asleep, gates)
+        asleep._leases._renewing.cancel()  # type: ignore[union-attr]  # pyright: ignore[reportPrivateUsage, reportOptionalMemberAccess]
+        await asyncio.sleep(0.5)
+
+        gates.let_through("slow one")
+
+        assert (await running)["words"][-1] == "SLOW ONE"
+        assert await words_of(graph) == (await running)["words"]
+
+
+class Notes(TypedDict):
+    words: list[str]
+
+
+class TestSubgraphs:
+    @pytest.mark.parametrize("durability", ["sync", "async"])
+    async def test_one_whose_run_lost_its_lease_writes_nothing_more(self, kind: str, make: Make, durability: Any):
+        """Its checkpoints stand in a namespace of their own, and are its run's all the same."""
+        gates = Gates()
+        inner = StateGraph(Words)
+        inner.add_node("slowly", gates.node)
+        inner.add_node("after", lambda state: {"words": ["after"]})
+        inner.add_edge(START, "slowly")
+        inner.add_edge("slowly", "after")
+        builder = StateGraph(Words)
+        builder.add_node("inner", inner.compile(checkpointer=True))
+        builder.add_edge(START, "inner")
+        checkpointer = make(kind)
+        graph = builder.compile(checkpointer=checkpointer)
+        running = asyncio.create_task(graph.ainvoke(said("slow one"), HERE, durability=durability))
+        await gates.arrived("slow one")
+        await graph.aupdate_state(HERE, said("seen"), as_node="inner")
+        await echo_graph(checkpointer).ainvoke(said("two"), here("interrupt"))
+        nested = config_of("1", checkpoint_ns="inner")
+        before = [one.checkpoint["id"] async for one in checkpointer.alist(nested)]
+
+        gates.let_through("slow one")
+
+        with pytest.raises(ThreadMovedOnError):
+            await running
+        assert before
+        assert [one.checkpoint["id"] async for one in checkpointer.alist(nested)] == before
+
+    async def test_one_goes_on_with_its_run(self, kind: str, make: Make):
+        inner = StateGraph(Words)
+        inner.add_node("ask", lambda state: {"words": [interrupt("well?")]})
+        inner.add_edge(START, "ask")
+        builder = StateGraph(Words)
+        builder.add_node("inner", inner.compile())
+        builder.add_edge(START, "inner")
+        graph = builder.compile(checkpointer=make(kind))
+
+        await graph.ainvoke(said("hello"), HERE)
+        ended = await graph.ainvoke(Command(resume="fine"), HERE)
+
+        assert ended["words"][-1] == "fine"
