@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, TypedDict
 
 import pytest
+from langchain_core.runnables import RunnableLambda
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
@@ -140,7 +141,12 @@ class TestSecondInput:
             await echo_graph(make("memory")).ainvoke(said("a"), here("whatever"))
 
     def test_in_blocking_code(self, kind: str, make: Make):
-        graph = echo_graph(make(kind))
+        """Nodes run in the caller's own context there, and other runs begin and end in it meanwhile."""
+        inner = RunnableLambda(lambda word: word.upper())
+        builder = StateGraph(Words)
+        builder.add_node("echo", lambda state: {"words": [inner.invoke(state["words"][-1])]})
+        builder.add_edge(START, "echo")
+        graph = builder.compile(checkpointer=make(kind))
 
         for word in "abc":
             graph.invoke(said(word), here("reject"))

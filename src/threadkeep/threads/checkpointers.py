@@ -334,6 +334,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         weakref.finalize(run, hold.end).atexit = False
         note(config, hold, run)
         if (running := current_run()) is not None:
+            hold.running = running
             running.when_ended(hold.end)
         return None if found is None else named(found, _configurable(config))
 

@@ -65,6 +65,7 @@ class Hold:
         thread: The thread's stored name.
         run: The run's name, which its writes carry.
         token: Its fencing token.
+        running: The run as callbacks know it: forgotten as soon as nobody keeps it.
         ended: Whether its run has ended; it is given back some time soon.
         over: Whether it was given back, or has passed to another run.
     """
@@ -73,6 +74,7 @@ class Hold:
         self.thread = thread
         self.run = run
         self.token = token
+        self.running: object = None
         self.ended = False
         self.over = False
         self._end = end
