@@ -10,7 +10,7 @@ import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedIm
 import math
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -34,8 +34,10 @@ from threadkeep.errors import InvalidInputError, SettingsError, StorageError
 from threadkeep.home import Home
 from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.service import Memories
+from threadkeep.memories.upkeep import Upkeep
 from threadkeep.owners.audit import Audit
 from threadkeep.owners.erasing import Erasing
+from threadkeep.owners.opt_out import OptOuts
 from threadkeep.owners.receipts import ErasureKey, ErasureReceipts
 from threadkeep.owners.service import Owners
 from threadkeep.patience import Patience
@@ -97,6 +99,8 @@ class Rooms:
     ledger: Ledger
     audit: Audit
     erasing: Erasing
+    opt_outs: OptOuts
+    upkeep: Upkeep
 
 
 @dataclass(eq=False)
@@ -181,6 +185,7 @@ class App:
             ledger=ledger,
         )
         bindings = ThreadBinding(self.storage)
+        opt_outs = OptOuts(self.storage, self.clock)
         self._rooms = Rooms(
             self.storage,
             search,
@@ -190,7 +195,7 @@ class App:
             proposals,
             tombstones,
             policies,
-            Owners(self.storage, bindings, self.clock),
+            Owners(self.storage, bindings, self.clock, turns=captures, opt_outs=opt_outs, messages=self._messages),
             bindings,
             Runs(self.storage, self.clock),
             ledger,
@@ -202,7 +207,10 @@ class App:
                 erasure_receipts_of(settings, self.storage),
                 self.clock,
                 delete_thread=self._delete_thread,
+                opt_outs=opt_outs,
             ),
+            opt_outs,
+            Upkeep(self.storage, memories, search, ledger, ttl=settings.ttl),
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
             check(settings)
@@ -305,6 +313,17 @@ class App:
             self._starting = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._starting)
 
+    async def is_off(self, owner: Owner, thread_id: str | None) -> bool:
+        """Whether the owner wants no memory, or none in this thread. It reads nothing; runs on the home loop.
+
+        Connecting, at the first turn, is what it may wait for; where that fails, nothing can be remembered anyway.
+        """
+        try:
+            rooms = await self.patience.wait(self.rooms())
+        except (StorageError, TimeoutError):  # whoever goes on says so
+            return False
+        return rooms.opt_outs.holds(owner, thread_id)
+
     async def call(self, work: Callable[[Rooms], Coroutine[Any, Any, T]]) -> T:
         """Run *work* with the connected rooms on the home loop, from any loop."""
 
@@ -336,6 +355,28 @@ class App:
         )
         return Queue(self.storage, learn, self.clock, self.telemetry, engine=engine, terms=terms)
 
+    async def _messages(self, owner: Owner, thread_id: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the messages of a thread as *owner* has it, oldest first."""
+        if self.checkpointer is None:
+            return
+        from threadkeep.models.langchain import plain_messages
+
+        views = [self.checkpointer.scoped(owner)]
+        if await self._rooms.bindings.owner_of(thread_id) == owner:
+            views.append(self.checkpointer)
+        for view in views:
+            found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
+            if found is not None:
+                held: Any = found.checkpoint["channel_values"].get("messages")
+                for message in plain_messages(held or ()):
+                    yield {
+                        "thread_id": thread_id,
+                        "message_id": message.message_id,
+                        "role": message.role,
+                        "text": message.text,
+                    }
+                return
+
     async def _delete_thread(self, owner: Owner, thread_id: str) -> None:
         if self.checkpointer is not None:
             await self.checkpointer.adelete_of_owner(thread_id, owner=owner)
@@ -344,6 +385,7 @@ class App:
         await self.storage.connect()
         if self.sealed is None:
             await refuse_sealed(self.storage)
+        await self._rooms.opt_outs.notice()
         if self.capturing:
             await self._rooms.captures.start()
         self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
@@ -356,6 +398,7 @@ class App:
             await asyncio.sleep(self.notice_every.total_seconds())
             try:
                 await self._rooms.erasing.notice()
+                await self._rooms.opt_outs.notice()
             except StorageError as error:
                 self.telemetry.degraded("owners.notice", error)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from threadkeep.capture.record import QueuedTurn
-from threadkeep.errors import NotYoursError, OwnerRequiredError
+from threadkeep.errors import InvalidInputError, NotYoursError, OwnerRequiredError
 from threadkeep.ids import MemoryId, TurnId
+from threadkeep.memories.arriving import Imported, parsed
 from threadkeep.memories.audit import Entry
-from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Version
+from threadkeep.memories.merging import Merge
+from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
+from threadkeep.owners.opt_out import require_wanted
 from threadkeep.owners.owner import Owner
 from threadkeep.owners.record import Erased, Holdings, Replayed, Verified
 from threadkeep.proposals.policy import Policy
@@ -90,10 +93,18 @@ class MemoryDoor:
 
         Where *source* is an assistant, a tool or a document, it is proposed: it is not recalled before
         somebody approves it.
+
+        Raises:
+            OptedOutError: The owner wants no memory.
         """
         new = NewMemory(text, kind, (source,) if source else (), valid_from=valid_from, pinned=pinned)
         whose = self._whose(owner)
-        return await self._app.call(lambda rooms: rooms.proposals.keep(new, owner=whose))
+
+        async def keep(rooms: Rooms) -> Kept:
+            require_wanted(rooms.opt_outs.holds(whose, source.thread_id if source else None))
+            return await rooms.proposals.keep(new, owner=whose)
+
+        return await self._app.call(keep)
 
     async def remember_many(
         self,
@@ -107,7 +118,64 @@ class MemoryDoor:
         What was rejected or forgotten before is left out; the ids of what is kept are returned.
         """
         whose = self._whose(owner)
-        return await self._app.call(lambda rooms: rooms.memories.remember_many(news, owner=whose, progress=progress))
+
+        async def keep(rooms: Rooms) -> tuple[MemoryId, ...]:
+            require_wanted(rooms.opt_outs.holds(whose))
+            return await rooms.memories.remember_many(news, owner=whose, progress=progress)
+
+        return await self._app.call(keep)
+
+    async def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = None) -> Imported:
+        """Bring in memories from lines of JSON: an export's, or objects with a ``text``; ids are kept.
+
+        It may be repeated: what is there already stays as it is. They carry the trust ``import``. A line that
+        cannot be read is named, and the others are taken.
+
+        Raises:
+            OptedOutError: The owner wants no memory.
+        """
+        whose = self._whose(owner)
+        faults: dict[int, str] = {}
+        news: dict[MemoryId, tuple[int, NewMemory]] = {}
+        left_out = 0
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                new = parsed(line)
+                if new is None:
+                    left_out += 1
+                elif new.memory_id is None or new.memory_id in news:
+                    faults[number] = "an earlier line has the same id"
+                else:
+                    news[new.memory_id] = (number, new)
+            except InvalidInputError as error:
+                faults[number] = str(error)
+
+        async def bring(rooms: Rooms) -> list[Kept]:
+            require_wanted(rooms.opt_outs.holds(whose))
+            checked = dict(news)
+            for key, (number, new) in checked.items():
+                try:
+                    rooms.memories.check(new)
+                except InvalidInputError as error:
+                    faults[number] = str(error)
+                    del news[key]
+            return await rooms.memories.bring([new for _, new in news.values()], owner=whose, by="import")
+
+        kept = await self._app.call(bring)
+        refused = {
+            number: one.reason or ""
+            for (number, _), one in zip(news.values(), kept, strict=True)
+            if one.status == "rejected"
+        }
+        return Imported(
+            tuple(one.memory_id for one in kept if one.status == "accepted"),
+            tuple(one.memory_id for one in kept if one.status == "duplicate"),
+            refused,
+            left_out,
+            dict(sorted(faults.items())),
+        )
 
     async def get(self, memory_id: str, *, owner: str | Owner | None = None) -> Memory | None:
         """Return a memory, or ``None`` where the owner has none with this id."""
@@ -172,6 +240,34 @@ class MemoryDoor:
     async def history(self, memory_id: str, *, owner: str | Owner | None = None) -> tuple[Version, ...]:
         """Return what a memory said before, oldest first."""
         return (await self.require(memory_id, owner=owner)).history
+
+    async def why(self, memory_id: str, *, owner: str | Owner | None = None) -> Why:
+        """Tell why something is remembered: who said it in which thread and message, and who approved it."""
+        whose = self._whose(owner)
+
+        async def told(rooms: Rooms) -> Why:
+            return await rooms.upkeep.why(memory_id, await rooms.audit.list(whose), owner=whose)
+
+        return await self._app.call(told)
+
+    async def undo(self, last: int = 1, *, owner: str | Owner | None = None) -> Undone:
+        """Undo the *last* changes of memories; what was forgotten stays so, and is named in ``left``."""
+        whose = self._whose(owner)
+
+        async def undone(rooms: Rooms) -> Undone:
+            return await rooms.upkeep.undo(await rooms.audit.list(whose), owner=whose, last=last)
+
+        return await self._app.call(undone)
+
+    async def consolidate(self, *, owner: str | Owner | None = None, dry: bool = False) -> tuple[Merge, ...]:
+        """Merge memories that say the same in other words; the sources stay for thirty days and can be had back.
+
+        Args:
+            owner: Whose.
+            dry: Only tell what would be merged.
+        """
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.upkeep.consolidate(owner=whose, dry=dry))
 
 
 class ProposalDoor:
@@ -407,6 +503,26 @@ class OwnerDoor:
         """
         whose = self._whose(owner)
         return await self._app.call(lambda rooms: rooms.erasing.erase(whose))
+
+    async def opt_out(
+        self, owner: str | Owner | None = None, *, thread_id: str | None = None, out: bool = True
+    ) -> None:
+        """Recall and learn nothing from now on, at all or in one thread; ``out=False`` takes it back.
+
+        What is remembered stays: :meth:`erase` removes it.
+        """
+        whose = self._whose(owner)
+        await self._app.call(lambda rooms: rooms.owners.opt_out(whose, thread_id=thread_id, out=out))
+
+    async def opted_out(self, owner: str | Owner | None = None, *, thread_id: str | None = None) -> bool:
+        """Whether nothing is recalled and learnt: of the owner at all, or in this thread."""
+        whose = self._whose(owner)
+
+        async def off(rooms: Rooms) -> bool:
+            await rooms.opt_outs.notice()
+            return rooms.opt_outs.holds(whose, thread_id)
+
+        return await self._app.call(off)
 
     async def replay_erasures(self, *files: Path) -> Replayed:
         """Erase again whoever was erased and is there again, because a backup was put back. It sees every owner.

@@ -10,6 +10,7 @@
     ├── OwnerRequiredError       whose turn it is cannot be told
     │   └── OwnerConflictError
     ├── NotYoursError            another owner's thread or namespace
+    ├── OptedOutError            whoever it is about wants no memory
     ├── MemoryNotFoundError
     ├── ProposalNotFoundError
     ├── ApprovalRequiredError    nobody who is believed stands behind a statement
@@ -95,6 +96,12 @@ class NotYoursError(ThreadkeepError, PermissionError):
     """The thread or namespace belongs to another owner. Open it as the owner it belongs to."""
 
     code = "not_yours"
+
+
+class OptedOutError(ThreadkeepError):
+    """Whoever it is about wants nothing remembered, at all or in this thread. Ask them, and let them opt in."""
+
+    code = "opted_out"
 
 
 class MemoryNotFoundError(ThreadkeepError, LookupError):

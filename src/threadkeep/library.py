@@ -375,6 +375,8 @@ class Threadkeep:
             except (StorageError, TimeoutError) as error:
                 self._app.telemetry.degraded("recall", error)
                 return Recall(degraded=("storage",))
+            if rooms.opt_outs.holds(whose, thread_id):
+                return Recall()
             await self._warm(self._app.loading)
             return await rooms.recalls.recall(
                 text,
@@ -423,6 +425,8 @@ class Threadkeep:
         thread = None if thread_id in (None, "") else thread_id_from(thread_id)
 
         async def record(rooms: Rooms) -> Receipt:
+            if rooms.opt_outs.holds(whose, thread):
+                return Receipt("nothing")
             receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
             if wait:
                 return await rooms.captures.settle(receipt, owner=whose, timeout=SETTLE)

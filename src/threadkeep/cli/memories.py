@@ -112,6 +112,127 @@ def forget(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = 
 
 
 @app.command()
+def pin(
+    memory_id: MemoryKey,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Let it expire again.")] = False,
+    json: Json = False,
+) -> None:
+    """Let a memory never expire."""
+    memory = run(lambda tk: tk.memories.pin(memory_id, owner=user, pinned=not undo), data_dir)
+    if json:
+        print_json(memory)
+        return
+    out.print(f"{'Pinned' if memory.pinned else 'No longer pinned'}: {memory.memory_id}")
+
+
+@app.command()
+def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Show what a memory says and what it said before, oldest first."""
+    memory = run(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
+    if json:
+        print_json(memory.history)
+        return
+    for old in memory.history:
+        out.print(f"until {old.replaced_at:%Y-%m-%d %H:%M}  {plain(old.text)}", markup=False)
+    until = f"until {memory.valid_to:%Y-%m-%d %H:%M}" if memory.valid_to else "now"
+    out.print(f"{until:<22}  {plain(memory.text)}", markup=False)
+
+
+@app.command()
+def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Tell why something is remembered: thread, message, date, who approved it, and what was changed."""
+    found = run(lambda tk: tk.memories.why(memory_id, owner=user), data_dir)
+    if json:
+        print_json(found)
+        return
+    memory = found.memory
+    out.print(plain(memory.text), markup=False)
+    for source in memory.sources:
+        out.print(f"  said by {_said(source)}", markup=False)
+    if memory.approval is not None:
+        out.print(f"  approved by {plain(memory.approval.by)}, {memory.approval.at:%Y-%m-%d %H:%M}", markup=False)
+    for one in found.derived_from:
+        out.print(f"  made of {one.memory_id}: {plain(one.text)}", markup=False)
+    for one in found.merged:
+        out.print(f"  stands for {one.memory_id}: {plain(one.text)}", markup=False)
+    for entry in found.told:
+        what = ", ".join(change.what for change in entry.changes if change.id == memory.memory_id)
+        reason = f" ({plain(entry.why)})" if entry.why else ""
+        out.print(f"  {what} by {plain(entry.by)}, {entry.at:%Y-%m-%d %H:%M}{reason}", markup=False)
+
+
+@app.command()
+def undo(
+    last: Annotated[int, typer.Option("--last", "-n", min=1, help="How many changes.")] = 1,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Undo the last changes of memories; what was forgotten stays so."""
+    done = run(lambda tk: tk.memories.undo(last, owner=user), data_dir)
+    if json:
+        print_json(done)
+        return
+    out.print(f"{len(done.numbers)} changes undone: {len(done.memory_ids)} as before, {len(done.removed)} gone.")
+    for memory_id, reason in done.left.items():
+        out.print(f"  {memory_id} is left: {reason}", markup=False)
+
+
+@app.command()
+def consolidate(
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be merged.")] = False,
+    json: Json = False,
+) -> None:
+    """Merge memories that say the same in other words; `undo` takes it back for thirty days."""
+    merges = run(lambda tk: tk.memories.consolidate(owner=user, dry=dry_run), data_dir)
+    if json:
+        print_json(merges)
+        return
+    for merge in merges:
+        out.print(f"{merge.kept.memory_id}  {plain(merge.kept.text)}", markup=False)
+        for one in merge.gone:
+            out.print(f"  stands for {one.memory_id}: {plain(one.text)}", markup=False)
+    out.print(f"{sum(len(merge.gone) for merge in merges)} {'would be' if dry_run else 'were'} merged.")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="JSON Lines: of an export, or objects with a text.")],
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Bring in memories; ids are kept, and it may be repeated. The exit code is 1 where a line could not be read."""
+    from threadkeep.errors import InvalidInputError
+
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        msg = f"{file} cannot be read ({type(error).__name__}); give a file of JSON Lines in UTF-8."
+        raise InvalidInputError(msg) from error
+    done = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir)
+    if json:
+        print_json(done)
+    else:
+        out.print(
+            f"{len(done.memory_ids)} new, {len(done.duplicates)} there already, {len(done.refused)} refused, "
+            f"{done.left_out} lines are no memories."
+        )
+        for number, reason in (*done.refused.items(), *done.faults.items()):
+            out.print(f"  line {number}: {plain(reason)}", markup=False)
+    if done.faults:
+        raise typer.Exit(1)
+
+
+@app.command()
 def export(
     user: User = DEFAULT_USER,
     output: Annotated[

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from threadkeep.cli.memories import give_lines
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, dumped, out, plain, print_json, run
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
@@ -36,19 +37,69 @@ def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = Fa
 def export(
     user: User = DEFAULT_USER,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write; a .zip or a folder gets a README, too; unset: standard output."
+        ),
     ] = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
-    """Write everything that is held as JSON Lines (with or without --json)."""
+    """Write everything that is held as JSON Lines (with or without --json), messages of threads included."""
     del json
 
     async def all_of(tk: Threadkeep) -> list[dict[str, Any]]:
         return [row async for row in tk.owners.export(user)]
 
-    give_lines(output, run(all_of, data_dir), noun="lines")
+    rows = run(all_of, data_dir)
+    if output is not None and output.suffix in ("", ".zip"):
+        _pack(output, rows)
+        out.print(f"{len(rows)} lines and a README written to {output}", markup=False)
+        return
+    give_lines(output, rows, noun="lines")
+
+
+@app.command("opt-out")
+def opt_out(
+    user: Annotated[str, typer.Option("--user", "-u", help="Who wants no memory; must be given.")],
+    thread: Annotated[str | None, typer.Option(help="In this thread only.", show_default=False)] = None,
+    data_dir: DataDir = None,
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Recall and learn again.")] = False,
+    json: Json = False,
+) -> None:
+    """Recall and learn nothing of a user from now on, or nothing in one thread. What is remembered stays."""
+    run(lambda tk: tk.owners.opt_out(user, thread_id=thread, out=not undo), data_dir)
+    if json:
+        print_json({"user_id": user, "thread_id": thread, "opted_out": not undo})
+        return
+    where = f" in thread {plain(thread)}" if thread is not None else ""
+    out.print(f"Memory of {plain(user)} is {'on' if undo else 'off'}{where}.", markup=False)
+
+
+def _pack(output: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write *rows* and a README into a new folder, or a new zip file; for their owner alone."""
+    import os
+    import zipfile
+
+    from threadkeep.errors import InvalidInputError
+    from threadkeep.owners.service import README
+
+    lines = "".join(dumped(row) + "\n" for row in rows)
+    try:
+        if output.suffix != ".zip":
+            output.mkdir(mode=0o700)
+            (output / "README.md").write_text(README, "utf-8")
+            (output / "export.jsonl").write_text(lines, "ascii")
+            return
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("README.md", README)
+            packed.writestr("export.jsonl", lines)
+    except OSError as error:
+        msg = f"{output} cannot be written ({error.strerror}); give another place."
+        raise InvalidInputError(msg) from error
 
 
 @app.command()

@@ -157,6 +157,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     async def _recalled(self, turn: _Turn, question: str) -> _Seen:
         """Return what the turn was given already, if all of it still holds; else recall."""
         app = self._tk.app
+        if await app.is_off(turn.owner, turn.thread_id):
+            return _Seen(Recall(), None)
         seen = self._seen.get(turn)
         if seen is not None:
             try:
@@ -224,6 +226,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
         async def record() -> Receipt:
             rooms = await app.rooms()
+            if rooms.opt_outs.holds(turn.owner, turn.thread_id):
+                return Receipt("nothing")
             return await rooms.captures.record(
                 plain_messages(messages),
                 owner=turn.owner,

@@ -17,6 +17,7 @@ from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.langgraph.review import review
 from threadkeep.langgraph.turns import TurnSoFar
 from threadkeep.memories.record import Memory, NewMemory, Source
+from threadkeep.owners.opt_out import require_wanted
 
 if TYPE_CHECKING:
     from threadkeep.library import OwnerSource, Threadkeep
@@ -56,7 +57,8 @@ class _Work:
         source = turn.source(statement, "semantic", self._thread(runtime))
         new = NewMemory(statement, sources=(source,))
         asked = source.speaker == "user" and turn.asks_to_keep()
-        kept = await self._tk.app.call(lambda rooms: rooms.proposals.keep(new, owner=self._whose(runtime), asked=asked))
+        owner = await self._whose(runtime)
+        kept = await self._tk.app.call(lambda rooms: rooms.proposals.keep(new, owner=owner, asked=asked))
         match kept.status:
             case "accepted":
                 return f"Remembered as {kept.memory_id}."
@@ -70,17 +72,17 @@ class _Work:
     async def search_memory(self, query: str, runtime: ToolRuntime[Any, Any], limit: int = 10) -> str:
         """Search what is remembered about the user; returns one memory a line with its id."""
         limit = max(1, min(limit, _MOST))
-        found = await self._tk.memories.search(query, owner=self._whose(runtime), limit=limit)
+        found = await self._tk.memories.search(query, owner=await self._whose(runtime), limit=limit)
         return _lines([recalled.memory for recalled in found])
 
     async def list_memories(self, runtime: ToolRuntime[Any, Any], limit: int = 20) -> str:
         """List what is remembered about the user, newest first, one memory a line with its id."""
         limit = max(1, min(limit, _MOST))
-        return _lines(await self._tk.memories.list(owner=self._whose(runtime), limit=limit))
+        return _lines(await self._tk.memories.list(owner=await self._whose(runtime), limit=limit))
 
     async def correct_memory(self, memory_id: str, statement: str, runtime: ToolRuntime[Any, Any]) -> str:
         """Replace what a memory says, when the user says that it is wrong or has changed."""
-        owner, thread = self._whose(runtime), self._thread(runtime)
+        owner, thread = await self._whose(runtime), self._thread(runtime)
         source = TurnSoFar(runtime.state, runtime.config).source(statement, "semantic", thread)
         if source.speaker == "user":
             memory = await self._tk.memories.correct(memory_id, statement, owner=owner, source=source)
@@ -92,7 +94,7 @@ class _Work:
 
     async def forget_memory(self, memory_id: str, runtime: ToolRuntime[Any, Any]) -> str:
         """Remove a memory for good, when the user asks you to forget it."""
-        owner = self._whose(runtime)
+        owner = await self._whose(runtime)
         memory = await self._tk.memories.require(memory_id, owner=owner)
         if TurnSoFar(runtime.state, runtime.config).asks_to_forget(memory_id, memory.text):
             gone = await self._tk.memories.forget(memory_id, owner=owner)
@@ -104,7 +106,7 @@ class _Work:
         self, statement: str, runtime: ToolRuntime[Any, Any], memory_id: str | None = None
     ) -> str:
         """Ask the user whether to remember a statement, or to replace what the memory with this id says."""
-        owner = self._whose(runtime)
+        owner = await self._whose(runtime)
         proposed = await self._tk.proposals.propose(
             statement,
             owner=owner,
@@ -146,8 +148,11 @@ class _Work:
         described.func = blocking
         return described
 
-    def _whose(self, runtime: ToolRuntime[Any, Any]) -> Owner:
-        return self._tk.whose(owner_from(self._owner, runtime=runtime, config=runtime.config))
+    async def _whose(self, runtime: ToolRuntime[Any, Any]) -> Owner:
+        owner = self._tk.whose(owner_from(self._owner, runtime=runtime, config=runtime.config))
+        thread_id = thread_id_of(runtime, runtime.config)
+        require_wanted(await self._tk.app.home.run(self._tk.app.is_off(owner, thread_id)))
+        return owner
 
     def _thread(self, runtime: ToolRuntime[Any, Any]) -> ThreadId | None:
         thread_id = thread_id_of(runtime, runtime.config)

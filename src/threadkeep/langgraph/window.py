@@ -233,6 +233,8 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         async def record() -> None:
             rooms = await app.rooms()
             thread = ThreadId(thread_id) if thread_id is not None else None
+            if rooms.opt_outs.holds(owner, thread_id):
+                return
             await rooms.captures.record(plain_messages(removed), owner=owner, thread_id=thread)
 
         await self._patiently(record(), "window.record")
@@ -242,6 +244,8 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
 
         async def keep() -> None:
             rooms = await self._tk.app.rooms()
+            if rooms.opt_outs.holds(owner, thread_id):
+                return
             await rooms.memories.put_summary(text, owner=owner, thread_id=thread_id, key=short_digest(thread_id))
 
         await self._patiently(keep(), "window.summary")

@@ -79,7 +79,7 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
         for known in rest:
             if known.memory_id in gone:
                 continue
-            derived = any(parent in gone for parent in known.derived_from)
+            derived = any(parent in gone for parent in known.derived_from) or known.merged_into in gone
             same = same_words(known.text) in said
             episode = known.kind == "episodic" and any(s.turn_id in turns for s in known.sources)
             if derived or same or (episode and any(_holds(known.text, words) for words in vocabularies)):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 
+if TYPE_CHECKING:
+    from threadkeep.memories.audit import Entry
+
 Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
-Status: TypeAlias = Literal["active", "proposed", "rejected"]
+Status: TypeAlias = Literal["active", "proposed", "rejected", "merged"]
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "document", "import"]
 
 MAX_TEXT_CHARACTERS: Final = 8_000
@@ -92,7 +95,7 @@ class Memory:
         namespace: Where it is kept, as LangGraph sees it.
         text: The statement; 1–8,000 characters.
         kind: ``semantic`` (a fact), ``episodic`` (what happened), ``procedural`` (how to behave).
-        status: ``active`` ones are recalled.
+        status: ``active`` ones are recalled; a ``merged`` one is held by another memory and goes in time.
         trust: The least trusted speaker in its lineage.
         sources: Everywhere it was said, oldest first.
         revision: Give it back to change exactly what was read.
@@ -104,6 +107,7 @@ class Memory:
         history: What it said before, oldest first.
         derived_from: Memories that it was made of.
         approval: Who approved it, where that was needed or done; such a memory does not expire.
+        merged_into: The memory that says the same and is recalled in its place.
     """
 
     memory_id: MemoryId
@@ -122,6 +126,7 @@ class Memory:
     history: tuple[Version, ...] = ()
     derived_from: tuple[MemoryId, ...] = ()
     approval: Approval | None = None
+    merged_into: MemoryId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,7 @@ class NewMemory:
         pinned: See :class:`Memory`.
         memory_id: Its key; ``None``: a new one. An existing memory with this key is left as it is.
         approval: Who approved it; needed where not only the user or an import stands behind it.
+        history: What it said before, oldest first, where it is moved in.
     """
 
     text: str
@@ -149,6 +155,7 @@ class NewMemory:
     pinned: bool = False
     memory_id: MemoryId | None = None
     approval: Approval | None = None
+    history: tuple[Version, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +196,37 @@ class Forgotten:
     memory_ids: tuple[MemoryId, ...]
     turn_ids: tuple[TurnId, ...]
     still_in: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why something is remembered.
+
+    Attributes:
+        memory: The memory: what it says, who said that where and when (``sources``), and who approved it.
+        derived_from: The memories that it was made of, as far as they are there.
+        merged: The memories that say the same and gave way to it.
+        told: What was changed of it, oldest first: when, by whom and where that came from.
+    """
+
+    memory: Memory
+    derived_from: tuple[Memory, ...]
+    merged: tuple[Memory, ...]
+    told: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was undone.
+
+    Attributes:
+        numbers: The audit entries that were undone, newest first.
+        memory_ids: Memories that are as they were before.
+        removed: Memories that were not there before, and are gone.
+        left: Ids of memories that could not be undone, with the reason.
+    """
+
+    numbers: tuple[int, ...]
+    memory_ids: tuple[MemoryId, ...]
+    removed: tuple[MemoryId, ...]
+    left: Mapping[str, str]

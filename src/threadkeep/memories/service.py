@@ -211,6 +211,16 @@ class Memories:
         msg = "Other writers kept getting in the way of what is brought in; run it again to go on."
         raise RevisionConflictError(msg)
 
+    def check(self, new: NewMemory) -> None:
+        """Do nothing if *new* can be kept.
+
+        Raises:
+            InvalidInputError, TooLargeError: It cannot.
+        """
+        self._checked(new.text)
+        for old in new.history:
+            self._checked(old.text)
+
     async def get(self, memory_id: str, *, owner: Owner) -> Memory | None:
         """Return the owner's memory with this key, or ``None``."""
         item = await self._rows.item(memory_id, owner)
@@ -471,6 +481,7 @@ class Memories:
             valid_to=_aware(new.valid_to) if new.valid_to else None,
             pinned=new.pinned,
             approval=new.approval,
+            history=tuple(replace(old, text=self._checked(old.text)) for old in new.history),
         )
 
     def _checked(self, text: str) -> str:

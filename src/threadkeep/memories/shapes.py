@@ -119,6 +119,7 @@ def memory_of(item: Item) -> Memory | None:
         history=tuple(v for v in map(_version_of, _rows(value.get("history"))) if v is not None),
         derived_from=tuple(MemoryId(key) for key in _texts(value.get("derived_from"))),
         approval=_approval_of(value.get("approval")),
+        merged_into=MemoryId(merged) if isinstance(merged := value.get("merged_into"), str) else None,
     )
 
 
@@ -149,6 +150,7 @@ def value_of(memory: Memory) -> dict[str, Any]:
         ],
         "derived_from": list(memory.derived_from),
         "approval": _spell_approval(memory.approval) if memory.approval else None,
+        "merged_into": memory.merged_into,
     }
     return {key: field for key, field in value.items() if field not in (None, [], False)}
 

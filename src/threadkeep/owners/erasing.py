@@ -16,6 +16,7 @@ from threadkeep.storage.port import Item, Partition, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.owners.opt_out import OptOuts
 
 _PAGE: Final = 500
 _COUNTED: Final[Mapping[str, str]] = {
@@ -63,6 +64,7 @@ class Erasing:
         receipts: What is kept of an erasure.
         clock: What the time is.
         delete_thread: Removes a thread's checkpoints.
+        opt_outs: Who wants no memory.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class Erasing:
         clock: Clock,
         *,
         delete_thread: Callable[[Owner, str], Awaitable[None]],
+        opt_outs: OptOuts,
     ) -> None:
         self._storage = storage
         self._indexes = indexes
         self._threads = threads
         self._clock = clock
         self._delete_thread = delete_thread
+        self._opt_outs = opt_outs
         self._noticed: tuple[str, int] | None = None
         self.receipts = receipts
 
@@ -102,6 +106,7 @@ class Erasing:
         await self._threads.release(owner)
         items = await self._storage.erase(owner.partition)
         self._indexes.forget(owner.partition)
+        await self._opt_outs.forget(owner)
         counts["threads"] = len(threads)
         begun_anew = (await self._storage.position(owner.partition)).epoch != receipt.epoch
         # Nothing of an owner about whom nothing was held can come back, and who comes now is of that epoch.

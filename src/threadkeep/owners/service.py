@@ -3,30 +3,76 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from threadkeep.errors import RevisionConflictError
+from threadkeep.ids import TurnId
 from threadkeep.memories.shapes import memory_of
 from threadkeep.owners.places import place_of, says_nothing
 from threadkeep.owners.record import Holdings
-from threadkeep.storage.port import Item, Storage
+from threadkeep.storage.port import Batch, Item, Put, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.owners.erasing import Threads
+    from threadkeep.owners.opt_out import OptOuts
     from threadkeep.owners.owner import Owner
 
 FORMAT: Final = 1
 """Version of the export's lines."""
 
+README: Final = """# Everything that was remembered about you
+
+`export.jsonl` holds one JSON object a line. `type` says what it is:
+
+| type | what it is |
+|---|---|
+| owner | whom this is about, when it was written, and which threads there are |
+| memory | a statement: `value.data` or `value.text`, who said it where, and what it said before |
+| summary | what a conversation was about |
+| message | what was said in a thread |
+| turn, turn_seen | a turn that waits to be learnt from; one that was (no text) |
+| proposal | what somebody wanted remembered, and how that was decided |
+| tombstone | what must not be learnt again: a rejected statement, or digests of a forgotten one |
+| audit | what was changed, by whom and why; no text |
+| account | how much work of models was spent |
+| item | what the application keeps |
+| thread, internal | how threads and jobs are found |
+
+Another Threadkeep takes the memories over: `threadkeep memories import export.jsonl --user YOU`.
+Ids are kept, and it may be repeated.
+"""
+
 _PAGE: Final = 500
+_TRIES: Final = 5
+
+
+class TurnRecords(Protocol):
+    """What this room needs of capture."""
+
+    async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
+        """Return the puts that empty the records of these turns of their texts."""
+        ...
 
 
 class Owners:
     """Everything about one owner at a time."""
 
-    def __init__(self, storage: Storage, threads: Threads, clock: Clock) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        threads: Threads,
+        clock: Clock,
+        *,
+        turns: TurnRecords,
+        opt_outs: OptOuts,
+        messages: Callable[[Owner, str], AsyncIterator[dict[str, Any]]],
+    ) -> None:
         self._storage = storage
+        self._messages = messages
+        self._turns = turns
+        self._opt_outs = opt_outs
         self._threads = threads
         self._clock = clock
 
@@ -70,6 +116,9 @@ class Owners:
         async for item in self._items(owner):
             if says_nothing(item):
                 continue
+            if place_of(item) == "thread":
+                async for message in self._messages(owner, str(item.value.get("thread"))):
+                    yield {"type": "message", **message}
             yield {
                 "type": place_of(item),
                 "namespace": list(item.ref.namespace),
@@ -79,6 +128,29 @@ class Owners:
                 "updated_at": item.updated_at.isoformat(),
                 "expires_at": item.expires_at.isoformat() if item.expires_at else None,
             }
+
+    async def opt_out(self, owner: Owner, *, thread_id: str | None = None, out: bool = True) -> None:
+        """Recall and learn nothing of *owner* from now on, or nothing in one thread; ``out=False``: do again.
+
+        A turn then reads and writes nothing in the storage. What is remembered stays until it is erased; turns
+        that wait to be learnt from are emptied. Other processes know within five seconds.
+        """
+        await self._opt_outs.set(owner, thread_id=thread_id, out=out)
+        if not out:
+            return
+        for _ in range(_TRIES):
+            waiting = [
+                TurnId(item.ref.key)
+                async for item in self._items(owner)
+                if place_of(item) == "turn" and thread_id in (None, item.value.get("thread_id"))
+            ]
+            try:
+                for start in range(0, len(waiting), _PAGE):
+                    if puts := await self._turns.forgetting(owner, waiting[start : start + _PAGE]):
+                        await self._storage.commit(Batch(owner.partition, puts))
+            except RevisionConflictError:  # one of them was learnt from just now
+                continue
+            return
 
     async def _items(self, owner: Owner) -> AsyncIterator[Item]:
         after: str | None = None

@@ -1,0 +1,158 @@
+"""Looking after what is kept: why it is, taking changes back, and merging what says the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import InvalidInputError, RevisionConflictError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.audit import Entry, head_of, stands_for
+from threadkeep.memories.ledger import USER, Ledger
+from threadkeep.memories.merging import MERGED_KEPT, Merge, merges_of
+from threadkeep.memories.port import Searcher
+from threadkeep.memories.record import Memory, Undone, Why
+from threadkeep.memories.rows import MemoryRows
+from threadkeep.memories.shapes import memory_of, put_of
+from threadkeep.memories.undo import as_it_was, undoing, why_undo
+from threadkeep.storage.port import Delete, Operation, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.memories.service import Memories
+    from threadkeep.owners.owner import Owner
+
+_TRIES: Final = 5
+_FIRST_PAUSE_SECONDS: Final = 0.01
+_COMPARED: Final = 2_000
+
+
+class Upkeep:
+    """Looks after the memories of all owners, one at a time.
+
+    Args:
+        storage: Where they are.
+        memories: Reads them.
+        searcher: Makes vectors.
+        ledger: Commits with an audit entry.
+        ttl: How long a memory lives; ``None``: for ever.
+    """
+
+    def __init__(
+        self, storage: Storage, memories: Memories, searcher: Searcher, ledger: Ledger, *, ttl: timedelta | None
+    ) -> None:
+        self._rows = MemoryRows(storage)
+        self._memories = memories
+        self._searcher = searcher
+        self._ledger = ledger
+        self._ttl = ttl
+
+    async def undo(self, entries: Sequence[Entry], *, owner: Owner, last: int) -> Undone:
+        """Undo the *last* changes of memories, in one commit; what was forgotten stays so.
+
+        A memory that was added goes, one that was changed is as it was before: its statement, when it is true, its
+        pin. Nothing is kept from being learnt again.
+
+        Args:
+            entries: The owner's audit, newest first, all of it.
+            owner: Whose.
+            last: How many changes; undoing is none.
+
+        Raises:
+            RevisionConflictError: Somebody changed something meanwhile; read the audit again.
+        """
+        if last < 1:
+            msg = "Say how many changes to undo, 1 or more."
+            raise InvalidInputError(msg)
+        head = await self._ledger.head(owner)
+        if head_of(head).number != (entries[0].number if entries else 0):
+            msg = "Something was changed meanwhile; look at the audit again and repeat."
+            raise RevisionConflictError(msg)
+        plan = undoing(entries, last=last)
+        left = dict(plan.left)
+        operations: list[Operation] = []
+        restored: list[MemoryId] = []
+        removed: list[MemoryId] = []
+        for key, state in plan.before.items():
+            item = await self._rows.item(key, owner)
+            memory = memory_of(item) if item else None
+            if item is None or memory is None:
+                left[key] = "it is gone"
+            elif state is None:
+                operations.append(Delete(memory.namespace, memory.memory_id, memory.revision))
+                removed.append(memory.memory_id)
+            elif (before := as_it_was(memory, state)) is None:
+                left[key] = "how it was before is not in its history"
+            else:
+                vector = item.embedding if before.text == memory.text else None
+                vector = vector or await self._searcher.embed_put([before.text])
+                operations.append(put_of(before, embedding=vector, expect=memory.revision, ttl=self._ttl))
+                restored.append(memory.memory_id)
+        if operations:
+            await self._ledger.commit_from(head, owner, operations, by=USER, why=why_undo(plan.numbers))
+        return Undone(plan.numbers, tuple(restored), tuple(removed), left)
+
+    async def why(self, memory_id: str, entries: Sequence[Entry], *, owner: Owner) -> Why:
+        """Tell why something is remembered: who said it where, who approved it, what it was made of.
+
+        Args:
+            memory_id: Which memory.
+            entries: The owner's audit, newest first.
+            owner: Whose.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+        """
+        memory = await self._memories.require(memory_id, owner=owner)
+        told = [entry for entry in entries if any(stands_for(memory_id, [c.id]) for c in entry.changes)]
+        parents = [await self._memories.get(key, owner=owner) for key in memory.derived_from]
+        merged = [one async for one in self._rows.walk(owner) if one.merged_into == memory.memory_id]
+        return Why(memory, tuple(one for one in parents if one), tuple(merged), tuple(reversed(told)))
+
+    async def consolidate(self, *, owner: Owner, dry: bool = False) -> tuple[Merge, ...]:
+        """Merge memories that say the same in other words; nothing is removed in this step.
+
+        The newest statement stays and takes over where the others were said. They are no longer recalled,
+        can be had back by :meth:`undo`, and go after thirty days.
+
+        Args:
+            owner: Whose; the 2,000 memories that were changed last are compared.
+            dry: Only tell what would be merged.
+
+        Raises:
+            RevisionConflictError: Other writers kept getting in the way.
+        """
+        for attempt in range(_TRIES):
+            head = await self._ledger.head(owner)
+            newest: list[Memory] = []
+            async for memory in self._rows.walk(owner):
+                newest.append(memory)
+                if len(newest) == _COMPARED:
+                    break
+            merges = await asyncio.to_thread(merges_of, newest)
+            if dry or not merges:
+                return merges
+            operations: list[Operation] = []
+            for merge in merges:
+                item = await self._rows.item(merge.kept.memory_id, owner)
+                vector = item.embedding if item else None
+                operations.append(put_of(merge.after, embedding=vector, expect=merge.kept.revision, ttl=self._ttl))
+                operations += [
+                    put_of(
+                        replace(one, status="merged", merged_into=merge.kept.memory_id, pinned=False, approval=None),
+                        embedding=None,
+                        expect=one.revision,
+                        ttl=MERGED_KEPT,
+                    )
+                    for one in merge.gone
+                ]
+            try:
+                await self._ledger.commit_from(head, owner, operations, by="consolidation")
+            except RevisionConflictError:
+                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                continue
+            return merges
+        msg = "Other writers kept getting in the way; try again."
+        raise RevisionConflictError(msg)

@@ -1,0 +1,86 @@
+"""Who wants no memory, or none in a thread: known in RAM, so that a turn of theirs reads and writes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import OptedOutError
+from threadkeep.ids import short_digest
+from threadkeep.storage.port import Batch, Delete, Operation, Partition, Put, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.owners.owner import Owner
+
+OPT_OUTS: Final = ".opt-outs"
+PARTITION: Final = Partition("root", (OPT_OUTS,))
+
+_PAGE: Final = 500
+_BATCH: Final = 5_000
+
+
+class OptOuts:
+    """All opt-outs, in a partition of their own: an owner's would have to be read to know that it must not be."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._known: set[str] = set()
+        self._noticed: tuple[str, int] | None = None
+
+    def holds(self, owner: Owner, thread_id: str | None = None) -> bool:
+        """Whether nothing may be recalled or learnt: for *owner* at all, or in this thread. It reads nothing."""
+        if not self._known:
+            return False
+        return _key(owner) in self._known or (thread_id is not None and _key(owner, thread_id) in self._known)
+
+    async def set(self, owner: Owner, *, thread_id: str | None = None, out: bool = True) -> None:
+        """Opt out, or in again; it holds in this process from now on, and in others within seconds."""
+        key = _key(owner, thread_id)
+        operation: Operation = Delete((OPT_OUTS,), key)
+        if out:
+            operation = Put((OPT_OUTS,), key, {"at": self._clock.now().isoformat()})
+        await self._storage.commit(Batch(PARTITION, [operation]))
+        (self._known.add if out else self._known.discard)(key)
+
+    async def forget(self, owner: Owner) -> None:
+        """Remove every opt-out of an owner who is erased."""
+        gone = sorted(key for key in await self._read() if key.startswith(_key(owner)))
+        for start in range(0, len(gone), _BATCH):
+            deletes = [Delete((OPT_OUTS,), key) for key in gone[start : start + _BATCH]]
+            await self._storage.commit(Batch(PARTITION, deletes))
+        self._known.difference_update(gone)
+
+    async def notice(self) -> None:
+        """Read what was changed, by whichever process; one small read where nothing was."""
+        position = await self._storage.position(PARTITION)
+        seen = (position.epoch, position.sequence)
+        if seen != self._noticed:
+            self._known = await self._read()
+            self._noticed = seen
+
+    async def _read(self) -> set[str]:
+        found: set[str] = set()
+        after: str | None = None
+        while True:
+            page = await self._storage.scan(PARTITION, after=after, limit=_PAGE)
+            found.update(item.ref.key for item in page.items)
+            after = page.after
+            if after is None:
+                return found
+
+
+def _key(owner: Owner, thread_id: str | None = None) -> str:
+    whose = owner.partition.digest.hex()
+    return whose if thread_id is None else f"{whose}-{short_digest('thread', thread_id)}"
+
+
+def require_wanted(off: bool) -> None:  # noqa: FBT001 - the one thing that it is asked
+    """Refuse to keep something for somebody who wants no memory.
+
+    Raises:
+        OptedOutError: *off*.
+    """
+    if off:
+        msg = "Whoever this is about wants nothing remembered; tk.owners.opt_out(…, out=False) takes that back."
+        raise OptedOutError(msg)

@@ -1,0 +1,318 @@
+"""Looking after memories: why they are there, taking changes back, merging, and bringing them in from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from typer.testing import CliRunner
+
+import threadkeep
+from threadkeep.cli.main import app
+from threadkeep.errors import InvalidInputError, MemoryNotFoundError
+from threadkeep.memories.record import NewMemory, Source
+from threadkeep.owners.service import README
+from threadkeep.testing import FrozenClock, HashingEmbedder
+
+ANA: Final = "ana@x.org"
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    """Return a clock that the test moves."""
+    return FrozenClock()
+
+
+@pytest.fixture
+async def tk(tmp_path: Path, clock: FrozenClock) -> AsyncIterator[threadkeep.Threadkeep]:
+    """Return a memory in a file."""
+    url = f"sqlite:///{tmp_path}/memory.db"
+    async with threadkeep.open(url, owner=ANA, embedder=HashingEmbedder(), clock=clock) as opened:
+        yield opened
+
+
+async def texts(tk: threadkeep.Threadkeep) -> list[str]:
+    """Return what may be recalled, sorted."""
+    return sorted(m.text for m in await tk.memories.list() if m.status == "active" and m.valid_to is None)
+
+
+class TestWhy:
+    """Thread, message, date and who approved it."""
+
+    async def test_a_captured_one(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        """It was said in a message of a thread."""
+        said = [{"role": "user", "content": "I live in Lisbon.", "id": "m1"}]
+        receipt = await tk.capture(said, thread_id="t1", wait=True)
+        facts = [one for key in receipt.memory_ids if (one := await tk.memories.require(key)).kind == "semantic"]
+
+        why = await tk.memories.why(facts[0].memory_id)
+
+        source = why.memory.sources[0]
+        assert (source.speaker, source.thread_id, source.message_id) == ("user", "t1", "m1")
+        assert source.at is not None
+        assert [(entry.by, entry.why) for entry in why.told] == [("capture", f"turn:{source.turn_id}")]
+
+    async def test_an_approved_one(self, tk: threadkeep.Threadkeep):
+        """Somebody let it pass."""
+        proposed = await tk.proposals.propose("The user likes tea.", source=Source("assistant"))
+        assert proposed.proposal
+        done = await tk.proposals.approve(proposed.proposal.proposal_id, by="eva")
+        assert done.decision
+        assert done.decision.memory_id
+
+        why = await tk.memories.why(done.decision.memory_id)
+
+        assert why.memory.approval
+        assert why.memory.approval.by == "eva"
+        assert [(entry.by, entry.why) for entry in why.told] == [("eva", f"proposal:{done.proposal_id}")]
+
+    async def test_none(self, tk: threadkeep.Threadkeep):
+        """What is not there has no reason."""
+        with pytest.raises(MemoryNotFoundError):
+            await tk.memories.why("nothing")
+
+
+class TestUndo:
+    """The last changes are taken back."""
+
+    async def test_each_kind(self, tk: threadkeep.Threadkeep):
+        """A pin, a correction and an addition, one by one, and all the way back."""
+        kept = await tk.memories.remember("I live in Lisbon.")
+        await tk.memories.correct(kept.memory_id, "I live in Porto.")
+        await tk.memories.pin(kept.memory_id)
+
+        await tk.memories.undo()
+        memory = await tk.memories.require(kept.memory_id)
+        assert (memory.text, memory.pinned) == ("I live in Porto.", False)
+        await tk.memories.undo()
+        memory = await tk.memories.require(kept.memory_id)
+        assert (memory.text, memory.history) == ("I live in Lisbon.", ())
+        assert [r.memory.text for r in await tk.memories.search("Lisbon")] == ["I live in Lisbon."]
+        undone = await tk.memories.undo()
+        assert undone.removed == (kept.memory_id,)
+        assert await tk.memories.list() == []
+        assert (await tk.memories.undo()).numbers == ()
+        assert (await tk.owners.verify_audit()).fault is None
+
+    async def test_several_at_once(self, tk: threadkeep.Threadkeep):
+        """A memory that was changed twice is as it was before both."""
+        one = await tk.memories.remember("I live in Lisbon.")
+        await tk.memories.correct(one.memory_id, "I live in Porto.")
+        await tk.memories.correct(one.memory_id, "I live in Faro.")
+        await tk.memories.remember("I have two cats.")
+
+        undone = await tk.memories.undo(3)
+
+        assert len(undone.numbers) == 3
+        assert await texts(tk) == ["I live in Lisbon."]
+
+    async def test_what_capture_learnt(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        """A turn that changed a memory, by what the user said next."""
+        await tk.capture([{"role": "user", "content": "I live in Lisbon.", "id": "1"}], thread_id="t", wait=True)
+        before = await texts(tk)
+        clock.advance(timedelta(days=1))
+        await tk.capture([{"role": "user", "content": "I moved to Berlin.", "id": "2"}], thread_id="u", wait=True)
+        assert await texts(tk) != before
+
+        await tk.memories.undo()
+
+        assert await texts(tk) == before
+
+    async def test_what_was_forgotten_stays_so(self, tk: threadkeep.Threadkeep):
+        """Nothing of it is kept that could be had back."""
+        kept = await tk.memories.remember("I live in Lisbon.")
+        await tk.memories.forget(kept.memory_id)
+        undone = await tk.memories.undo()
+        assert dict(undone.left) == {kept.memory_id: "it was removed, and nothing of it is kept"}
+        assert await tk.memories.list() == []
+
+    async def test_a_number_is_needed(self, tk: threadkeep.Threadkeep):
+        """None at all is no number of changes."""
+        with pytest.raises(InvalidInputError):
+            await tk.memories.undo(0)
+
+
+class TestConsolidate:
+    """What says the same is merged, and nothing is removed in that step."""
+
+    async def doubled(self, tk: threadkeep.Threadkeep, clock: FrozenClock) -> None:
+        for text in ("I live in Lisbon.", "I live in Lisbon now.", "I live in Porto.", "I do not live in Lisbon."):
+            await tk.memories.remember(text, source=Source("user", at=clock.now()))
+            clock.advance(timedelta(minutes=1))
+        await tk.memories.remember_many([NewMemory("I LIVE IN LISBON", memory_id=None)])
+
+    async def test_sources_stay_and_are_not_recalled(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        """The newest stands for the others, with where all of them were said; opposites are left alone."""
+        await self.doubled(tk, clock)
+        planned = await tk.memories.consolidate(dry=True)
+        assert len(await texts(tk)) == 5
+
+        (merge,) = await tk.memories.consolidate()
+
+        assert [m.memory_id for m in merge.gone] == [m.memory_id for m in planned[0].gone]
+        assert {"I live in Porto.", "I do not live in Lisbon."} < set(await texts(tk))
+        everything = await tk.memories.list()
+        assert len(everything) == 5
+        merged = [memory for memory in everything if memory.status == "merged"]
+        assert {memory.merged_into for memory in merged} == {merge.kept.memory_id}
+        why = await tk.memories.why(merge.kept.memory_id)
+        assert {one.memory_id for one in why.merged} == {memory.memory_id for memory in merged}
+        assert len(why.memory.sources) == len(merged) + 1
+        assert not {m.memory_id for m in merged} & {r.memory.memory_id for r in await tk.memories.search("Lisbon")}
+        assert await tk.memories.consolidate() == ()
+
+    async def test_undo_has_them_back(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        """Each is recalled again as before."""
+        await self.doubled(tk, clock)
+        before = await texts(tk)
+        await tk.memories.consolidate()
+        await tk.memories.undo()
+        assert await texts(tk) == before
+        assert all(memory.merged_into is None for memory in await tk.memories.list())
+
+    async def test_they_go_in_time(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        """Thirty days later they are swept."""
+        await self.doubled(tk, clock)
+        await tk.memories.consolidate()
+        clock.advance(timedelta(days=31))
+        assert {memory.status for memory in await tk.memories.list()} == {"active"}
+
+    async def test_forgetting_takes_them_along(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        """What stands for others and is forgotten leaves none of them behind."""
+        await self.doubled(tk, clock)
+        (merge,) = await tk.memories.consolidate()
+        gone = await tk.memories.forget(merge.kept.memory_id)
+        assert {one.memory_id for one in merge.gone} < set(gone.memory_ids)
+
+
+class TestImport:
+    """Memories come in from lines of JSON."""
+
+    async def exported(self, tk: threadkeep.Threadkeep) -> list[str]:
+        kept = await tk.memories.remember("I live in Lisbon.")
+        await tk.memories.correct(kept.memory_id, "I live in Porto.")
+        await tk.memories.remember("I have two cats.", pinned=True)
+        return [json.dumps(row) async for row in tk.owners.export()]
+
+    async def test_an_export_comes_back(self, tk: threadkeep.Threadkeep, tmp_path: Path):
+        """With ids, history and pins, trusted as an import; repeated, it changes nothing."""
+        lines = await self.exported(tk)
+        before = {m.memory_id: m for m in await tk.memories.list()}
+
+        async with threadkeep.open(f"sqlite:///{tmp_path}/other.db", owner="ana2", embedder="none") as other:
+            first = await other.memories.import_lines(lines)
+            again = await other.memories.import_lines(lines)
+            after = {m.memory_id: m for m in await other.memories.list()}
+            (entry,) = await other.owners.audit()
+
+        assert set(first.memory_ids) == set(before) == set(again.duplicates)
+        assert (again.memory_ids, first.faults, entry.by) == ((), {}, "import")
+        assert {m.trust for m in after.values()} == {"import"}
+        for key, memory in after.items():
+            assert (memory.text, memory.pinned, memory.created_at) == (
+                before[key].text,
+                before[key].pinned,
+                before[key].created_at,
+            )
+            assert [old.text for old in memory.history] == [old.text for old in before[key].history]
+
+    async def test_each_line_is_judged_by_itself(self, tk: threadkeep.Threadkeep):
+        """What cannot be read is named by its number, and the rest is taken."""
+        lines = [
+            json.dumps({"text": "I have two cats."}),
+            "{no json",
+            json.dumps(["a list"]),
+            json.dumps({"text": ""}),
+            "",
+            json.dumps({"text": "I have two cats.", "memory_id": 7}),
+            json.dumps({"text": "x" * 9000}),
+            json.dumps({"type": "audit", "value": {}}),
+            json.dumps({"text": "I HAVE two cats"}),
+            json.dumps({"text": "I like tea.", "kind": "semantic", "trust": "user", "approval": {"by": "me"}}),
+        ]
+
+        done = await tk.memories.import_lines(lines)
+
+        assert await texts(tk) == ["I have two cats.", "I like tea."]
+        assert sorted(done.faults) == [2, 3, 4, 6, 7, 9]
+        assert done.left_out == 1
+        assert {m.trust for m in await tk.memories.list()} == {"import"}
+
+    async def test_what_was_forgotten_or_rejected_stays_away(self, tk: threadkeep.Threadkeep):
+        """An import is nobody's decision about one statement, and says which lines it refused."""
+        lines = await self.exported(tk)
+        for memory in await tk.memories.list():
+            await tk.memories.forget(memory.memory_id)
+
+        done = await tk.memories.import_lines(lines)
+
+        assert (done.memory_ids, set(done.refused.values())) == ((), {"erased before"})
+        assert await tk.memories.remember_many([NewMemory("I have two cats.")]) == ()
+        assert await tk.memories.list() == []
+        assert (await tk.memories.remember("I have two cats.")).status == "accepted"
+
+
+class TestCommands:
+    """The same at the command line."""
+
+    def test_each(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """Export to a folder and a zip, import, why, history, pin, undo, consolidate and opt-out."""
+        monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+
+        def run(*arguments: str, code: int = 0) -> Any:
+            done = CliRunner().invoke(app, list(arguments))
+            assert done.exit_code == code, done.output
+            return done
+
+        key = json.loads(run("memories", "add", "I live in Lisbon.", "--json").stdout)["memory"]["memory_id"]
+        run("memories", "correct", key, "I live in Porto.")
+        assert "I live in Lisbon." in run("memories", "history", key).stdout
+        assert json.loads(run("memories", "history", key, "--json").stdout)[0]["text"] == "I live in Lisbon."
+        assert "Pinned" in run("memories", "pin", key).stdout
+        assert "said by user" in run("memories", "why", key).stdout
+        assert len(json.loads(run("memories", "why", key, "--json").stdout)["told"]) == 3
+        run("memories", "undo", "--last", "2")
+        assert "I live in Lisbon." in run("memories", "list").stdout
+        assert "0 would be merged" in run("memories", "consolidate", "--dry-run").stdout
+
+        run("owners", "export", "-o", str(tmp_path / "mine"))
+        run("owners", "export", "-o", str(tmp_path / "mine.zip"))
+        assert (tmp_path / "mine" / "README.md").read_text() == README
+        with zipfile.ZipFile(tmp_path / "mine.zip") as packed:
+            assert sorted(packed.namelist()) == ["README.md", "export.jsonl"]
+        run("owners", "export", "-o", str(tmp_path / "mine.zip"), code=1)
+        file = str(tmp_path / "mine" / "export.jsonl")
+        assert "1 new" in run("memories", "import", file, "--user", "bob").stdout
+        assert "1 there already" in run("memories", "import", file, "--user", "bob").stdout
+        (tmp_path / "bad.jsonl").write_text("nothing\n")
+        assert "line 1" in run("memories", "import", str(tmp_path / "bad.jsonl"), code=1).stdout
+        assert "entries of bob hold" in run("audit", "verify", "--user", "bob").stdout
+        assert "import" in run("audit", "list", "--user", "bob").stdout
+        assert "off" in run("owners", "opt-out", "--user", "bob").stdout
+        run("memories", "add", "I have a dog.", "--user", "bob", code=1)
+        assert "on" in run("owners", "opt-out", "--user", "bob", "--undo").stdout
+        assert "receipt" in run("owners", "erase", "--user", "bob", "--yes").stdout
+        assert "erased 0 again" in run("owners", "replay-erasures").stdout
+        assert len(run("owners", "erasure-receipts").stdout.splitlines()) == 1
+
+    async def test_an_export_holds_what_was_said_in_threads(self, tmp_path: Path):
+        """Messages of the user's threads, and of nobody else's."""
+        from langgraph.graph import MessagesState, StateGraph
+
+        graph = StateGraph(MessagesState).add_node("reply", lambda _: {"messages": [("ai", "Noted.")]})
+        async with threadkeep.open(f"sqlite:///{tmp_path}/threads.db", embedder="none") as tk:
+            compiled: Any = graph.set_entry_point("reply").compile(checkpointer=tk.checkpointer)
+            for user in (ANA, "bob"):
+                said = {"messages": [("human", f"I am {user}.")]}
+                await compiled.ainvoke(said, tk.config(user_id=user, thread_id=f"of {user}"))
+            messages = [row async for row in tk.owners.export(ANA) if row["type"] == "message"]
+        assert [(m["thread_id"], m["role"], m["text"]) for m in messages] == [
+            (f"of {ANA}", "user", f"I am {ANA}."),
+            (f"of {ANA}", "assistant", "Noted."),
+        ]

@@ -1,0 +1,139 @@
+"""Opting out: a turn of somebody who wants no memory reads and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+
+import threadkeep
+from threadkeep.errors import OptedOutError
+from threadkeep.memories.record import NewMemory
+from threadkeep.testing import HashingEmbedder, ScriptedModel
+
+ANA: Final = "ana@x.org"
+SAID: Final = [{"role": "user", "content": "I live in Lisbon."}]
+
+
+@pytest.fixture
+async def tk(tmp_path: Path) -> AsyncIterator[threadkeep.Threadkeep]:
+    """Return a memory in a file."""
+    async with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as opened:
+        opened.app.notice_every = timedelta(hours=1)  # what is no part of a turn is not to be counted
+        await opened.ready()
+        yield opened
+
+
+def calls_of(tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what is asked of the storage from now on, by name."""
+    calls: list[str] = []
+    storage: Any = tk.app.storage
+    for name in ("get", "commit", "position", "scan", "changes", "namespaces", "partitions", "erase"):
+        method = getattr(storage, name)
+
+        async def counted(*args: Any, _name: str = name, _method: Any = method, **kwargs: Any) -> Any:
+            calls.append(_name)
+            return await _method(*args, **kwargs)
+
+        monkeypatch.setattr(storage, name, counted)
+    return calls
+
+
+async def turn(tk: threadkeep.Threadkeep, text: str, *, thread: str = "1") -> Any:
+    """Run a turn of an agent whose checkpointer is not ours."""
+    model = ScriptedModel(replies=["Noted."])
+    agent: Any = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=InMemorySaver())
+    config = tk.config(user_id=ANA, thread_id=thread)
+    return await agent.ainvoke({"messages": [{"role": "user", "content": text}]}, config)
+
+
+class TestOff:
+    """Nothing is recalled, nothing is learnt, and the storage is not asked."""
+
+    async def test_a_turn_does_not_touch_the_storage(self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
+        """Neither for recall nor for the turn record; before, it does."""
+        calls = calls_of(tk, monkeypatch)
+        await turn(tk, "I live in Lisbon.")
+        assert {"get", "commit"} <= set(calls)
+        await tk.drain()
+        await tk.owners.opt_out(ANA)
+        calls.clear()
+
+        await turn(tk, "I have two cats.", thread="2")
+        assert (await tk.recall("Where do I live?", owner=ANA)).memories == ()
+        assert (await tk.capture(SAID, owner=ANA, thread_id="3")).status == "nothing"
+
+        assert calls == []
+        assert len(await tk.memories.list(owner=ANA)) > 0
+
+    async def test_only_in_a_thread(self, tk: threadkeep.Threadkeep):
+        """In that thread nothing is learnt, in others it is."""
+        await tk.owners.opt_out(ANA, thread_id="1")
+
+        assert (await tk.capture(SAID, owner=ANA, thread_id="1")).status == "nothing"
+        assert (await tk.capture(SAID, owner=ANA, thread_id="2", wait=True)).memory_ids
+        assert (await tk.recall("Where do I live?", owner=ANA, thread_id="1")).memories == ()
+        assert (await tk.recall("Where do I live?", owner=ANA, thread_id="2")).memories
+        assert await tk.owners.opted_out(ANA, thread_id="1")
+        assert not await tk.owners.opted_out(ANA)
+
+    async def test_nothing_is_kept_for_them(self, tk: threadkeep.Threadkeep):
+        """Remembering says so; what there is can be seen, and it can be taken back."""
+        await tk.memories.remember("I live in Lisbon.", owner=ANA)
+        await tk.owners.opt_out(ANA)
+        with pytest.raises(OptedOutError):
+            await tk.memories.remember("I have two cats.", owner=ANA)
+        with pytest.raises(OptedOutError):
+            await tk.memories.remember_many([NewMemory("I have two cats.")], owner=ANA)
+        assert len(await tk.memories.list(owner=ANA)) == 1
+
+        await tk.owners.opt_out(ANA, out=False)
+        assert (await tk.memories.remember("I have two cats.", owner=ANA)).status == "accepted"
+
+    async def test_what_waits_is_emptied(self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
+        """A turn that was recorded is not learnt from afterwards."""
+        rooms = await tk.app.home.run(tk.app.rooms())
+        await tk.app.home.run(rooms.captures.stop())
+        await tk.capture(SAID, owner=ANA, thread_id="1")
+        await tk.owners.opt_out(ANA)
+        assert (await tk.owners.show(ANA)).turns_waiting == 0
+        await tk.drain()
+        assert await tk.memories.list(owner=ANA) == []
+
+    async def test_another_process_knows(self, tmp_path: Path):
+        """From its start on, and what is changed later, when it looks."""
+        url = f"sqlite:///{tmp_path}/memory.db"
+        async with threadkeep.open(url, embedder="none") as one:
+            await one.owners.opt_out(ANA)
+            async with threadkeep.open(url, embedder="none") as other:
+                assert (await other.capture(SAID, owner=ANA, thread_id="1")).status == "nothing"
+                await one.owners.opt_out(ANA, out=False)
+                rooms = await other.app.home.run(other.app.rooms())
+                await other.app.home.run(rooms.opt_outs.notice())
+                assert (await other.capture(SAID, owner=ANA, thread_id="1")).status == "queued"
+
+    async def test_erasing_takes_it_along(self, tk: threadkeep.Threadkeep):
+        """An erased owner leaves nothing."""
+        await tk.owners.opt_out(ANA)
+        await tk.owners.opt_out(ANA, thread_id="1")
+        await tk.owners.opt_out("bob")
+        await tk.owners.erase(ANA)
+        assert not await tk.owners.opted_out(ANA, thread_id="1")
+        assert await tk.owners.opted_out("bob")
+
+    async def test_the_tools_say_so(self, tk: threadkeep.Threadkeep):
+        """A model that would remember hears that it must not."""
+        await tk.owners.opt_out(ANA)
+        call = {"name": "remember", "args": {"statement": "I live in Lisbon."}, "id": "1"}
+        model = ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "Noted."])
+        agent: Any = create_agent(model, tools=tk.tools("remember"), checkpointer=InMemorySaver())
+        said = {"messages": [{"role": "user", "content": "Remember that I live in Lisbon."}]}
+        state = await agent.ainvoke(said, tk.config(user_id=ANA, thread_id="1"))
+        assert "opted_out" in str(state["messages"])
+        assert await tk.memories.list(owner=ANA) == []
