@@ -74,6 +74,7 @@ soak: $(READY) ## Everything at full size: long tests, invariants, benchmarks
 	@$(BIN)/python -m tests.invariants --tenants 200000
 	@$(BIN)/python -m tests.faults
 	@$(BIN)/threadkeep bench
+	@$(BIN)/threadkeep bench --storage all --full
 
 docs: $(READY) ## Write the generated reference anew, then check what the docs name
 	@$(BIN)/python -m tools.reference

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,36 @@ class TestOneStorage:
         shown = run("storage", "check", "--url", f"sqlite:///{kept}")
         assert shown.exit_code == 1
         assert "memory at memories / " in shown.output
+
+    def test_it_is_compared_with_another_and_with_how_it_was(self, kept: Path, folder: Path):
+        """A copy holds the same; what was written or lost since, or changed behind its back, shows."""
+        url, copied = f"sqlite:///{kept}", f"sqlite:///{folder}/two.db"
+        run("storage", "copy", "--from", url, "--to", copied)
+        (folder / "before.json").write_text(run("storage", "check", "--url", url, "--json").stdout)
+
+        assert answer("storage", "check", "--url", url, "--against", copied)["same"] is True
+        assert "Both hold the same" in run("storage", "check", "--url", copied, "--against", "before.json").output
+
+        with sqlite3.connect(kept) as raw:  # one letter of one memory, as by a restore of another day
+            raw.execute("UPDATE items SET value = replace(value, 'green', 'greed')")
+        raw.close()
+        found = answer("storage", "check", "--url", url, "--against", "before.json", code=1)
+        assert (found["sound"], found["same"]) == (True, False)
+        shown = run("storage", "check", "--url", url, "--against", copied)
+        assert shown.exit_code == 1
+        assert "something else: as many items" in " ".join(shown.output.split())
+
+        with threadkeep.open(copied, embedder="none") as tk:
+            tk.sync.memories.remember("Plays the harp.", owner=USER)
+        shown = run("storage", "check", "--url", url, "--against", copied)
+        assert "something else: 9 items in 1 partitions" in " ".join(shown.output.split())
+
+    def test_what_was_never_printed_is_refused(self, kept: Path, folder: Path):
+        (folder / "other.json").write_text("[1]")
+
+        for name in ("other.json", "none.json"):
+            with pytest.raises(InvalidInputError, match=name.replace(".", "[.]")):
+                run("storage", "check", "--url", f"sqlite:///{kept}", "--against", name)
 
     @pytest.mark.model
     @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -11,7 +12,8 @@ from rich.console import Console
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.evals.bench import render_table
 from threadkeep.evals.bench_peers import KINDS
-from threadkeep.evals.bench_storage import StorageSizes, run_storage_bench
+from threadkeep.evals.bench_storage import StorageSizes, _facts, run_storage_bench
+from threadkeep.evals.facts import capacity
 from threadkeep.testing.servers import PostgresServer
 
 KEYS = ["name", "n", "ours_p50_ms", "ours_p95_ms", "peer", "peer_p50_ms", "ratio"]
@@ -73,6 +75,24 @@ def test_servers_are_started_for_it(kind: str):
 
     assert names_of(lines) == [*WRITES, *SEARCHES, "search, cold"]
     assert [bool(line["ratio"]) for line in lines] == [True, True, *(3 * [kind != "mongodb"])]
+
+
+def test_there_are_as_many_facts_as_are_asked_for():
+    """More than the generator has: each text is another one."""
+    facts = _facts(capacity() + 500)
+
+    assert len({fact.text for fact in facts}) == len(facts) == capacity() + 500
+
+
+@pytest.mark.slow
+def test_a_slow_peer_is_given_up_and_the_line_says_so():
+    """What it could not store in time is no figure of its."""
+    hasty = replace(TINY, totals=(600,), peer_seconds=0.0)
+
+    lines = run_storage_bench(["memory"], hasty)["lines"]
+
+    assert [bool(line["ratio"]) for line in lines] == [True, True, False, False]
+    assert all("took 0 s to store" in line["peer"] for line in lines[2:])
 
 
 def test_a_storage_that_there_is_not_is_refused():

@@ -11,6 +11,7 @@ import pytest_asyncio
 import redis
 from redis.crc import key_slot
 
+from tests.conftest import missing
 from tests.storage.redis_world import ANA, BOB, NOTES, VECTOR, commit, contents, get, note, opened
 from threadkeep.errors import (
     ClosedError,
@@ -24,6 +25,7 @@ from threadkeep.storage.port import Batch, Delete, Due, Embedding, Partition, Pu
 from threadkeep.storage.redis import RedisStorage
 from threadkeep.storage.redis_keys import Keys, digest_of
 from threadkeep.testing.clock import FrozenClock
+from threadkeep.testing.servers import RedisServer
 from threadkeep.testing.texts import NASTY_TEXTS
 
 MINUTE = timedelta(minutes=1)
@@ -94,6 +96,26 @@ class TestKeys:
 
         assert [key for key in left if key not in before] == [Keys("").of(digest_of(ANA)).heads.encode()]
         assert not any(word in repr(left) for word in ("a key", "a text", "ana", "work"))
+
+    @pytest.mark.slow
+    async def test_its_file_forgets_it_when_it_is_written_anew(self, clock: FrozenClock) -> None:
+        """As docs/storage.md says: the log of commands has the text until BGREWRITEAOF."""
+
+        def in_files(server: RedisServer) -> bool:
+            return any(b"planted canary" in path.read_bytes() for path in server.folder.rglob("*") if path.is_file())
+
+        if lacking := RedisServer.missing():
+            missing(", ".join(lacking))
+        with RedisServer(settings={"appendfsync": "always"}) as server, redis.Redis.from_url(server.url) as client:
+            async with opened(server.url, clock=clock) as storage:
+                await commit(storage, note("1", "planted canary"))
+                await storage.erase(ANA)
+            assert in_files(server)
+
+            client.bgrewriteaof()
+            async with asyncio.timeout(30):
+                while client.info("persistence")["aof_rewrite_in_progress"] or in_files(server):
+                    await asyncio.sleep(0.02)
 
     async def test_nothing_is_left_of_what_was_deleted(
         self, storage: RedisStorage, redis_url: str, clock: FrozenClock

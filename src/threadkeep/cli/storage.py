@@ -96,19 +96,71 @@ def sweep(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> N
 
 
 @app.command()
-def check(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Read everything and say what is not as it must be; exit code 1 where something is."""
+def check(
+    url: Url = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Another storage's URL, or a file with what --json printed of it: both must hold the same.",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Read everything and say what is not as it must be; exit code 1 where something is.
+
+    With --against it is also compared with another storage, or with how it was: after a copy, or a restored backup.
+    """
+    settings = env_settings(data_dir)
     with progress("Checking", quiet=json) as bar:
 
         async def work(_storage: Storage, moving: Moving) -> Checked:
             return await moving.check(progress=bar)
 
-        found = _run(url, env_settings(data_dir), work, embeds=True)
+        found = _run(url, settings, work, embeds=True)
+        other = None if against is None else _sums_of(against) or _sums(_run(against, settings, work))
+    same = other is None or other == _sums(found)
     if json:
-        print_json({**_fields(found), "sound": found.sound})
+        compared = {} if other is None else {"against": other, "same": same}
+        print_json({**_fields(found), "sound": found.sound, **compared})
     else:
         _show_checked(found)
-    sys.exit(0 if found.sound else 1)
+        if other is not None:
+            out.print("Both hold the same." if same else _difference(_sums(found), other), markup=False)
+    sys.exit(0 if found.sound and same else 1)
+
+
+_SUMS: Final = ("items", "partitions", "checksum")
+
+
+def _sums(found: Checked) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in _SUMS}
+
+
+def _sums_of(against: str) -> dict[str, Any] | None:
+    """Return what was printed of a storage into the file *against*; ``None``: that is a URL."""
+    from json import loads
+
+    from threadkeep.errors import InvalidInputError
+
+    if "://" in against:
+        return None
+    try:
+        told: Any = loads(Path(against).read_text(encoding="utf-8"))
+        return {name: told[name] for name in _SUMS}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        msg = f"{against} cannot be read as what threadkeep storage check --json prints ({type(error).__name__})."
+        raise InvalidInputError(msg) from error
+
+
+def _difference(here: dict[str, Any], there: dict[str, Any]) -> str:
+    if here["items"] != there["items"] or here["partitions"] != there["partitions"]:
+        counts = f"{there['items']:,} items in {there['partitions']:,} partitions"
+    else:
+        counts = "as many items"
+    return f"The other holds something else: {counts}, checksum {there['checksum']}."
 
 
 @app.command("re-embed")

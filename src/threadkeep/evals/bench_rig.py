@@ -118,7 +118,6 @@ class Lookup:
         self.dims = dims
         self._random = np.random.default_rng(seed)
         self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._lists: dict[str, list[float]] = {}
         for text in texts:
             self._add(text)
 
@@ -136,14 +135,13 @@ class Lookup:
 
     async def as_langgraph(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the same vectors, of announced texts, in the form that LangGraph's stores take."""
-        return [self._lists[text] for text in texts]
+        return [self._vectors[text].tolist() for text in texts]
 
     def _add(self, text: str) -> None:
         import numpy as np
 
         vector = self._random.standard_normal(self.dims, dtype=np.float32)
         self._vectors[text] = (vector / np.linalg.norm(vector)).astype(np.float32)
-        self._lists[text] = self._vectors[text].tolist()
 
 
 @asynccontextmanager
