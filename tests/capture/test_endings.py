@@ -17,6 +17,9 @@ class TestEndedBy:
             ("My sister doesn't live in Porto any more", "My sister lives in Porto"),
             ("I've quit drinking coffee", "I drinking coffee"),
             ("I left my job at Acme last month", "I work at Acme"),
+            ("I left Acme", "I work at Acme"),
+            ("I've just left Acme Foods to start a bakery", "I work at Acme Foods"),
+            ("I got laid off from Acme in May", "I work at Acme"),
             ("I used to live in Lisbon", "I live in Lisbon"),
             ("My favourite colour isn't red any more", "My favourite colour is red"),
             ("The user doesn't live in Lisbon any more", "I live in Lisbon"),
@@ -34,7 +37,8 @@ class TestEndedBy:
             "Don't I live in Lisbon any more?",
             "If I no longer work at Acme, who does?",
             "I left my keys",
-            "I left Lisbon",
+            "I left home early",
+            "I left for Lisbon",
             "I live in Lisbon",
             "I used to be a nurse",
             "x" * 500,
@@ -64,6 +68,25 @@ class TestDenies:
 
 
 class TestTurn:
+    @pytest.mark.parametrize(
+        "said",
+        [
+            ("I live in Lisbon.", "I moved to Berlin.", "I'm back in Lisbon now."),
+            ("I work at Acme.", "I left Acme."),
+            ("I work at Acme.", "I left Acme.", "I started a new job at Globex."),
+        ],
+    )
+    async def test_what_was_so_is_history(self, said: tuple[str, ...]):
+        """In whatever words it ended or came back; nothing beside the newest word is told as a fact."""
+        async with threadkeep.open("memory://", owner="ana", embedder=HashingEmbedder()) as tk:
+            for number, text in enumerate(said):
+                await tk.capture([{"role": "user", "content": text, "id": f"m{number}"}], thread_id="t", wait=True)
+
+            (memory,) = await tk.memories.list()
+
+        assert memory.text == said[-1]
+        assert [old.text for old in memory.history] == list(said[:-1])
+
     async def test_memory_ends_with_the_turn_that_says_so(self):
         """What was so is history, and the block no longer says it."""
         async with threadkeep.open("memory://", owner="ana", embedder=HashingEmbedder()) as tk:

@@ -110,16 +110,21 @@ class TestEpisode:
         [
             ("How do I restart ArgoCD?", "Asked: How do I restart ArgoCD?"),
             ("Hi! Thanks. Write me a limerick about bees.", "Asked: Write me a limerick about bees."),
-            ("I live in Lisbon.", "Said: I live in Lisbon."),
-            ("The build is broken again. What now?", "Asked: What now?"),
+            ("The build is broken again. What now?", "Said: The build is broken again."),
+            ("Lovely weather. I visited the lighthouse at Cascais last Sunday. You rock!", "Said: Lovely weather."),
             ("The build is broken again.", "Said: The build is broken again."),
             ("I live in Lisbon. The trams are on strike.", "Said: The trams are on strike."),
-            ("Fix this:\n```\nprint('x')\n```\nIt prints nothing.", "Said: It prints nothing."),
+            ("Fix this:\n```\nprint('x')\n```\nThe loop prints nothing.", "Said: The loop prints nothing."),
         ],
     )
     def test_it_says_what_the_turn_was_about(self, text: str, episode: str):
-        """What was asked counts for more than what was told; code and documents are left out."""
+        """The sentence that says most, what was asked before what was told; code and documents are left out."""
         assert episodes(turn_of(("user", text))) == [episode]
+
+    @pytest.mark.parametrize("text", ["I live in Lisbon.", "What now?", "I'm vegan and I work at Acme.", "Thanks!"])
+    def test_there_is_none_where_it_would_say_nothing_more(self, text: str):
+        """Facts hold it all, and change; or there is nothing to tell."""
+        assert episodes(turn_of(("user", text))) == []
 
     @pytest.mark.parametrize("text", ["", "  ", "Hi!", "Thanks a lot!", "ok", "👍", "```\ncode only\n```"])
     def test_small_talk_has_none(self, text: str):

@@ -100,6 +100,13 @@ I used to be a ballet dancer.
 I volunteer at the animal shelter on Sundays.
 I coach the under-12 football team on Tuesdays.
 Yesterday I signed the lease for the new studio.
+I ran a half marathon in Ghent last Sunday.
+Had an interview at the harbour office yesterday.
+Been rehearsing with a new string quartet lately.
+My bike broke down two weeks ago on the way to Bruges.
+Nora, I finally repaired the greenhouse roof last weekend.
+So much has changed - I just joined a rowing club in Porto.
+We upgraded the payments cluster to 1.31 last Thursday.
 Last week we adopted a second cat.
 Hi, I'm Max and I work at Acme.
 By the way, I'm allergic to shellfish.
@@ -190,6 +197,12 @@ I'm really tired today.
 I'm back from lunch.
 I'm so excited about this!
 I have a question about taxes.
+I ran the tests yesterday and two of them failed.
+I added the same function last week.
+Had you been there last year?
+Set the time zone to CET last.
+I got an error from the pipeline yesterday.
+I checked it yesterday.
 I have an issue with the printer.
 I have to go now.
 I need help with my homework.

@@ -1,5 +1,7 @@
 """Statements that something is no longer so, and what it is that has ended. Pure rules, English only."""
 
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
 from __future__ import annotations
 
 import re
@@ -27,9 +29,13 @@ _STOPPED: Final = re.compile(
     rf"(?i)^{_SUBJECT}(?:'ve| have| has)? (?:just |recently |finally )?(?:stopped|quit|given up|gave up) "
     r"(?P<rest>\w+ing\b.*)$"
 )
+_FIRM: Final = r"(?P<firm>[A-Z][\w&.-]*(?: [A-Z][\w&.-]*){0,3})"
+_AFTERWARDS: Final = r"(?:,? (?:last|this|in|on|for|today|yesterday|recently|to|after|two|three|a) .*| for good| today| yesterday| recently)?"
+# A name alone is taken for an employer's: who left a town says more often where they moved to.
 _LEFT: Final = re.compile(
-    r"(?i:I)(?:'ve| have)? (?:just |recently |finally )?(?:(?:left|quit) my (?:job|position|role) at|resigned from) "
-    r"(?P<firm>[A-Z][\w&.-]*(?: [A-Z][\w&.-]*){0,3})(?: (?:last|this|in|on|for good|today|yesterday).*)?$"
+    r"(?i:I)(?i:'ve| have|'m| am| was| got| have been)? (?:just |recently |finally |now )?(?i:"
+    r"(?:left|quit)(?: (?:my|the) (?:job|position|role|post) (?:at|with))?|resigned from|retired from|(?:was |got |been )?(?:laid off|let go|fired|made redundant|dismissed) (?:from|by|at)"
+    rf") {_FIRM}{_AFTERWARDS}$"
 )
 _USED_TO: Final = re.compile(rf"(?i)^{_SUBJECT} used to (?!be )(?P<rest>.+)$")
 _PASSING: Final = re.compile(r"(?i)\b(?:know|understand|remember|see|care|think|want|need|have (?:time|questions?))\b")

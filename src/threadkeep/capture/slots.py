@@ -29,7 +29,7 @@ _COMPOUND: Final = re.compile(
     r"(?i)[,;]? \b(?:and|but|while|because|since|so|though|although|who|which|where)\b|,\s+(?:I|my|we|our)\b"
 )
 
-_FIRST_PERSON: Final = re.compile(r"(?i)(?:i|my|our|we|call|please|you|everyone|people)\b")
+_FIRST_PERSON: Final = re.compile(r"(?i)(?:i|my|our|we|call|please|you|everyone|people|back)\b")
 _LEAD: Final = re.compile(
     r"(?i)^(?:(?:hi|hey|hello|oh|ah|well|so|ok|okay|yes|yeah|no|actually|btw|by the way|fyi|also|and|but|now|currently|update"
     r"|correction|these days|nowadays|right now|as of (?:today|now)|just so you know|for the record)[,:!]?\s+(?:there,?\s+)?)+"
@@ -98,7 +98,7 @@ def slot_of(text: str) -> str | None:
 def _favourite(said: str) -> str | None:
     subject = r"(?P<what>(?!(?:part|thing|one|time|moment|bit|way)\b)[a-z][\w'-]*(?: (?!is\b|are\b)[\w'-]+){0,4}?)"
     found = re.fullmatch(
-        rf"(?i)(?:my favou?rite {subject}(?: is|'s|:) .+|.+ is (?:now )?my (?:new )?favou?rite {subject.replace('what', 'that')})",
+        rf"(?i)(?:my (?:new |current )?favou?rite {subject}(?: is|'s|:) .+|.+ is (?:now )?my (?:new )?favou?rite {subject.replace('what', 'that')})",
         said,
     )
     what = (found["what"] or found["that"]) if found else None
@@ -115,6 +115,9 @@ def _home(said: str) -> str | None:
     if re.fullmatch(rf"(?:{lives}) {_PLACE}{_WITH}", said) or re.fullmatch(rf"(?i)(?:{lives}) {_LOWER_PLACE}", said):
         return None if _COMPOUND.search(said) else "home"
     moved = r"I(?:'ve| have)? (?:just |recently |finally )?(?:moved|relocated)(?: back| out| down| up)? to"
+    back = r"(?:(?:I(?:'m| am) )?[Bb]ack (?:home )?in|I(?:'ve| have)? (?:come|came|moved) back (?:home )?to)"
+    if re.fullmatch(rf"{back} {_PLACE}(?: for good)?", said):
+        return None if _COMPOUND.search(said) else "home"
     found = re.fullmatch(rf"{moved} {_PLACE}{_AFTER_MOVE}", said) or re.fullmatch(rf"(?i){moved} {_LOWER_PLACE}", said)
     if not found or _COMPOUND.search(said):
         return None
@@ -140,6 +143,11 @@ def _work(said: str) -> str | None:
     if re.fullmatch(
         rf"(?i:I(?:'m| am)? (?:now |currently )?(?:work|working|employed)(?: as an? [\w -]{{2,40}})? (?:at|for|by)) {employer}(?: as .{{1,60}})?",
         said,
+    ):
+        return "employer"
+    started = r"(?i:I(?:'ve| have)? (?:just |recently |now |finally )*(?:started|begun|began) (?:(?:a|my) new (?:job|role|position) |work |working )?(?:at|for)|I(?:'ve| have)? (?:just |recently |now |finally )*joined)"
+    if re.fullmatch(rf"{started} {employer} as .{{1,60}}", said) or re.fullmatch(
+        rf"{started.replace('|I(?:', '|(?!)(?:')} {employer}", said
     ):
         return "employer"
     if re.fullmatch(
@@ -251,7 +259,7 @@ def _preference(said: str) -> str | None:
 
 def _status(said: str) -> str | None:
     if re.fullmatch(
-        r"(?i)I(?:'m| am) (?:now |happily |newly |recently |finally )*(?:single|married|engaged|divorced|widowed)(?: to [\w' -]{1,40})?",
+        r"(?i)I(?:'m| am|(?:'ve| have)? (?:just |recently |finally )*got(?:ten)?) (?:now |happily |newly |recently |finally )*(?:single|married|engaged|divorced|widowed)(?: to [\w' -]{1,40})?",
         said,
     ):
         return "marital status"

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 
 from threadkeep.capture import languages
 from threadkeep.capture.endings import ended_by
+from threadkeep.capture.happenings import has_happened
 from threadkeep.capture.redact import MARK
+from threadkeep.capture.slots import slot_of
 from threadkeep.memories.wording import plain, straight, words
 
 MAX_CHARACTERS: Final = 300
@@ -79,7 +81,7 @@ def meant(text: str) -> bool:
 
 _GREETING: Final = re.compile(
     r"(?i)^(?:(?:hi|hey|hello|hiya|howdy|greetings|good (?:morning|afternoon|evening|day|night)|dear|thanks|thank you|thx|ty|cheers|great|cool|nice"
-    r"|awesome|perfect|ok|okay|alright|sure|yes|yeah|yep|yup|no|nope|nah|well|oh|ah|aha|wow|hmm+|um+|so|right|got it|i see|makes sense|sounds good|sorry"
+    r"|awesome|perfect|ok|okay|alright|sure|definitely|absolutely|exactly|totally|for sure|of course|no (?:problem|worries|prob)|congrats|congratulations|guess what|(?:good|great|big) news|yes|yeah|yep|yup|no|nope|nah|well|oh|ah|aha|wow|whoa|woah|yay|aw+|ugh|phew|omg|hmm+|um+|so|right|got it|i see|makes sense|sounds good|sorry"
     r"|haha|lol|anyway|anyways|btw|by the way|fyi|ps|p\.s\.|also|and|but|plus|actually|honestly|to be honest|tbh|just so you know|for context|for reference"
     r"|for the record|quick note|side note|as i (?:said|mentioned)|as you (?:know|may know)|like i said|first of all|first|anyhow|basically|in fact"
     r"|note|context|background|correction|update|reminder|wait|oops|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
@@ -98,12 +100,10 @@ _REQUEST_TAIL: Final = re.compile(
     r"|(?:please|pls) (?:help|give|tell|show|write|suggest|explain|recommend)\b|(?:help|give|tell|show|suggest|recommend) me\b|i(?:'m| am) (?:just |also )?(?:wondering|curious|not sure|unsure|asking)\b|i was wondering\b|i wonder\b"
     r"|i(?:'d| would) (?:like|love|appreciate) (?:you|some help|your|help|to know|advice)|i need (?:you|help|your|some help|advice)|i want to (?:know|make sure|ask|understand)\b|i want you\b|does (?:that|this|it)\b|right\?|ok\?).*$"
 )
-_CLAUSES: Final = re.compile(
-    r",? (?:and|but) (?=(?:I|I'm|I've|my|we|we're|our)\b)|; (?=(?:I|I'm|I've|my|we|we're|our)\b)", re.IGNORECASE
-)
+_CLAUSES: Final = re.compile(r"(?:,? (?:and|but)|;| [–—-]+) (?=(?:I|I'm|I've|my|we|we're|our)\b)", re.IGNORECASE)
 
 _QUESTION: Final = re.compile(
-    r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had|may|might|must|isn't"
+    r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had(?= (?:i|you|he|she|we|they|it|this|that|any\w+)\b)|may|might|must|isn't"
     r"|aren't|don't (?:you|we|they)|doesn't|didn't|won't|wouldn't|couldn't|any (?:idea|chance|tips)|anyone|wdyt)\b|^have (?:you|i|we|they)\b"
 )
 _STANDING: Final = re.compile(
@@ -134,6 +134,7 @@ _REPORTED: Final = re.compile(
 )
 _QUOTED: Final = re.compile(r"\"[^\"]{0,400}\"|(?<!\w)'[^']{8,400}'(?!\w)|«[^»]{0,400}»|„[^“”\"]{0,400}[“”\"]")
 _ADDRESSED: Final = re.compile(r"(?i)\b(?:you|your|yours|you're|you've|you'll|yourself|u|ur)\b(?<!call me you)")
+_OF_THE_OTHER: Final = re.compile(r"(?i)^(?:and |so |but )?you(?:r|rs|'re|'ve|'ll)?\b")
 _ROLE_PLAY: Final = re.compile(
     r"(?i)\b(?:in (?:this|the|my) (?:story|novel|scenario|game|dream|role-?play)|my character|the protagonist|i am the narrator)\b"
 )
@@ -141,7 +142,7 @@ _ROLE_PLAY: Final = re.compile(
 # What is said about the present exchange, a passing state, or the work at hand.
 _PASSING: Final = re.compile(
     r"""(?ix)^(?:I|we)(?:'m|\ am|'re|\ are|\ was|\ were|'ve\ been|\ have\ been|\ feel|\ felt|'m\ feeling|\ am\ feeling)\ (?:(?:just|really|so|very|a\ bit|a\ little|kind\ of|kinda|pretty|quite|still|not|also|too|all|completely|totally|currently|already|super|always)\ )*
-      (?:trying|getting(?!\ (?:married|divorced|engaged|an?\ (?:dog|cat|puppy|kitten|new|divorce|tattoo|promotion|degree)|my|into|ready\ for))|having\ (?:trouble|issues|problems?|difficult\w*|some|an?\ (?:hard|issue|problem|error))|wondering|asking|looking\ (?:for|at|to|into)|stuck|confused|lost|sorry|sure|unsure|certain|afraid|glad|happy|pleased|sad|excited|worried|curious|ready|done|back|here|there|good|fine|ok|okay|well
+      (?:trying|getting(?!\ (?:married|divorced|engaged|an?\ (?:dog|cat|puppy|kitten|new|divorce|tattoo|promotion|degree)|my|into|ready\ for))|having\ (?:trouble|issues|problems?|difficult\w*|some|an?\ (?:hard|issue|problem|error))|wondering|asking|looking\ (?:for|at|to|into)|stuck|confused|lost|sorry|sure|unsure|certain|afraid|glad|happy|pleased|sad|excited|worried|curious|ready|done|back(?!\ in\b)|here|there|good|fine|ok|okay|well
       |great|tired|exhausted|hungry|thirsty|bored|busy|late|early|sick|stressed|nervous|anxious|overwhelmed|frustrated|annoyed|impressed|grateful|thankful|aware|thinking|struggling|seeing|facing|running\ into|following|kidding|joking|serious|saying|talking
       |interested\ in\ (?:this|that|how|what|hearing)|able|unable|not\ sure|missing|doing\ (?:well|good|great|fine|ok)|using\ (?:this|that|it|the\ (?:same|following|above))|testing\ (?:this|it|the)|reading\ (?:this|that|the)|writing\ (?:this|to)|calling|right|wrong|in\ a\ (?:hurry|rush|meeting)|at\ a\ loss|on\ it|all\ set|open\ to|down\ to|about\ to|up\ to|so)\b
     | ^(?:I|we)\ (?:just\ |also\ |really\ |still\ |only\ |actually\ |already\ |totally\ |completely\ |fully\ |definitely\ |don't\ |do\ not\ |didn't\ |did\ not\ |can't\ |cannot\ |can\ |couldn't\ |have\ to\ |need\ to\ |had\ to\ |'ll\ |will\ |won't\ )*
@@ -153,6 +154,10 @@ _PASSING: Final = re.compile(
     | ^our\ (?:conversation|chat|last|previous|discussion|talk)\b
     | ^(?:I|we)\ (?:like|love|hate|prefer|enjoy|dislike|want|use|am|was|have|did|do)\ (?:it|this|that|them|these|those|the\ (?:first|second|third|last|latter|former|idea|sound|look|way|one|answer|suggestion))\b
     | \b(?:this|that|the\ (?:above|following|previous|code|function|file|script|error|answer|reply|output))\ (?:is|was|code|error|one|function|answer)\b | \b(?:thanks|thank\ you|sorry|lol|haha)\b"""
+)
+_AT_WORK: Final = re.compile(
+    r"(?i)\b(?:errors?|issues?|bugs?|problems?|questions?|exceptions?|traceback|warnings?|code|scripts?|functions?|quer(?:y|ies)|commands?"
+    r"|tests?|builds?|output|logs?|files?|it|this|that|same)\b"
 )
 _FLEETING: Final = re.compile(
     r"(?i)\b(?:right now|at the moment|just now|today|tonight|this (?:morning|afternoon|evening)|for now|a (?:minute|moment|second) ago)\b"
@@ -285,7 +290,13 @@ def is_small_talk(sentence: str) -> bool:
 def is_request(sentence: str) -> bool:
     """Return whether *sentence* asks or tells somebody to do something."""
     said = straight(sentence)
-    return "?" in said or bool(_QUESTION.search(said) or _COMMAND.search(said) or _REQUEST_TAIL.search(f", {said}"))
+    told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
+    return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {said}"))
+
+
+def addresses(sentence: str) -> bool:
+    """Return whether *sentence* speaks of whoever it is said to."""
+    return _ADDRESSED.search(straight(sentence)) is not None
 
 
 def statements(sentence: str) -> list[Statement]:
@@ -300,8 +311,11 @@ def statements(sentence: str) -> list[Statement]:
     clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
     if len(clauses) > 1:
         found = [(clause, _score(clause)) for clause in clauses]
-        if all(score >= MIN_SCORE for _, score in found):
-            return [Statement(clause, score) for clause, score in found]
+        standing = [Statement(clause, score) for clause, score in found if score >= MIN_SCORE]
+        whole = _score(text)
+        if len(standing) < len(clauses) and whole >= MIN_SCORE:
+            return [Statement(text, whole)]
+        return [] if _refused(straight(text)) else standing
     score = _score(text)
     return [Statement(text, score)] if score >= MIN_SCORE else []
 
@@ -345,6 +359,9 @@ _SETTING: Final = re.compile(
 )
 
 
+_VOCATIVE: Final = re.compile(r"^(?:[A-Z][a-z]+ )?[A-Z][a-z]+[,!] (?=(?:I|I'm|I've|My|my|We|we|We've|we've|Our|our)\b)")
+
+
 def _score(text: str) -> float:
     """Return how much *text* says that lasts; 0 where it is not a statement of the person about themselves."""
     said = straight(text)
@@ -353,17 +370,20 @@ def _score(text: str) -> float:
     if _STANDING.match(said):
         return 2.5
     outside = _QUOTED.sub(" ", said)
-    own = _SETTING.sub("", outside)
-    if _refused(outside) or _refused(own):
+    own = _SETTING.sub("", _VOCATIVE.sub("", outside))
+    happened = has_happened(own, said=said)
+    if _refused(outside, of_the_past=happened) or _refused(own, of_the_past=happened):
         return 0.0
     anchored = _anchored(said)
     base = max((score for score, rule in _RULES if rule.search(own)), default=0.0)
-    if base == 0.0 and ended_by(own) is not None:
+    if base == 0.0 and (ended_by(own) is not None or slot_of(own) is not None):
         base = 2.2
     elif base == 0.0 and _INTRODUCTION.match(own):
         base = 2.6
     elif base == 0.0 and _GENERIC.match(own) and (anchored or _HABIT.search(said)):
         base = 1.6
+    elif base == 0.0 and happened:
+        base = 1.5
     return base + _details(said, anchored=anchored) if base else languages.score(text)
 
 
@@ -385,11 +405,15 @@ def _details(said: str, *, anchored: bool) -> float:
     return more - less
 
 
-def _refused(said: str) -> bool:
-    """Whether it is a question, a request, a hypothesis, a report or talk about the present exchange."""
-    return any(
-        rule.search(said) for rule in (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ADDRESSED, _ROLE_PLAY, _PASSING)
-    )
+def _refused(said: str, *, of_the_past: bool = False) -> bool:
+    """Whether it is a question, a request, a hypothesis, a report or talk about the present exchange.
+
+    What somebody did at a time that is past is no talk about the present exchange, unless they tell of their work at it.
+    """
+    rules = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ADDRESSED, _ROLE_PLAY)
+    if any(rule.search(said) for rule in rules):
+        return True
+    return _PASSING.search(said) is not None and not (of_the_past and _AT_WORK.search(said) is None)
 
 
 def _anchored(said: str) -> bool:

@@ -21,6 +21,7 @@ from threadkeep.cli import (
     owners,
     proposals,
     queue,
+    replay,
     storage,
 )
 from threadkeep.cli.output import err, out
@@ -47,6 +48,7 @@ app.command(rich_help_panel="Operate")(queue.worker)
 app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
 app.add_typer(keys.app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
+app.command(rich_help_panel="Measure")(replay.replay)
 app.add_typer(measure.app, name="eval", rich_help_panel="Measure")
 app.command(rich_help_panel="Measure")(measure.bench)
 

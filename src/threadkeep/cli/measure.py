@@ -14,6 +14,7 @@ from threadkeep.errors import InvalidInputError
 app = typer.Typer(help="Measure how much is found, on real and generated conversations.", no_args_is_help=True)
 
 _SIZES: Final = "10,100,1000,10000"
+_CHANGES: Final = "1,2,3,5,8"
 
 
 @app.command()
@@ -51,6 +52,30 @@ def beam(
 
 
 @app.command()
+def capture(
+    data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
+    budget: Annotated[
+        list[int] | None, typer.Option(help="Tokens of the block; may be repeated. Unset: 300.", show_default=False)
+    ] = None,
+    conversation: Annotated[
+        list[str] | None, typer.Option(help="Only this one; may be repeated. Unset: all.", show_default=False)
+    ] = None,
+    *,
+    show: Annotated[bool, typer.Option("--show", help="With --json: what was kept, too.")] = False,
+    json: Json = False,
+) -> None:
+    """What is kept of replayed conversations, and what it brings when asked, beside every turn kept verbatim."""
+    from threadkeep.evals.capture import BUDGETS, render_table, run_capture
+
+    with progress("Capture") as bar:
+        report = run_capture(data, budgets=budget or BUDGETS, conversations=conversation or (), show=show, progress=bar)
+    if json:
+        print_json(report)
+        return
+    out.print(render_table(report))
+
+
+@app.command()
 def redaction(
     data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
     region: Annotated[str | None, typer.Option(help="Where telephone numbers without a + are from.")] = None,
@@ -79,19 +104,53 @@ def facts(
     """Share of generated facts that a question about each brings into the 300-token block."""
     from threadkeep.evals.facts import render_table, run_facts
 
-    try:
-        numbers = [int(size) for size in sizes.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < 1:
-        msg = f"--sizes is {sizes[:40]!r}; give whole numbers separated by commas, such as {_SIZES}."
-        raise InvalidInputError(msg)
+    numbers = _numbers(sizes, "--sizes", _SIZES)
     with progress("Facts") as bar:
         report = run_facts(numbers, seed=seed, progress=bar)
     if json:
         print_json(report)
         return
     out.print(render_table(report))
+
+
+@app.command()
+def staleness(
+    changes: Annotated[str, typer.Option(help="How often each fact changes, separated by commas.")] = _CHANGES,
+    seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    *,
+    json: Json = False,
+) -> None:
+    """Facts that change k times: whether the current value is recalled, and an old one as if it were current."""
+    from threadkeep.evals.changes import render_staleness, run_staleness
+
+    with progress("Staleness") as bar:
+        report = run_staleness(_numbers(changes, "--changes", _CHANGES), seed=seed, progress=bar)
+    if json:
+        print_json(report)
+        return
+    out.print(render_staleness(report))
+
+
+@app.command()
+def leakage(
+    owners: Annotated[int, typer.Option(help="How many owners have nearly the same facts and ids.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    *,
+    json: Json = False,
+) -> None:
+    """What one owner is told of another's memory where all have nearly the same: nothing."""
+    from threadkeep.evals.changes import run_leakage
+
+    with progress("Leakage") as bar:
+        report = run_leakage(owners, seed=seed, progress=bar)
+    if json:
+        print_json(report)
+        return
+    out.print(
+        f"{report['owners']:,} owners asked {report['questions']:,} questions: {report['leaks']} leaks; "
+        f"{report['own_found']:.1%} were told their own.",
+        markup=False,
+    )
 
 
 @app.command()
@@ -137,3 +196,14 @@ def bench(
         print_json(report)
         return
     out.print(render_table(report))
+
+
+def _numbers(text: str, option: str, example: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        msg = f"{option} is {text[:40]!r}; give whole numbers separated by commas, such as {example}."
+        raise InvalidInputError(msg)
+    return numbers

@@ -60,12 +60,33 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Observation:
+    """What the data set's own people noted of a speaker.
+
+    Attributes:
+        speaker: About whom.
+        text: The note, one sentence.
+        turn_ids: The turns that it was taken from.
+    """
+
+    speaker: str
+    text: str
+    turn_ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Conversation:
-    """One conversation: its turns in order, and the questions about it."""
+    """One conversation: its turns in order, the questions about it, and what was noted of its speakers."""
 
     conversation_id: str
     turns: tuple[Turn, ...]
     questions: tuple[Question, ...]
+    observations: tuple[Observation, ...] = ()
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """Who speaks, in the order of their first words."""
+        return tuple(dict.fromkeys(turn.speaker for turn in self.turns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.conversation import Conversation, DataSet, Question, Turn
+from threadkeep.evals.conversation import Conversation, DataSet, Observation, Question, Turn
 from threadkeep.evals.metrics import CATEGORY_GROUPS
 
 if TYPE_CHECKING:
@@ -138,8 +138,19 @@ def _read_sample(sample: Mapping[str, Any], place: int) -> tuple[Conversation, i
         conversation_id=str(sample.get("sample_id", place)),
         turns=turns,
         questions=tuple(questions),
+        observations=tuple(_observations(sample.get("observation") or {}, known)),
     )
     return conversation, repaired, dropped
+
+
+def _observations(by_session: Mapping[str, Any], known: AbstractSet[str]) -> Iterator[Observation]:
+    """Read the notes on the speakers; one that names no known turn is left out."""
+    for of_session in by_session.values():
+        for speaker, notes in cast("Mapping[str, Any]", of_session).items():
+            for text, labels in notes:
+                found, _, _ = repair_evidence([labels] if isinstance(labels, str) else labels, known)
+                if found:
+                    yield Observation(str(speaker), str(text), found)
 
 
 def _read_turns(talk: Mapping[str, Any]) -> tuple[Turn, ...]:

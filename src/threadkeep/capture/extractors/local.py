@@ -7,16 +7,24 @@ from datetime import timedelta
 from typing import Final
 
 from threadkeep.capture.extractors.port import Extraction
+from threadkeep.capture.happenings import tells_when
 from threadkeep.capture.record import Candidate, Message, Turn
 from threadkeep.capture.redact import MARK, redact
 from threadkeep.capture.sentences import sentences
 from threadkeep.capture.slots import slot_of
-from threadkeep.capture.statements import Statement, is_request, is_small_talk, meant, statements, unwanted
+from threadkeep.capture.statements import Statement, addresses, is_request, is_small_talk, meant, statements, unwanted
+from threadkeep.memories.meaning import gist_of, speaks_of_self
 from threadkeep.memories.record import Kind, Memory, Source
 from threadkeep.memories.wording import normalised
 
 MAX_FACTS: Final = 3
 MAX_EPISODE_CHARACTERS: Final = 240
+MOST_WORDS: Final = 12
+"""Of two sentences with so many words that carry them, the longer one says no more."""
+LEAST_WORDS: Final = 2
+"""A sentence with fewer is about nothing by itself: ``What now?``"""
+_OWN_MATTER: Final = 2
+"""So many words are worth what is asked, told of oneself, or told with its time."""
 
 
 class LocalExtractor:
@@ -79,14 +87,27 @@ def _is_recalled(sentence: str, recalled: tuple[str, ...]) -> bool:
 
 
 def _episode(own: list[tuple[Message, str]], facts: Sequence[str]) -> tuple[Message, str] | None:
-    """Say in one sentence what the turn was about: what was asked, else what was told beside the facts."""
+    """Say in one sentence what the turn was about: the one that says most of those that no fact holds.
+
+    What was asked is what a turn with an assistant is about, so of two that say as much it is preferred. Where facts
+    hold everything there is no episode: it would say again what may be true no longer, once they have changed.
+    """
     meant = [(message, sentence) for message, sentence in own if not is_small_talk(sentence)]
-    asked = next(((m, s) for m, s in meant if is_request(s)), None)
-    told = next(((m, s) for m, s in meant if not any(fact in s for fact in facts)), None)
-    if found := asked or told or next(iter(meant), None):
-        message, sentence = found
-        return message, f"{'Asked' if asked else 'Said'}: {_cut(sentence)}"
-    return None
+    rest = [(m, s) for m, s in meant if is_request(s) or not any(fact in s for fact in facts)]
+    weighed = [(_weight(sentence), message, sentence) for message, sentence in rest]
+    _, message, sentence = max(weighed, key=lambda one: one[0], default=(0, None, ""))
+    if message is None or len(gist_of(sentence).words) < LEAST_WORDS:
+        return None
+    return message, f"{'Asked' if is_request(sentence) else 'Said'}: {_cut(sentence)}"
+
+
+def _weight(sentence: str) -> int:
+    """Return how much *sentence* tells of its turn: by the words that carry it, and whose matter it is."""
+    said = min(len(gist_of(sentence).words), MOST_WORDS)
+    if is_request(sentence):
+        return said + _OWN_MATTER
+    own = _OWN_MATTER * speaks_of_self(sentence) + _OWN_MATTER * tells_when(sentence)
+    return said + own - _OWN_MATTER * addresses(sentence)
 
 
 def _cut(sentence: str) -> str:

@@ -1,0 +1,326 @@
+"""Facts that change, and facts that nearly everybody has: what is so now is recalled, and only to whom it belongs.
+
+Both worlds are generated from a seed, told turn by turn, and learnt by the local extractor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.evals.progress import Progress, Steps, silent
+from threadkeep.evals.replay import PATIENCE, ReplayClock
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from threadkeep.library import Threadkeep
+    from threadkeep.models.port import Embedder
+    from threadkeep.recall.record import Recalled
+
+BUDGET_TOKENS: Final = 300
+DEFAULT_CHANGES: Final = (1, 2, 3, 5, 8)
+DEFAULT_OWNERS: Final = 200
+MAX_CHANGES: Final = 9
+
+_A_WEEK: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something of which one thing is true at a time.
+
+    Attributes:
+        first: How it is told for the first time, with ``{}`` for the value.
+        later: Ways in which a change is told.
+        question: Asks for the value.
+        values: Ten or more that no other subject has.
+    """
+
+    first: str
+    later: tuple[str, ...]
+    question: str
+    values: tuple[str, ...]
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
+
+
+SUBJECTS: Final = (
+    Subject(
+        "I live in {}.",
+        ("I moved to {} last month.", "I live in {} now.", "Update: I've just moved to {}.", "I'm back in {} now."),
+        "Which city do I live in?",
+        _split("Lisbon, Berlin, Oslo, Quito, Ghent, Kyoto, Dakar, Lima, Turin, Perth, Malmö, Nantes"),
+    ),
+    Subject(
+        "I work at {} as an engineer.",
+        ("I now work at {}.", "I started a new job at {}.", "I work for {} now.", "I joined {} as a team lead."),
+        "Which company do I work at?",
+        _split("Initech, Globex, Umbrella, Hooli, Vandelay, Stark, Wayne, Tyrell, Cyberdyne, Soylent, Wonka, Aperture"),
+    ),
+    Subject(
+        "My favourite colour is {}.",
+        ("My favourite colour is {} now.", "Actually, my favorite color is {}.", "My new favourite colour is {}."),
+        "What is my favourite colour?",
+        _split("crimson, teal, ochre, violet, amber, indigo, magenta, olive, turquoise, maroon, beige, coral"),
+    ),
+    Subject(
+        "My manager is {}.",
+        ("My manager is now {}.", "Correction: my manager is {}.", "My manager is {} now."),
+        "Who is my manager?",
+        _split("Priya, Tobias, Ingrid, Mateo, Yuki, Farah, Anders, Chloe, Dmitri, Leila, Kwame, Sofia"),
+    ),
+    Subject(
+        "Our standup is at {}.",
+        ("Our standup is now at {}.", "Our standup is at {} now.", "Update: our standup is at {}."),
+        "When is our standup?",
+        _split("9:05, 9:20, 9:35, 9:50, 10:05, 10:20, 10:35, 10:50, 11:05, 11:20, 11:35, 11:50"),
+    ),
+    Subject(
+        "I'm {} years old.",
+        ("I'm {} now.", "I turned {}.", "I just turned {}."),
+        "How old am I?",
+        tuple(str(age) for age in range(31, 43)),
+    ),
+    Subject(
+        "My phone number is {}.",
+        ("My phone number is now {}.", "Correction: my phone number is {}."),
+        "What is my phone number?",
+        tuple(f"555-01{number}" for number in range(20, 32)),
+    ),
+    Subject(
+        "My username is {}.",
+        ("My username is now {}.", "My username is {} now."),
+        "What is my username?",
+        _split("otter7, heron3, badger9, lynx4, marten2, plover8, stoat5, teal6, ibis1, vole0, wren11, dace12"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One subject's values in the order in which they are told, and how each is told."""
+
+    subject: Subject
+    values: tuple[str, ...]
+    told: tuple[str, ...]
+
+
+def make_stories(changes: int, *, seed: int) -> tuple[Story, ...]:
+    """Return a story about every subject that changes so often; no value comes twice in a row, and some come back.
+
+    Raises:
+        InvalidInputError: It cannot change so often.
+    """
+    if not 1 <= changes <= MAX_CHANGES:
+        msg = f"A fact changes between 1 and {MAX_CHANGES} times, not {changes}."
+        raise InvalidInputError(msg, changes=changes)
+    rng = random.Random(f"{seed}/{changes}")  # noqa: S311 - reproducible on purpose; nothing here is a secret
+    stories: list[Story] = []
+    for subject in SUBJECTS:
+        values = rng.sample(subject.values, changes + 1)
+        if changes > 2 and rng.random() < 1 / 3:  # noqa: PLR2004 - "back in Lisbon" needs to have left it
+            values[-1] = values[0]
+        told = [subject.first.format(values[0])]
+        told += [rng.choice(subject.later).format(value) for value in values[1:]]
+        stories.append(Story(subject, tuple(values), tuple(told)))
+    return tuple(stories)
+
+
+def run_staleness(
+    changes: Sequence[int] = DEFAULT_CHANGES,
+    *,
+    seed: int = 0,
+    rounds: int = 5,
+    embedder: Embedder | str | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Measure whether facts that changed are recalled as they are now, and return the figures as JSON.
+
+    Args:
+        changes: How often each fact changes, one measurement each.
+        seed: Of values, wordings and their order.
+        rounds: How many owners a measurement has, each with a story about every subject.
+        embedder: Instead of the one that the settings say; ``"none"``: search by words only.
+        progress: Told how far it is.
+
+    Raises:
+        InvalidInputError: A fact cannot change so often.
+    """
+    worlds = {k: [make_stories(k, seed=seed * 1_000 + one) for one in range(rounds)] for k in changes}
+    results = asyncio.run(_staleness(worlds, seed, embedder, progress))
+    return {"dataset": "staleness", "seed": seed, "results": results}
+
+
+async def _staleness(
+    worlds: dict[int, list[tuple[Story, ...]]], seed: int, embedder: Embedder | str | None, progress: Progress
+) -> list[dict[str, Any]]:
+    rng = random.Random(seed)  # noqa: S311 - the same
+    steps = Steps(sum(len(world) for worlds_of in worlds.values() for world in worlds_of), progress)
+    rows: list[dict[str, Any]] = []
+    for k, of_owners in worlds.items():
+        outcomes: list[tuple[bool, bool, bool]] = []
+        for stories in of_owners:
+            outcomes += await _told_and_asked(stories, rng, embedder)
+            steps.advance()
+        rows.append(_row(k, outcomes))
+        rows[-1]["missed"] = [
+            story.told
+            for story, outcome in zip((s for stories in of_owners for s in stories), outcomes, strict=True)
+            if not outcome[0] or outcome[1]
+        ]
+    return rows
+
+
+def _row(k: int, outcomes: Sequence[tuple[bool, bool, bool]]) -> dict[str, Any]:
+    current, stale, episodes = (sum(outcome[place] for outcome in outcomes) for place in range(3))
+    return {
+        "k": k,
+        "questions": len(outcomes),
+        "current@k": round(current / len(outcomes), 4),
+        "stale_as_current": stale,
+        "stale_in_episodes": episodes,
+    }
+
+
+async def _told_and_asked(
+    stories: Sequence[Story], rng: random.Random, embedder: Embedder | str | None
+) -> list[tuple[bool, bool, bool]]:
+    """Tell the stories, interleaved, a turn a week, and ask for each value at the end."""
+    from threadkeep.testing.clock import START
+
+    clock = ReplayClock(START)
+    async with _opened(embedder, clock) as tk:
+        await tk.ready()
+        left = [list(story.told) for story in stories]
+        number = 0
+        while any(left):
+            told = rng.choice([one for one in left if one])
+            clock.move(clock.at + _A_WEEK)
+            await _tell(tk, told.pop(0), owner="user", number=number)
+            number += 1
+        return [await _asked(tk, story) for story in stories]
+
+
+async def _asked(tk: Threadkeep, story: Story) -> tuple[bool, bool, bool]:
+    """Return whether the block says what is so now, what was so as if it were, and that in an episode."""
+    recall = await tk.recall(story.subject.question, owner="user", budget_tokens=BUDGET_TOKENS, timeout=PATIENCE)
+    now, old = story.values[-1], set(story.values[:-1]) - {story.values[-1]}
+    facts = [one for one in recall.memories if one.memory.kind != "episodic"]
+    episodes = [one for one in recall.memories if one.memory.kind == "episodic"]
+    return _says(facts, {now}), _says(facts, old), _says(episodes, old)
+
+
+def _says(recalled: Sequence[Recalled], values: set[str]) -> bool:
+    return any(value in one.memory.text for one in recalled for value in values)
+
+
+def _opened(embedder: Embedder | str | None, clock: ReplayClock) -> Threadkeep:
+    from threadkeep.evals.replay import replay_settings
+    from threadkeep.library import open as open_threadkeep
+
+    return open_threadkeep(settings=replay_settings(), embedder=embedder, clock=clock)
+
+
+async def _tell(tk: Threadkeep, text: str, *, owner: str, number: int) -> None:
+    messages = [
+        {"role": "user", "content": text, "id": f"said-{number}"},
+        {"role": "assistant", "content": "All right.", "id": f"reply-{number}"},
+    ]
+    await tk.capture(messages, owner=owner, thread_id=f"thread-{number}", wait=True)
+
+
+def run_leakage(
+    owners: int = DEFAULT_OWNERS,
+    *,
+    seed: int = 0,
+    embedder: Embedder | str | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Ask every one of many owners with nearly the same facts for theirs, and return what of others' they were told.
+
+    Args:
+        owners: How many; their ids are nearly the same, too.
+        seed: Of the facts.
+        embedder: Instead of the one that the settings say; ``"none"``: search by words only.
+        progress: Told how far it is.
+
+    Raises:
+        InvalidInputError: There is nobody to leak to.
+    """
+    if not 2 <= owners <= 10_000:  # noqa: PLR2004 - digits of a code
+        msg = f"--owners is between 2 and 10,000, not {owners}."
+        raise InvalidInputError(msg, owners=owners)
+    return asyncio.run(_leakage(owners, seed, embedder, progress))
+
+
+async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, progress: Progress) -> dict[str, Any]:
+    from threadkeep.testing.clock import START
+
+    rng = random.Random(seed)  # noqa: S311 - the same
+    codes = [f"BX-{code:05d}" for code in rng.sample(range(100_000), owners)]
+    ids = [_alike(number) for number in range(owners)]
+    steps = Steps(2 * owners, progress)
+    leaks: list[dict[str, str]] = []
+    found = asked = 0
+    async with _opened(embedder, ReplayClock(START)) as tk:
+        await tk.ready()
+        for number, (owner, code) in enumerate(zip(ids, codes, strict=True)):
+            await _tell(tk, f"My badge number is {code} and my desk is in room {code}.", owner=owner, number=number)
+            steps.advance()
+        for owner, code in zip(ids, codes, strict=True):
+            # What others have is asked for, too: a word that only their memory holds must not bring it here.
+            for question in ("What is my badge number?", f"Whose badge number is {rng.choice(codes)}?"):
+                texts = await _given(tk, question, owner)
+                asked += 1
+                found += question.startswith("What") and code in texts
+                leaks += [
+                    {"owner": owner, "question": question, "leaked": other}
+                    for other in codes
+                    if other != code and other in texts
+                ]
+            steps.advance()
+    return {
+        "dataset": "leakage",
+        "seed": seed,
+        "owners": owners,
+        "questions": asked,
+        "own_found": round(found / owners, 4),
+        "leaks": len(leaks),
+        "leaked": leaks,
+    }
+
+
+async def _given(tk: Threadkeep, question: str, owner: str) -> str:
+    """Return everything that recall, search, the list and LangGraph's store tell *owner*."""
+    recall = await tk.recall(question, owner=owner, budget_tokens=BUDGET_TOKENS, timeout=PATIENCE)
+    searched = [one.memory.text for one in await tk.memories.search(question, owner=owner)]
+    listed = [memory.text for memory in await tk.memories.list(owner=owner)]
+    items = await tk.for_owner(owner).store.asearch(("memories", tk.label(owner)), query=question)
+    return "\n".join((recall.text, *searched, *listed, *(str(item.value) for item in items)))
+
+
+def _alike(number: int) -> str:
+    """Return an id that is nearly another's: as a prefix, in its separators, or in its case."""
+    forms = ("user{}", "user{}@x.org", "user{}_x_org", "User{}@x.org", "user.{}@x.org")
+    return forms[number % len(forms)].format(number // len(forms))
+
+
+def render_staleness(report: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_staleness` for people."""
+    from rich.table import Table
+
+    table = Table(title=f"Facts that change (seed {report['seed']})", title_justify="left")
+    for name in ("changes", "questions", "current value in the block", "old one as current"):
+        table.add_column(name, justify="right")
+    for row in report["results"]:
+        stale = f"{row['stale_as_current']}"
+        table.add_row(str(row["k"]), f"{row['questions']:,}", f"{row['current@k']:.1%}", stale)
+    return table

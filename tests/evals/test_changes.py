@@ -1,0 +1,96 @@
+"""Facts that change and facts that everybody has, told to a real memory and asked for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.evals.embedding import WordsEmbedder
+from threadkeep.capture.slots import slot_of
+from threadkeep.cli.main import app
+from threadkeep.errors import InvalidInputError
+from threadkeep.evals import changes
+from threadkeep.evals.changes import SUBJECTS, make_stories, run_leakage, run_staleness
+from threadkeep.testing import HashingEmbedder
+
+
+class TestStories:
+    def test_same_seed_same_stories(self):
+        """And another one, others."""
+        assert make_stories(3, seed=1) == make_stories(3, seed=1)
+        assert make_stories(3, seed=1) != make_stories(3, seed=2)
+
+    def test_every_change_is_told(self):
+        """So often, in the words of its subject, and never the same twice in a row."""
+        for story in make_stories(8, seed=4):
+            assert len(story.told) == len(story.values) == 9
+            assert all(one != other for one, other in zip(story.values, story.values[1:], strict=False))
+            assert all(value in told for value, told in zip(story.values, story.told, strict=True))
+
+    @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
+    def test_every_wording_answers_the_same_question(self, subject: Any):
+        """So a later one takes the place of an earlier one."""
+        slots = {slot_of(wording.format(subject.values[0])) for wording in (subject.first, *subject.later)}
+
+        assert len(slots) == 1
+        assert None not in slots
+
+    def test_too_many_changes_are_refused(self):
+        """There are not so many values."""
+        with pytest.raises(InvalidInputError, match="between 1 and 9"):
+            make_stories(10, seed=0)
+
+
+class TestStaleness:
+    def test_no_old_value_is_told_as_current(self):
+        """Whatever is recalled of what changed is what is so now."""
+        (row,) = run_staleness([4], seed=2, rounds=1, embedder=WordsEmbedder())["results"]
+
+        assert row["k"] == 4
+        assert row["questions"] == len(SUBJECTS)
+        assert row["current@k"] > 0.5  # words alone do not lead from "where do I live" to "I moved"
+        assert row["stale_as_current"] == 0
+
+    def test_it_is_seen_where_updates_are_not_made(self, monkeypatch: pytest.MonkeyPatch):
+        """Without slots old values stay beside the new ones, and the figure says so."""
+        monkeypatch.setattr("threadkeep.capture.reconcile._one_subject", lambda _candidate, _memory: False)
+
+        (row,) = run_staleness([4], seed=2, rounds=1, embedder=WordsEmbedder())["results"]
+
+        assert row["stale_as_current"] > 0
+
+
+class TestLeakage:
+    def test_nobody_is_told_of_anybody_else(self):
+        """With ids that are prefixes of each other, and nearly the same facts."""
+        report = run_leakage(12, seed=3, embedder=HashingEmbedder())
+
+        assert (report["owners"], report["questions"], report["leaks"]) == (12, 24, 0)
+        assert report["own_found"] == 1.0
+
+    def test_it_is_seen_where_owners_share_a_memory(self, monkeypatch: pytest.MonkeyPatch):
+        """The figure counts what comes back, not what should."""
+        monkeypatch.setattr(changes, "_alike", lambda _number: "everybody")
+
+        assert run_leakage(3, seed=3, embedder=HashingEmbedder())["leaks"] > 0
+
+    def test_one_owner_is_refused(self):
+        """There is nobody to leak to."""
+        with pytest.raises(InvalidInputError):
+            run_leakage(1)
+
+
+class TestCommands:
+    def test_json_has_the_figures_by_name(self, monkeypatch: pytest.MonkeyPatch):
+        """As other programs look for them."""
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+
+        stale = json.loads(CliRunner().invoke(app, ["eval", "staleness", "--changes", "1", "--json"]).stdout)
+        leaked = json.loads(CliRunner().invoke(app, ["eval", "leakage", "--owners", "5", "--json"]).stdout)
+
+        assert {"k", "current@k", "stale_as_current"} <= stale["results"][0].keys()
+        assert leaked["owners"] == 5
+        assert leaked["leaks"] == 0
