@@ -82,7 +82,7 @@ class TestTurn:
             for number, text in enumerate(said):
                 await tk.capture([{"role": "user", "content": text, "id": f"m{number}"}], thread_id="t", wait=True)
 
-            (memory,) = await tk.memories.list()
+            (memory,) = await tk.memories.list(kind="semantic")
 
         assert memory.text == said[-1]
         assert [old.text for old in memory.history] == list(said[:-1])

@@ -110,6 +110,7 @@ class TestEpisode:
         [
             ("How do I restart ArgoCD?", "Asked: How do I restart ArgoCD?"),
             ("Hi! Thanks. Write me a limerick about bees.", "Asked: Write me a limerick about bees."),
+            ("I live in Lisbon.", "Said: I live in Lisbon."),
             ("The build is broken again. What now?", "Said: The build is broken again."),
             ("Lovely weather. I visited the lighthouse at Cascais last Sunday. You rock!", "Said: Lovely weather."),
             ("The build is broken again.", "Said: The build is broken again."),
@@ -121,9 +122,9 @@ class TestEpisode:
         """The sentence that says most, what was asked before what was told; code and documents are left out."""
         assert episodes(turn_of(("user", text))) == [episode]
 
-    @pytest.mark.parametrize("text", ["I live in Lisbon.", "What now?", "I'm vegan and I work at Acme.", "Thanks!"])
-    def test_there_is_none_where_it_would_say_nothing_more(self, text: str):
-        """Facts hold it all, and change; or there is nothing to tell."""
+    @pytest.mark.parametrize("text", ["What now?", "And you?", "Thanks!"])
+    def test_there_is_none_where_there_is_nothing_to_tell(self, text: str):
+        """Nobody could make anything of it later."""
         assert episodes(turn_of(("user", text))) == []
 
     @pytest.mark.parametrize("text", ["", "  ", "Hi!", "Thanks a lot!", "ok", "👍", "```\ncode only\n```"])

@@ -127,7 +127,7 @@ class TestRecord:
         again = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
 
         assert again.status == "duplicate"
-        assert len(again.memory_ids) == 1
+        assert len(again.memory_ids) == 2
         assert await captures.settle(again, owner=ANA, timeout=LONG) == again
         assert await facts(storage) == ["I live in Lisbon"]
 
@@ -301,7 +301,8 @@ class TestLearn:
 
         kept = {row.ref.key: row.value for row in await rows(storage, ANA, "memories")}
         assert kept["theirs"] == foreign
-        assert len(kept) == 1
+        assert await episodes(storage) == ["Said: I live in Lisbon"]
+        assert len(kept) == 2
 
     async def test_what_another_program_keeps_is_not_replaced(self, captures: Captures, storage: InMemoryStorage):
         """A newer answer is kept beside a foreign row; that row is its program's to change."""

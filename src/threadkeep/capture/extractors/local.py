@@ -90,10 +90,10 @@ def _episode(own: list[tuple[Message, str]], facts: Sequence[str]) -> tuple[Mess
     """Say in one sentence what the turn was about: the one that says most of those that no fact holds.
 
     What was asked is what a turn with an assistant is about, so of two that say as much it is preferred. Where facts
-    hold everything there is no episode: it would say again what may be true no longer, once they have changed.
+    hold everything, it says them again; recall leaves it out beside them and beside what took their place.
     """
     meant = [(message, sentence) for message, sentence in own if not is_small_talk(sentence)]
-    rest = [(m, s) for m, s in meant if is_request(s) or not any(fact in s for fact in facts)]
+    rest = [(m, s) for m, s in meant if is_request(s) or not any(fact in s for fact in facts)] or meant
     weighed = [(_weight(sentence), message, sentence) for message, sentence in rest]
     _, message, sentence = max(weighed, key=lambda one: one[0], default=(0, None, ""))
     if message is None or len(gist_of(sentence).words) < LEAST_WORDS:
