@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from threadkeep.langgraph.agents.door import AgentDoor
     from threadkeep.langgraph.jobs import RunDoor
+    from threadkeep.langgraph.threads import ThreadDoor
     from threadkeep.models.port import Embedder
     from threadkeep.patience import Patience
     from threadkeep.settings import Settings
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
-_ROOMS: Final = frozenset({"agents", "memories", "owners", "proposals", "queue", "runs"})
+_ROOMS: Final = frozenset({"agents", "memories", "owners", "proposals", "queue", "runs", "threads"})
 _APART: Final = frozenset({"agents", "runs"})
 """Where graphs run or are built: that must not hold up the home loop."""
 
@@ -231,6 +232,13 @@ class Threadkeep:
     def owners(self) -> OwnerDoor:
         """Everything about one owner: show, export, erase."""
         return OwnerDoor(self._app, self._whose)
+
+    @cached_property
+    def threads(self) -> ThreadDoor:
+        """Conversations and jobs: list, get, stats, prune, copy, fork, delete."""
+        from threadkeep.langgraph.threads import ThreadDoor
+
+        return ThreadDoor(self._app, self._whose)
 
     @cached_property
     def runs(self) -> RunDoor:

@@ -47,5 +47,5 @@ class TestConforming:
         assert report.conformance_level() == "FULL"
         assert sum(result.tests_passed for result in report.results.values()) >= 58
         claimed = {name for name, result in report.results.items() if result.detected}
-        pruning = {"prune"} if places.backend(kind, url=url).capabilities.prunes else set[str]()
+        pruning = {"prune", "copy_thread"}
         assert claimed == {"put", "put_writes", "get_tuple", "list", "delete_thread"} | pruning

@@ -13,7 +13,6 @@ ROWS = {
     "shared by several machines": "shared",
     "a task's writes are there all or not at all": "whole_writes",
     "a late writer is told": "fenced",
-    "`prune`": "prunes",
     "`LANGGRAPH_CHECKPOINT_TTL_MINUTES`": "expires",
 }
 

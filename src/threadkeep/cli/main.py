@@ -23,6 +23,7 @@ from threadkeep.cli import (
     queue,
     replay,
     storage,
+    threads,
 )
 from threadkeep.cli.output import err, out
 from threadkeep.errors import ThreadkeepError
@@ -40,6 +41,7 @@ app.command(rich_help_panel="Use")(demo.demo)
 app.command(rich_help_panel="Use")(init.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
+app.add_typer(threads.app, name="threads", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.add_typer(audit.app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(agents.agents)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from threadkeep.threads.fence import Claim, Grant, Strategy
+    from threadkeep.threads.pruning import Place
 
 T = TypeVar("T")
 Saver: TypeAlias = BaseCheckpointSaver[str]
@@ -39,7 +40,6 @@ class Capabilities:
         lasting: They outlive the process.
         shared: Several machines can use them at once.
         whole_writes: What a task wrote is all there or not at all, also after a crash.
-        prunes: Old checkpoints of a thread can be removed (``prune``).
         expires: They go by themselves after LANGGRAPH_CHECKPOINT_TTL_MINUTES.
         fenced: Whether a late writer is told so in the very transaction of its write, or just before it.
     """
@@ -47,7 +47,6 @@ class Capabilities:
     lasting: bool = False
     shared: bool = False
     whole_writes: bool = True
-    prunes: bool = False
     expires: bool = False
     fenced: Literal["with the write", "before the write"] = "with the write"
 
@@ -151,6 +150,14 @@ class Backend(ABC):
     @abstractmethod
     async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
         """Delete the checkpoints of a thread that are newer than that one, in all namespaces, with their writes."""
+
+    @abstractmethod
+    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
+        """Delete these checkpoints of a thread, what tasks wrote after them, and values that only they held."""
+
+    @abstractmethod
+    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
+        """Let one checkpoint be the child of that other one of its namespace."""
 
     def with_serializer(self, saver: Saver, serde: SerializerProtocol) -> Saver:
         """Return *saver* for one operation, reading and writing by *serde*."""

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -44,14 +43,13 @@ from threadkeep.threads.fence import ADDRESSED, LEASE, RUN, Claim, refused
 from threadkeep.threads.leases import Hold, Leases, RunName, Terms, strategy_of
 from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, given_id, is_digest, spelled, thread_id_from
+from threadkeep.threads.pruning import ANCHOR, Keep
 from threadkeep.threads.run_ends import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver
 from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
+from threadkeep.threads.whole import LONG, ThreadStats, WholeThread
 
 T = TypeVar("T")
-
-LONG: Final = 12
-"""How many times longer than others deleting and pruning may take: they touch all of a thread."""
 
 _OWNER_KEY: Final = "threadkeep_owner"
 _THREAD_KEY: Final = "threadkeep_thread"
@@ -274,6 +272,53 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Delete everything of the thread, and whose it was."""
         await self._home.run(self._delete_thread(thread_id_from(thread_id)))
 
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Do what :meth:`aprune` does, blocking."""
+        self._home.run_sync(self._prune(thread_ids, strategy))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
+
+        Raises:
+            InvalidInputError: The strategy is none.
+            ThreadBusyError: A run is at work on one of them, and did not end in time.
+        """
+        await self._home.run(self._prune(thread_ids, strategy))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread into one that has none."""
+        await self.acopy(source_thread_id, target_thread_id)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread into one that has none."""
+        self._home.run_sync(self._copy(source_thread_id, target_thread_id, None))
+
+    async def acopy(self, source_thread_id: str, target_thread_id: str, *, until: str | None = None) -> int:
+        """Copy a thread, or what led to its checkpoint *until*, into one that has none; return how many checkpoints.
+
+        Raises:
+            ConflictError: The other one has checkpoints.
+            InvalidInputError: There is nothing to copy.
+        """
+        return await self._home.run(self._copy(source_thread_id, target_thread_id, until))
+
+    async def athin(self, thread_id: str, keep: Keep, *, wait: bool = True) -> int:
+        """Remove what *keep* does not name from a thread; return how many checkpoints went.
+
+        Raises:
+            ThreadBusyError: A run is at work on it, and did not end in time or is not waited for.
+        """
+        return await self._home.run(self._thin(thread_id_from(thread_id), keep, wait=wait))
+
+    async def astats(self, thread_id: str) -> ThreadStats:
+        """Return how large a thread is."""
+
+        async def stats() -> ThreadStats:
+            async with self._shared.using():
+                return await self._whole(thread_id_from(thread_id)).stats()
+
+        return await self._home.run(stats())
+
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
@@ -351,7 +396,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                 found = await self._run(lambda saver: _fetch(saver, inner, asked, before, limit))
                 return [self._envelope.opened(one, serde=self.serde) for one in found]
 
-            return [self._outward(one, thread_id) for one in await listing.next_page(fetch, keeps)]
+            page = await listing.next_page(fetch, keeps)
+            return [self._outward(one, thread_id) for one in page if ANCHOR not in one.metadata]
 
     async def _put(
         self,
@@ -439,6 +485,33 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         begins = run.startswith(ADDRESSED) and self._shared.begins(run)
         return claim_of_put(configurable, thread, checkpoint_id, source=source, begins=begins)
 
+    async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
+        if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
+            msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
+            raise InvalidInputError(msg)
+        for thread_id in [thread_id_from(one) for one in thread_ids]:
+            if strategy == "delete":
+                await self._delete_thread(thread_id)
+            else:
+                await self._thin(thread_id, Keep(every_namespace=True))
+
+    async def _thin(self, thread_id: ThreadId, keep: Keep, *, wait: bool = True) -> int:
+        async with self._shared.using():
+            hold = await self._leases.take(self._name(thread_id), "enqueue" if wait else "reject")
+            try:
+                return await self._whole(thread_id).prune(keep)
+            finally:
+                await self._leases.give_back(hold)
+
+    async def _copy(self, source_thread_id: str, target_thread_id: str, until: str | None) -> int:
+        source, target = thread_id_from(source_thread_id), thread_id_from(target_thread_id)
+        async with self._shared.using():
+            return await self._whole(source).copy_to(self._whole(target), until=until)
+
+    def _whole(self, thread_id: ThreadId) -> WholeThread:
+        name = self._name(thread_id)
+        return WholeThread(self._shared, self._envelope, self.serde, name, self._notes(thread_id, name))
+
     def _name(self, thread_id: ThreadId) -> str:
         return self._names.of(thread_id, self.owner)
 
@@ -479,43 +552,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             metadata=cast("CheckpointMetadata", metadata),
             parent_config=_with_thread(found.parent_config, given) if found.parent_config else None,
         )
-
-
-class PruningCheckpointer(ThreadkeepCheckpointer):
-    """A checkpointer over a backend that can remove a thread's old checkpoints; LangGraph tells by the method."""
-
-    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``."""
-        self._home.run_sync(self._prune(thread_ids, strategy))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
-
-        Raises:
-            InvalidInputError: The strategy is none, or a thread of a ``DeltaChannel`` has to keep its history.
-        """
-        await self._home.run(self._prune(thread_ids, strategy))
-
-    async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
-        if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
-            msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
-            raise InvalidInputError(msg)
-        ids = [thread_id_from(thread_id) for thread_id in thread_ids]
-        if strategy == "delete":
-            for thread_id in ids:
-                await self._delete_thread(thread_id)
-            return
-        async with self._shared.using():
-            for thread_id in ids:
-                await self._run(partial(_prune, name=self._name(thread_id)), patience=LONG)
-
-
-async def _prune(saver: Saver, *, name: str) -> None:
-    try:
-        await saver.aprune([name], strategy="keep_latest")
-    except NotImplementedError as error:
-        msg = "A thread of a graph with a DeltaChannel needs its history; delete the thread instead of pruning it."
-        raise InvalidInputError(msg) from error
 
 
 async def _fetch(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.home import Home
 from threadkeep.owners.owner import Owner
-from threadkeep.threads.checkpointers import PruningCheckpointer, ThreadkeepCheckpointer
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice, chosen
 from threadkeep.threads.cipher import Cipher
 from threadkeep.threads.leases import Terms
@@ -65,8 +65,7 @@ def checkpointer_over(
     terms: Terms | None = None,
 ) -> ThreadkeepCheckpointer:
     """Return a checkpointer over *backend*, with the methods that it has; see :class:`ThreadkeepCheckpointer`."""
-    kind = PruningCheckpointer if backend.capabilities.prunes else ThreadkeepCheckpointer
-    return kind(
+    return ThreadkeepCheckpointer(
         backend,
         home=home,
         binder=binder,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from langgraph.checkpoint.memory import InMemorySaver
 
 from threadkeep.threads.backend import Backend, Capabilities, Saver
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
+
+if TYPE_CHECKING:
+    from threadkeep.threads.pruning import Place
 
 T = TypeVar("T")
 
@@ -98,6 +101,27 @@ class MemoryCheckpoints(Backend):
             for newer in [one for one in checkpoints if one > checkpoint_id]:
                 del checkpoints[newer]
                 kept.writes.pop((thread, namespace, newer), None)
+
+    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
+        """Delete checkpoints; see :meth:`Backend.remove`."""
+        real = cast("InMemorySaver", saver)
+        for namespace, checkpoint_id in gone:
+            real.storage[thread][namespace].pop(checkpoint_id, None)
+            real.writes.pop((thread, namespace, checkpoint_id), None)
+        used = {
+            (thread, namespace, channel, version)
+            for namespace, checkpoints in real.storage[thread].items()
+            for packed, _, _ in checkpoints.values()
+            for channel, version in real.serde.loads_typed(packed)["channel_versions"].items()
+        }
+        for value in [one for one in real.blobs if one[0] == thread and one not in used]:
+            del real.blobs[value]
+
+    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
+        checkpoints = cast("InMemorySaver", saver).storage[thread][place[0]]
+        checkpoint, metadata, _ = checkpoints[place[1]]
+        checkpoints[place[1]] = (checkpoint, metadata, parent_id)
 
     async def close(self) -> None:
         """Do nothing: what is in memory goes with the process."""

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
     from pymongo.collection import Collection
 
+    from threadkeep.threads.pruning import Place
+
 DATABASE: Final = "checkpointing_db"
 """Where LangGraph's own saver keeps checkpoints; unless the URI names another database, so does ours."""
 
@@ -185,6 +187,16 @@ class MongoCheckpoints(Backend):
         real = cast("_MongoSaver", saver)
         await real.there(lambda: real.forget_newer(thread, checkpoint_id))
 
+    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
+        """Delete checkpoints; see :meth:`Backend.remove`."""
+        real = cast("_MongoSaver", saver)
+        await real.there(lambda: real.remove(thread, gone))
+
+    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
+        real = cast("_MongoSaver", saver)
+        await real.there(lambda: real.reparent(thread, place, parent_id))
+
     def explained(self, error: Exception) -> Exception:
         """Return what PyMongo's *error* means; nothing of it says a password."""
         said = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
@@ -291,6 +303,19 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
         newer = {"thread_id": thread, "checkpoint_id": {"$gt": checkpoint_id}}
         self._checkpoints.delete_many(newer)
         self._writes.delete_many(newer)
+
+    def remove(self, thread: str, gone: Sequence[Place]) -> None:
+        """Delete checkpoints and what was written after them."""
+        for namespace in {one for one, _ in gone}:
+            ids = [checkpoint_id for one, checkpoint_id in gone if one == namespace]
+            doomed = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": {"$in": ids}}
+            self._checkpoints.delete_many(doomed)
+            self._writes.delete_many(doomed)
+
+    def reparent(self, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent."""
+        one = {"thread_id": thread, "checkpoint_ns": place[0], "checkpoint_id": place[1]}
+        self._checkpoints.update_one(one, {"$set": {"parent_checkpoint_id": parent_id}})
 
     def _set(self, thread: str, kept: Mapping[str, Any], changed: Mapping[str, Any]) -> bool:
         """Change a head that still is as it was read; return whether it was."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
-from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
 
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from psycopg import AsyncConnection, AsyncCursor, DataError
@@ -17,6 +17,9 @@ from threadkeep.errors import InvalidInputError, StorageError, StorageVersionErr
 from threadkeep.threads.backend import Backend, Capabilities, Saver
 from threadkeep.threads.fence import Claim, Grant, Refusal, Strategy, refused
 from threadkeep.threads.sql import statements
+
+if TYPE_CHECKING:
+    from threadkeep.threads.pruning import Place
 
 T = TypeVar("T")
 
@@ -61,7 +64,7 @@ class PostgresCheckpoints(Backend):
     """
 
     name: ClassVar[str] = "postgres"
-    capabilities: ClassVar[Capabilities] = Capabilities(lasting=True, shared=True, prunes=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(lasting=True, shared=True)
     longest_name: ClassVar[int | None] = 512
     plain_texts: ClassVar[bool] = True
 
@@ -131,6 +134,17 @@ class PostgresCheckpoints(Backend):
     async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:  # noqa: ARG002 - as above
         """Delete what is newer; see :meth:`Backend.forget_newer`."""
         await self._rows("forget_newer", {"thread": thread, "checkpoint": checkpoint_id})
+
+    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:  # noqa: ARG002 - as above
+        """Delete checkpoints; see :meth:`Backend.remove`."""
+        places = {"namespaces": [one for one, _ in gone], "checkpoints": [one for _, one in gone]}
+        await self._rows("remove", {"thread": thread, **places})
+        await self._rows("remove_values", {"thread": thread})
+
+    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:  # noqa: ARG002 - as above
+        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
+        named = {"thread": thread, "namespace": place[0], "checkpoint": place[1]}
+        await self._rows("reparent", {**named, "parent": parent_id})
 
     async def _rows(self, statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         async def run(connection: AsyncConnection[Any]) -> list[tuple[Any, ...]]:

@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.redis.aio import AsyncRedisSaver
 from langgraph.checkpoint.redis.key_registry import AsyncCheckpointKeyRegistry
-from langgraph.checkpoint.redis.util import from_storage_safe_id, from_storage_safe_str, to_storage_safe_str
+from langgraph.checkpoint.redis.util import (
+    from_storage_safe_id,
+    from_storage_safe_str,
+    to_storage_safe_id,
+    to_storage_safe_str,
+)
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from redisvl.index import AsyncSearchIndex
+
+    from threadkeep.threads.pruning import Place
 
 _OWNER: Final = "threadkeep_owner"
 _PAGE: Final = 1000
@@ -255,6 +262,15 @@ class RedisCheckpoints(Backend):
         """Delete what is newer; see :meth:`Backend.forget_newer`."""
         await cast("_RedisSaver", saver).adelete_some(thread, lambda _, one: one > checkpoint_id)
 
+    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
+        """Delete checkpoints; see :meth:`Backend.remove`."""
+        places = {*gone}
+        await cast("_RedisSaver", saver).adelete_some(thread, lambda where, one: (where, one) in places)
+
+    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
+        await cast("_RedisSaver", saver).areparent(thread, place, parent_id)
+
     def explained(self, error: Exception) -> Exception:
         """Return what redis-py's *error* means; nothing of it says a password."""
         if isinstance(error, RedisVLError) and isinstance(error.__cause__, RedisError):
@@ -428,6 +444,12 @@ class _RedisSaver(AsyncRedisSaver):
         found = await cast("Any", self._redis).get(self._make_redis_checkpoint_latest_key(thread, ""))
         key = found.decode() if isinstance(found, bytes) else str(found or "")
         return from_storage_safe_id(key.rpartition(":")[2]) if key else ""
+
+    async def areparent(self, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent."""
+        key = self._make_redis_checkpoint_key(thread, *place)
+        parent = json.dumps(to_storage_safe_id(parent_id))
+        await cast("Any", self._redis).execute_command("JSON.SET", key, "$.parent_checkpoint_id", parent)
 
     async def adelete_some(self, thread: str, doomed: Callable[[str, str], bool]) -> None:
         """Delete the checkpoints of a thread that *doomed* says so of, by namespace and id, with their writes."""

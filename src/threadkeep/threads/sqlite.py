@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar, Final, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -17,6 +17,9 @@ from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSav
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.sql import statements
 from threadkeep.threads.sqlite_file import open_file, storage_error
+
+if TYPE_CHECKING:
+    from threadkeep.threads.pruning import Place
 
 T = TypeVar("T")
 
@@ -99,6 +102,16 @@ class SqliteCheckpoints(Backend):
         """Delete what is newer; see :meth:`Backend.forget_newer`."""
         real = cast("_SqliteSaver", saver)
         await real.there(lambda: real.forget_newer(thread, checkpoint_id))
+
+    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
+        """Delete checkpoints; see :meth:`Backend.remove`."""
+        real = cast("_SqliteSaver", saver)
+        await real.there(lambda: real.remove(thread, gone))
+
+    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
+        real = cast("_SqliteSaver", saver)
+        await real.there(lambda: real.change("reparent", thread, [place], parent=parent_id))
 
     def explained(self, error: Exception) -> Exception:
         """Return what SQLite's *error* means."""
@@ -190,6 +203,18 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
             for statement in ("forget_newer", "forget_newer_writes"):
                 cursor.execute(SQL[statement], {"thread": thread, "checkpoint": checkpoint_id})
 
+    def remove(self, thread: str, gone: Sequence[Place]) -> None:
+        self.change("remove", thread, gone)
+        self.change("remove_writes", thread, gone)
+        self._empty_the_log()
+
+    def change(self, statement: str, thread: str, places: Sequence[Place], **more: str) -> None:
+        with self.cursor() as cursor:
+            cursor.executemany(
+                SQL[statement],
+                [{"thread": thread, "namespace": where, "checkpoint": one, **more} for where, one in places],
+            )
+
     @contextmanager
     def _leasing(self) -> Generator[sqlite3.Cursor]:
         """Lend a cursor for a change that need not outlive the power: whoever held a lease then is gone, too."""
@@ -203,6 +228,9 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
 
     def delete_thread(self, thread_id: str) -> None:
         super().delete_thread(thread_id)
+        self._empty_the_log()
+
+    def _empty_the_log(self) -> None:
         # The log still holds the text; where another process reads, SQLite empties it later.
         with suppress(sqlite3.OperationalError):
             self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").close()

@@ -131,3 +131,27 @@ WITH gone AS (
 )
 DELETE FROM checkpoints
 WHERE thread_id = %(thread)s::text AND checkpoint_id COLLATE "C" > %(checkpoint)s::text
+
+-- name: remove
+WITH gone AS (
+    SELECT namespace, checkpoint FROM unnest(%(namespaces)s::text[], %(checkpoints)s::text[]) AS one (namespace, checkpoint)
+),
+written AS (
+    DELETE FROM checkpoint_writes USING gone
+    WHERE thread_id = %(thread)s::text AND checkpoint_ns = namespace AND checkpoint_id = checkpoint
+)
+DELETE FROM checkpoints USING gone
+WHERE thread_id = %(thread)s::text AND checkpoint_ns = namespace AND checkpoint_id = gone.checkpoint
+
+-- name: remove_values
+DELETE FROM checkpoint_blobs AS blob
+WHERE thread_id = %(thread)s::text AND NOT EXISTS (
+    SELECT FROM checkpoints AS one
+    WHERE one.thread_id = blob.thread_id
+        AND one.checkpoint_ns = blob.checkpoint_ns
+        AND one.checkpoint -> 'channel_versions' ->> blob.channel = blob.version
+)
+
+-- name: reparent
+UPDATE checkpoints SET parent_checkpoint_id = %(parent)s::text
+WHERE thread_id = %(thread)s::text AND checkpoint_ns = %(namespace)s::text AND checkpoint_id = %(checkpoint)s::text

@@ -76,3 +76,13 @@ DELETE FROM checkpoints WHERE thread_id = :thread AND checkpoint_id > :checkpoin
 
 -- name: forget_newer_writes
 DELETE FROM writes WHERE thread_id = :thread AND checkpoint_id > :checkpoint
+
+-- name: remove
+DELETE FROM checkpoints WHERE thread_id = :thread AND checkpoint_ns = :namespace AND checkpoint_id = :checkpoint
+
+-- name: remove_writes
+DELETE FROM writes WHERE thread_id = :thread AND checkpoint_ns = :namespace AND checkpoint_id = :checkpoint
+
+-- name: reparent
+UPDATE checkpoints SET parent_checkpoint_id = :parent
+WHERE thread_id = :thread AND checkpoint_ns = :namespace AND checkpoint_id = :checkpoint

@@ -1,0 +1,134 @@
+"""``threadkeep threads``: a user's conversations, how large they are, and what is kept of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+
+if TYPE_CHECKING:
+    from threadkeep.langgraph.threads import Thread
+
+app = typer.Typer(help="See, prune, copy and delete a user's threads.", no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(help="The thread's id, as `list` shows it.", metavar="THREAD_ID")]
+Ids = Annotated[
+    list[str] | None, typer.Argument(help="Ids of threads, as `list` shows them.", metavar="[THREAD_ID...]")
+]
+Days = Annotated[float | None, typer.Option(help="Only threads that have rested so long.", min=0, show_default=False)]
+
+
+@app.command("list")
+def list_(
+    user: User = DEFAULT_USER,
+    older_than_days: Days = None,
+    limit: Annotated[int, typer.Option(min=1)] = 50,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """List threads, newest first."""
+    rested = _days(older_than_days)
+    found = run(lambda tk: tk.threads.list(user, older_than=rested, limit=limit), data_dir)
+    if json:
+        print_json(found)
+        return
+    if not found:
+        out.print(f"{plain(user)} has no such thread.", markup=False)
+    for thread in found:
+        _show(thread)
+
+
+@app.command()
+def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Show how large a thread is."""
+    thread = run(lambda tk: tk.threads.require(thread_id, owner=user), data_dir)
+    if json:
+        print_json(thread)
+        return
+    _show(thread)
+
+
+@app.command()
+def stats(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Show how large all threads are together."""
+    found = run(lambda tk: tk.threads.stats(user), data_dir)
+    if json:
+        print_json(found)
+        return
+    out.print(f"{found.checkpoints:,} checkpoints, {found.size_bytes:,} bytes", markup=False)
+
+
+@app.command()
+def fork(
+    thread_id: Id,
+    to: Annotated[str, typer.Argument(help="The new thread's id.", metavar="NEW_ID")],
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Where it begins; unset: the newest.", show_default=False)
+    ] = None,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Begin a new thread at a checkpoint of another, with all that led to it."""
+    thread = run(lambda tk: tk.threads.fork(thread_id, to, checkpoint_id=checkpoint, owner=user), data_dir)
+    if json:
+        print_json(thread)
+        return
+    _show(thread)
+
+
+@app.command()
+def prune(
+    thread_ids: Ids = None,
+    latest: Annotated[int, typer.Option(help="How many of the newest checkpoints stay.", min=1)] = 1,
+    older_than_days: Days = None,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Remove old checkpoints of these threads, or of all; what waits for an answer stays."""
+    rested = _days(older_than_days)
+    done = run(lambda tk: tk.threads.prune(thread_ids or None, owner=user, latest=latest, older_than=rested), data_dir)
+    if json:
+        print_json(done)
+        return
+    for one in done:
+        said = "a run is at work on it; left alone" if one.busy else f"{one.removed:,} checkpoints removed"
+        out.print(f"{plain(one.thread_id)}  {said}", markup=False)
+
+
+@app.command()
+def delete(
+    thread_ids: Ids = None,
+    older_than_days: Days = None,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Delete threads with all their checkpoints; memories stay."""
+    rested = _days(older_than_days)
+    done = run(lambda tk: tk.threads.delete(thread_ids or None, owner=user, older_than=rested), data_dir)
+    if json:
+        print_json(done)
+        return
+    for thread_id in done:
+        out.print(f"Deleted {plain(thread_id)}", markup=False)
+
+
+def _days(days: float | None) -> timedelta | None:
+    return None if days is None else timedelta(days=days)
+
+
+def _show(thread: Thread) -> None:
+    stats = thread.stats
+    waits = ", waits for an answer" if stats.waits else ""
+    at = f"{stats.updated_at:%Y-%m-%d %H:%M}" if stats.updated_at else "-"
+    line = f"{plain(thread.thread_id)}  {at}  {stats.checkpoints:,} checkpoints, {stats.size_bytes:,} bytes{waits}"
+    out.print(line, markup=False)

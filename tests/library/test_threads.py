@@ -1,0 +1,108 @@
+"""``tk.threads`` and ``threadkeep threads``: an owner's threads, listed, pruned, copied and deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import threadkeep
+from tests.threads.checkpoints import echo_graph
+from threadkeep.cli.main import app
+from threadkeep.errors import InvalidInputError, NotYoursError
+
+
+@pytest.fixture
+def tk(tmp_path: Path) -> Iterator[threadkeep.Threadkeep]:
+    with threadkeep.open(f"sqlite:///{tmp_path / 'memory.sqlite3'}", embedder="none") as opened:
+        yield opened
+
+
+async def talk(tk: threadkeep.Threadkeep, owner: str, *threads: str, turns: int = 3) -> Any:
+    graph = echo_graph(tk.checkpointer)
+    for thread_id in threads:
+        for n in range(turns):
+            await graph.ainvoke({"words": [f"word {n}"]}, tk.config(user_id=owner, thread_id=thread_id))
+    return graph
+
+
+class TestThreads:
+    async def test_an_owner_sees_their_own(self, tk: threadkeep.Threadkeep):
+        await talk(tk, "ana", "t1", "t2")
+        await talk(tk, "bob", "t3")
+        await talk(tk.for_owner("ana"), "ana", "scoped")
+
+        assert {one.thread_id for one in await tk.threads.list("ana")} == {"t1", "t2", "scoped"}
+        assert await tk.threads.get("t3", owner="ana") is None
+        assert (await tk.threads.stats("ana")).checkpoints == 27
+        assert await tk.threads.list("ana", older_than=timedelta(days=1)) == []
+        with pytest.raises(NotYoursError):
+            await tk.for_owner("ana").threads.list("bob")
+
+    async def test_pruned_they_go_on(self, tk: threadkeep.Threadkeep):
+        graph = await talk(tk, "ana", "t1", "t2")
+        await talk(tk, "bob", "t3")
+
+        done = await tk.threads.prune(owner="ana", latest=2)
+
+        assert {one.thread_id: one.removed for one in done} == {"t1": 7, "t2": 7}
+        assert (await tk.threads.require("t3", owner="bob")).stats.checkpoints == 9
+        ended = await graph.ainvoke({"words": ["more"]}, tk.config(user_id="ana", thread_id="t1"))
+        assert ended["words"][-3:] == ["WORD 2", "more", "MORE"]
+
+    async def test_anothers_is_not_to_be_had(self, tk: threadkeep.Threadkeep):
+        await talk(tk, "bob", "t3")
+
+        for call in (
+            tk.threads.prune(["t3"], owner="ana"),
+            tk.threads.delete(["t3"], owner="ana"),
+            tk.threads.copy("t3", "mine", owner="ana"),
+            tk.threads.delete(owner="ana"),
+            tk.threads.prune("t3", owner="ana"),
+        ):
+            with pytest.raises(InvalidInputError):
+                await call
+        assert (await tk.threads.require("t3", owner="bob")).stats.checkpoints == 9
+
+    async def test_copied_forked_and_deleted(self, tk: threadkeep.Threadkeep):
+        graph = await talk(tk, "ana", "t1")
+        await talk(tk, "bob", "t3")
+
+        copied = await tk.threads.copy("t1", "t1-copy", owner="ana")
+        with pytest.raises(NotYoursError):
+            await tk.threads.fork("t1", "t3", owner="ana")
+        deleted = await tk.threads.delete(["t1"], owner="ana")
+
+        assert copied.stats.checkpoints == 9
+        assert deleted == ["t1"]
+        assert {one.thread_id for one in await tk.threads.list("ana")} == {"t1-copy"}
+        state = await graph.aget_state(tk.config(user_id="ana", thread_id="t1-copy"))
+        assert len(state.values["words"]) == 6
+        with pytest.raises(NotYoursError):
+            await graph.ainvoke({"words": ["a"]}, tk.config(user_id="bob", thread_id="t1-copy"))
+
+    def test_on_the_command_line(self, tmp_path: Path, tk: threadkeep.Threadkeep):
+        tk.sync.threads.list("ana")
+        graph = echo_graph(tk.checkpointer)
+        for n in range(3):
+            graph.invoke({"words": [f"word {n}"]}, tk.config(user_id="ana", thread_id="t1"))
+        tk.close()
+
+        def said(*arguments: str) -> Any:
+            result = CliRunner().invoke(
+                app, ["threads", *arguments, "--user", "ana", "--data-dir", str(tmp_path), "--json"]
+            )
+            assert result.exit_code == 0, result.output
+            return json.loads(result.stdout)
+
+        assert [one["thread_id"] for one in said("list")] == ["t1"]
+        assert said("fork", "t1", "t2")["stats"]["checkpoints"] == 9
+        assert said("prune", "t1") == [{"thread_id": "t1", "removed": 8, "busy": False}]
+        assert said("show", "t1")["stats"]["checkpoints"] == 1
+        assert said("stats")["checkpoints"] == 10
+        assert said("delete", "t2") == ["t2"]
