@@ -133,8 +133,10 @@ class TestKilled:
         folder = tmp_path_factory.mktemp("imported")
         asyncio.run(Refund(folder, f"sqlite:///{folder / 'jobs.sqlite3'}")._run(start, ""))
 
-    @pytest.fixture
-    def refund(self, tmp_path: Path) -> Refund:
+    @pytest.fixture(params=["sqlite", "postgres"])
+    def refund(self, request: pytest.FixtureRequest, tmp_path: Path) -> Refund:
+        if request.param == "postgres":
+            return Refund(tmp_path, request.getfixturevalue("postgres_url"))
         return Refund(tmp_path, f"sqlite:///{tmp_path / 'jobs.sqlite3'}")
 
     def test_undisturbed(self, refund: Refund):
@@ -172,3 +174,52 @@ class TestKilled:
                 assert again in (set(), {"load"}, {"fraud"}, {"policy"}, {"fraud", "policy"}, {"pay"})
             else:
                 raise AssertionError
+
+
+@pytest.mark.slow
+@pytest.mark.linux
+class TestKilledOnPostgres:
+    @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+    @pytest.mark.parametrize("work", [start, answer])
+    @pytest.mark.parametrize("number", [2, 5])
+    def test_at_a_boundary(self, tmp_path: Path, postgres_url: str, work: Work, number: int, before: bool):
+        """Some of the boundaries that are all tried on SQLite."""
+        refund = Refund(tmp_path, postgres_url)
+        if work is answer:
+            assert refund.step(start)
+
+        refund.step(work, kill=killed_by_checkpoint(number, before=before))
+
+        finish(refund)
+        assert all(times <= 2 for times in refund.nodes.values())
+
+
+class TestKilledInMemory:
+    @pytest.mark.parametrize("node", NODES)
+    async def test_inside_each_node(self, tmp_path: Path, node: str):
+        """What is in memory goes with the process, so there a node is killed: the job is cancelled within it."""
+        log = written_to(tmp_path / "log")
+        deadly = {node}
+
+        def written(line: str) -> None:
+            log(line)
+            if line in deadly:
+                deadly.remove(line)
+                raise asyncio.CancelledError
+
+        async with threadkeep.open("memory://", owner=CUSTOMER, embedder="none") as tk:
+            graph = build(tk, tmp_path / "ledger", written)
+            run = await start(tk.runs, graph)
+            if run.status in ("cancelled", "failed"):
+                run = await tk.runs.retry(graph, thread_id="r1")
+            run = await tk.runs.resume(graph, True, thread_id="r1")
+            if run.status in ("cancelled", "failed"):
+                run = await tk.runs.retry(graph, thread_id="r1")
+
+        nodes = Counter((tmp_path / "log").read_text().split())
+        assert (run.status, run.values["responses"]) == ("done", [{"fraud": "low"}, {"policy": "small"}, {"paid": 120}])
+        assert nodes[node] == 2
+        assert {name for name, times in nodes.items() if times > 1} <= (
+            {node, "fraud", "policy"} if node in ("fraud", "policy") else {node}
+        )
+        assert Counter(path.name.partition("-")[0] for path in (tmp_path / "ledger").iterdir()) == {"ask": 1, "pay": 1}

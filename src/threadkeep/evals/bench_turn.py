@@ -28,8 +28,9 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
 
     Returns:
         The whole turn beside one whose thread LangGraph's own saver keeps as durably and beside one
-        that keeps nothing, what memory adds to the first, and the name of the embedder: the one
-        that the settings say, or the table of vectors where there is none.
+        that keeps nothing, what memory adds to the first, the same for threads with leases alone and with
+        everything, and the name of the embedder: the one that the settings say, or the table of vectors where
+        there is none.
     """
     import langchain.agents
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -51,27 +52,34 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
         keeping = create_agent(model, tools=[], checkpointer=saver)
         await learn(tk, _OWNER, facts[sizes.turns :][: sizes.small])
         remembering = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        leased = create_agent(model, tools=[], checkpointer=tk.checkpointer)
+        both = [tk.middleware(), tk.window()]
+        whole = create_agent(model, tools=[], middleware=both, checkpointer=tk.checkpointer)
+        graphs = (bare, keeping, remembering, leased, whole)
 
         async def turn(graph: Any, number: int) -> float:
-            config = tk.config(user_id=_OWNER, thread_id=f"thread-{number // _THREAD_TURNS}")
+            thread_id = f"thread-{graphs.index(graph)}-{number // _THREAD_TURNS}"
+            config = tk.config(user_id=_OWNER, thread_id=thread_id)
             message = {"role": "user", "content": texts[number]}
             milliseconds = await timed(graph.ainvoke({"messages": [message]}, config))
             await asyncio.sleep(_TYPING_SECONDS)
             return milliseconds
 
-        graphs = (bare, keeping, remembering)
         for graph in graphs:
             await turn(graph, 0)
-        times: tuple[list[float], ...] = ([], [], [])
+        times: tuple[list[float], ...] = tuple([] for _ in graphs)
         for number in range(1, sizes.turns + 1):
             for graph, each in zip(graphs, times, strict=True):
                 each.append(await turn(graph, number))
-    nothing, thread, with_memory = times
+    nothing, thread, with_memory, with_lease, with_all = times
     usual = percentile(thread, 0.5)
     name = "turn with memory, embedding included"
     lines = [
         Line(name, sizes.small, with_memory, _PEER, thread),
         Line(name, sizes.small, with_memory, _BARE, nothing),
         Line("what memory adds to a turn whose thread is kept", sizes.small, [one - usual for one in with_memory]),
+        Line("turn with lease and fence", sizes.small, with_lease, _PEER, thread),
+        Line("turn with lease, fence, recall and window", sizes.small, with_all, _PEER, thread),
+        Line("what lease, fence, recall and window add to a turn", sizes.small, [one - usual for one in with_all]),
     ]
     return lines, embedder.name
