@@ -142,9 +142,13 @@ class TestSecondInput:
 
     def test_in_blocking_code(self, kind: str, make: Make):
         """Nodes run in the caller's own context there, and other runs begin and end in it meanwhile."""
-        inner = RunnableLambda(lambda word: word.upper())
+        inner = RunnableLambda(lambda word: str(word).upper())
+
+        def echo(state: Words) -> dict[str, list[str]]:
+            return {"words": [inner.invoke(state["words"][-1])]}
+
         builder = StateGraph(Words)
-        builder.add_node("echo", lambda state: {"words": [inner.invoke(state["words"][-1])]})
+        builder.add_node("echo", echo)
         builder.add_edge(START, "echo")
         graph = builder.compile(checkpointer=make(kind))
 

@@ -137,9 +137,12 @@ class TestPruning:
         assert ended["words"][-1] == "good"
 
     async def test_a_branch_that_waits_stays(self, make: Make):
+        def ask(state: Words) -> dict[str, list[str]]:
+            return {"words": [interrupt(state["words"][-1])]}
+
         checkpointer = make("memory")
         builder = StateGraph(Words)
-        builder.add_node("ask", lambda state: {"words": [interrupt(state["words"][-1])]})
+        builder.add_node("ask", ask)
         builder.add_edge(START, "ask")
         graph = builder.compile(checkpointer=checkpointer)
         await graph.ainvoke(said("a"), HERE)

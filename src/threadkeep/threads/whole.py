@@ -179,7 +179,7 @@ class WholeThread:
                 "channel_versions": dict.fromkeys(seeds, f"{0:032}.{mark}"),
             },
         )
-        metadata = {"source": "fork", "step": -2, "parents": {}, ANCHOR: True}
+        metadata: dict[str, Any] = {"source": "fork", "step": -2, "parents": {}, ANCHOR: True}
         # The writes before the checkpoint by which they are found.
         writes = [(channel, channel, value) for channel in channels for _, _, value in history[channel]["writes"]]
         await self._put_writes((namespace, anchor_id), writes)
