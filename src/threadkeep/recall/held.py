@@ -90,9 +90,10 @@ class HeldIndexes:
         """Take note of what has become of *held*, and make room."""
         if changes.reset:
             self._forget(held)
-        for name in (*((item.ref.namespace, item.ref.key) for item in changes.puts), *changes.removed):
-            if held.memories.pop(name, None) is not None:
-                self._memories -= 1
+        if held.memories:
+            for name in (*((item.ref.namespace, item.ref.key) for item in changes.puts), *changes.removed):
+                if held.memories.pop(name, None) is not None:
+                    self._memories -= 1
         held.position = changes.position
         if self._held.get(held.partition.digest) is held:
             self.nbytes -= held.nbytes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ from threadkeep.recall.conversations import Conversations
 from threadkeep.recall.lexical import Postings
 from threadkeep.recall.question import Reading, named, read
 from threadkeep.recall.rank import WEIGHTS, recency
-from threadkeep.recall.shelf import Shelf
+from threadkeep.recall.shelf import Shelf, pack
 from threadkeep.recall.snapshot import Priors, Snapshot, unit
 from threadkeep.recall.text import TIME_TERMS, texts_of, tokenise
 from threadkeep.recall.traits import Traits, traits_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _NEVER: Final = float("inf")
 _SMALLEST_WASTE: Final = 256
 _PREFIXES_REMEMBERED: Final = 8
+_AT_ONCE: Final = 256
 _UNIT_WITHIN: Final = 1e-4
 _NAME_BYTES: Final = 88  # a tuple of namespace and key, and the slot's number
 _NAMESPACE_BYTES: Final = 500  # its labels, and its entries under each of its prefixes
@@ -115,12 +117,9 @@ class PartitionIndex:
         if changes.reset:
             self._clear()
         else:
-            gone = [*changes.removed, *((item.ref.namespace, item.ref.key) for item in changes.puts)]
-            self._drop([slot for name in gone if (slot := self._slots.pop(name, None)) is not None])
-        # Of two versions of an item in one change only the later one counts.
-        latest = {(item.ref.namespace, item.ref.key): item for item in changes.puts}
-        if latest:
-            self._append(latest)
+            self._drop([slot for name in changes.removed if (slot := self._slots.pop(name, None)) is not None])
+        if changes.puts:
+            self._append(changes.puts)
         waste = len(self._names) - len(self._slots)
         if waste > max(_SMALLEST_WASTE, len(self._slots) // 4):
             self._compact()
@@ -259,26 +258,42 @@ class PartitionIndex:
             row for slot, end in zip(slots, ends, strict=True) for row in range(int(starts[slot]), end)
         )
 
-    def _append(self, items: dict[tuple[Namespace, str], Item]) -> None:
+    def _append(self, items: Iterable[Item]) -> None:
+        """Append *items*, each read once and let go of at once; what they replace is dropped."""
         tokens: list[str] = []  # of all texts together: ten thousand small lists would keep the collector busy
         lengths: list[int] = []
-        starts: list[int] = []
+        per_item: list[int] = []
         traits: list[Traits] = []
-        first_slot, first_row = len(self._names), self.rows
+        packed: list[bytes | None] = []
+        namespaces: list[int] = []
+        revisions: list[int] = []
+        updated_at: list[float] = []
+        expires_at: list[float] = []
+        replaced: list[int] = []
+        first_row = self.rows
         vectors = _Vectors(self._model, self.dims)
-        for item in items.values():
-            starts.append(first_row + len(lengths))
-            texts = texts_of(item.value, item.index)
-            vectors.take(item, len(texts))
-            traits.append(traits_of(item, texts))
+        left = iter(items)
+        # Some hundreds at a time, and one thing after the other: both the items and the code stay in the caches.
+        while part := list(islice(left, _AT_ONCE)):
+            replaced += self._name(part)
+            texts = [texts_of(item.value, item.index) for item in part]
+            traits += map(traits_of, part, texts)
+            packed += map(pack, part)
+            vectors.take(part, texts)
             # An item without texts has a row all the same: it can be asked for, and comes last.
-            for text in texts or ("",):
-                terms = tokenise(text)
-                tokens += terms
-                lengths.append(len(terms))
+            per_item += [len(own) or 1 for own in texts]
+            for own in texts:
+                for text in own or ("",):
+                    terms = tokenise(text)
+                    tokens += terms
+                    lengths.append(len(terms))
+            namespaces += [self._number(item.ref.namespace) for item in part]
+            revisions += [item.revision for item in part]
+            updated_at += [item.updated_at.timestamp() for item in part]
+            expires_at += [_NEVER if item.expires_at is None else item.expires_at.timestamp() for item in part]
         self._postings.extend(tokens, lengths)
         self._conversations.extend(traits)
-        self._shelf.extend(items.values())
+        self._shelf.extend(packed)
         if self.dims is None and vectors.dims:
             self.dims = vectors.dims
             self._vectors = Column(np.float32, self.dims)
@@ -287,17 +302,26 @@ class PartitionIndex:
         if self._vectors is not None:
             self._vectors.extend(matrix)
         self._has_vector.extend(has_vector)
-        self._starts.extend(starts)
-        self._revisions.extend([item.revision for item in items.values()])
-        self._updated_at.extend([item.updated_at.timestamp() for item in items.values()])
-        expires_at = [_NEVER if item.expires_at is None else item.expires_at.timestamp() for item in items.values()]
+        self._starts.extend(first_row + np.cumsum(per_item) - per_item)
+        self._revisions.extend(revisions)
+        self._updated_at.extend(updated_at)
         self._expires_at.extend(expires_at)
         self._next_expiry = min(self._next_expiry, *expires_at)
-        self._alive.extend(np.ones(len(items), np.bool_))
-        self._namespace_of.extend([self._number(namespace) for namespace, _ in items])
-        self._names.extend(items)
-        self._slots.update(zip(items, range(first_slot, first_slot + len(items)), strict=True))
-        self._name_bytes += sum(sys.getsizeof(key) for _, key in items)
+        self._alive.extend(np.ones(len(per_item), np.bool_))
+        self._namespace_of.extend(namespaces)
+        self._drop(replaced)
+
+    def _name(self, items: Sequence[Item]) -> list[int]:
+        """Give each of *items* the next slot, and return those that they had before."""
+        replaced: list[int] = []
+        for slot, item in enumerate(items, len(self._names)):
+            name = (item.ref.namespace, item.ref.key)
+            if (before := self._slots.get(name)) is not None:
+                replaced.append(before)
+            self._slots[name] = slot
+            self._names.append(name)
+            self._name_bytes += sys.getsizeof(item.ref.key)
+        return replaced
 
     def _number(self, namespace: Namespace) -> int:
         number = self._namespaces.get(namespace)
@@ -339,17 +363,19 @@ class _Vectors:
         self._data: list[bytes] = []
         self._has_vector: list[bool] = []
 
-    def take(self, item: Item, texts: int) -> None:
-        """Take the vectors of *item*, which has so many texts, or leave a gap for each."""
-        rows = texts or 1
-        embedding = item.embedding
-        usable = embedding is not None and embedding.model == self._model and texts > 0
-        if embedding is not None and usable:
-            self.dims = self.dims or embedding.dims
-            usable = embedding.dims == self.dims and len(embedding.data) == 4 * self.dims * texts
-        self._has_vector += [usable] * rows
-        if self.dims:
-            self._data.append(embedding.data if embedding is not None and usable else bytes(4 * self.dims * rows))
+    def take(self, items: Sequence[Item], texts: Sequence[Sequence[str]]) -> None:
+        """Take the vectors of *items*, one for each of an item's *texts*, or leave gaps."""
+        data: list[bytes] = []
+        for item, own in zip(items, texts, strict=True):
+            rows, embedding = len(own) or 1, item.embedding
+            usable = embedding is not None and embedding.model == self._model and bool(own)
+            if embedding is not None and usable:
+                self.dims = self.dims or embedding.dims
+                usable = embedding.dims == self.dims and len(embedding.data) == 4 * self.dims * rows
+            self._has_vector += [usable] * rows
+            if self.dims:
+                data.append(embedding.data if embedding is not None and usable else bytes(4 * self.dims * rows))
+        self._data.append(b"".join(data))
 
     def matrix(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return all rows, of unit length or zero, and which of them are vectors."""

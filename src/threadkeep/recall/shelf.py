@@ -37,9 +37,8 @@ class Shelf:
         """Bytes held."""
         return self._bytes + sys.getsizeof(self._packed)
 
-    def extend(self, items: Iterable[Item]) -> None:
-        """Append a slot for each of *items*."""
-        packed = [_packed(item) if is_memory_namespace(item.ref.namespace) else None for item in items]
+    def extend(self, packed: Sequence[bytes | None]) -> None:
+        """Append a slot for each of *packed*, which :func:`pack` has made."""
         self._packed += packed
         self._bytes += _size(packed)
 
@@ -65,7 +64,10 @@ class Shelf:
         )
 
 
-def _packed(item: Item) -> bytes | None:
+def pack(item: Item) -> bytes | None:
+    """Return *item* packed; ``None`` where it is left to the storage."""
+    if not is_memory_namespace(item.ref.namespace):
+        return None
     try:
         packed = marshal.dumps((item.value, item.created_at.timestamp()))
     except ValueError:  # something that is no JSON, which the storage may read in its own way

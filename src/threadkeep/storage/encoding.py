@@ -30,6 +30,8 @@ _MAX_CONTAINERS: Final = MAX_VALUE_BYTES // 3
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_EXACT_AS_FLOAT: Final = 4_000_000_000_000_000
+"""Until 2096 the seconds as a float are off by less than a quarter of a microsecond."""
 
 _encode: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
@@ -51,6 +53,12 @@ def encode_text(text: str) -> str:
 def decode_text(text: str) -> str:
     """Undo :func:`encode_text`."""
     return json.loads(text) if "\\" in text else text[1:-1]
+
+
+@lru_cache(maxsize=64)
+def decode_name(text: str) -> str:
+    """Undo :func:`encode_text` for a name that comes again and again: a model's, a kind of work's."""
+    return decode_text(text)
 
 
 @lru_cache(maxsize=4096)
@@ -154,6 +162,8 @@ def micros(moment: datetime) -> int:
 
 def moment_of(microseconds: int) -> datetime:
     """Undo :func:`micros`, as UTC."""
+    if 0 <= microseconds < _EXACT_AS_FLOAT:
+        return datetime.fromtimestamp(microseconds / 1e6, UTC)  # half the time of the sum
     return _EPOCH + timedelta(microseconds=microseconds)
 
 

@@ -197,13 +197,14 @@ class Changes:
     Attributes:
         position: Ask for what comes after it next time.
         reset: Forget what you have: *puts* is everything there is.
-        puts: Searchable items written since, in the order of their revisions.
+        puts: Searchable items written since, in the order of their revisions: a tuple, or, where there
+            are many, a sequence that makes them as it is read. An item is there once.
         removed: What was deleted since, or written without an index; apply before *puts*.
     """
 
     position: Position
     reset: bool
-    puts: tuple[Item, ...]
+    puts: Sequence[Item]
     removed: tuple[tuple[Namespace, str], ...]
 
 

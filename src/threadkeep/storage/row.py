@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, overload
 
 from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.storage.encoding import (
     check_key,
     check_namespace,
+    decode_name,
     decode_namespace,
     decode_text,
     encode_namespace,
@@ -137,6 +138,34 @@ def spelled(place: Place) -> tuple[Namespace, str]:
     return decode_namespace(place[0]), decode_text(place[1])
 
 
+class Items(Sequence[Item]):
+    """The items that *rows* of one partition are, made each time they are read.
+
+    Whoever goes through ten thousand of them once has a few hundred in RAM at a time, and in the
+    processor's caches: that takes half the time of making them all first.
+    """
+
+    def __init__(self, rows: Sequence[Row], partition: Partition) -> None:
+        self._rows = rows
+        self._partition = partition
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Item]:
+        return items_of(self._rows, self._partition)
+
+    @overload
+    def __getitem__(self, place: int) -> Item: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Item]: ...
+    def __getitem__(self, place: int | slice) -> Item | Sequence[Item]:
+        """Return one item, or some of them."""
+        if isinstance(place, slice):
+            return Items(self._rows[place], self._partition)
+        return next(items_of([self._rows[place]], self._partition))
+
+
 def items_of(rows: Sequence[Row], partition: Partition) -> Iterator[Item]:
     """Yield the items that *rows* of one partition are, in their order.
 
@@ -147,29 +176,21 @@ def items_of(rows: Sequence[Row], partition: Partition) -> Iterator[Item]:
         part = rows[start : start + _CHUNK]
         values: list[dict[str, Any]] = json.loads(f"[{','.join([row.value for row in part])}]")
         for row, value in zip(part, values, strict=True):
-            yield _item(row, partition, value)
-
-
-def _item(row: Row, partition: Partition, value: dict[str, Any]) -> Item:
-    (namespace, key, _, revision, created, updated, paths, model, dims, vectors, ttl, expires, due_kind, due_at) = row
-    embedding = due = None
-    if vectors is not None and model is not None and dims is not None:
-        embedding = Embedding(decode_text(model), dims, vectors)
-    if due_kind is not None and due_at is not None:
-        due = Due(decode_text(due_kind), moment_of(due_at))
-    updated_at = moment_of(updated)
-    return Item(
-        Ref(partition, decode_namespace(namespace), decode_text(key)),
-        value,
-        revision,
-        updated_at if created == updated else moment_of(created),
-        updated_at,
-        decode_namespace(paths),
-        embedding,
-        None if ttl is None else timedelta(microseconds=ttl),
-        None if expires is None else moment_of(expires),
-        due,
-    )
+            # In one piece: at ten thousand rows each call for a part of one is milliseconds.
+            (namespace, key, _, revision, created, updated, paths, model, dims, data, ttl, expires, kind, at) = row
+            updated_at = moment_of(updated)
+            yield Item(
+                Ref(partition, decode_namespace(namespace), decode_text(key)),
+                value,
+                revision,
+                updated_at if created == updated else moment_of(created),
+                updated_at,
+                decode_namespace(paths),
+                None if data is None or model is None or dims is None else Embedding(decode_name(model), dims, data),
+                None if ttl is None else timedelta(microseconds=ttl),
+                None if expires is None else moment_of(expires),
+                None if kind is None or at is None else Due(decode_name(kind), moment_of(at)),
+            )
 
 
 def _change(operation: Operation) -> Change:
