@@ -7,6 +7,7 @@ would show in the user's streams.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -167,11 +168,19 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             except (StorageError, TimeoutError) as error:
                 app.telemetry.degraded("recall", error)
                 return seen
-        await self._bind(turn)
-        if not self._recalls:
-            return _Seen(Recall(), await self._epoch(turn.owner))
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
-        recall = await self._tk.recall(
+        # Only the owner's own memories are read, so this need not wait for whose the thread is.
+        recalling = asyncio.ensure_future(self._recall(turn, question))
+        try:
+            await self._bind(turn)
+            return _Seen(await recalling, epoch)
+        finally:
+            recalling.cancel()
+
+    async def _recall(self, turn: _Turn, question: str) -> Recall:
+        if not self._recalls:
+            return Recall()
+        return await self._tk.recall(
             question,
             owner=turn.owner,
             thread_id=turn.thread_id,
@@ -180,7 +189,6 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             max_episodes=_DOCUMENTS_MOST if self._placement == "system" else None,
             timeout=self._timeout,
         )
-        return _Seen(recall, epoch)
 
     async def _still_holds(self, seen: _Seen, owner: Owner) -> bool:
         rooms = await self._tk.app.rooms()

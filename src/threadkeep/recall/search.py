@@ -139,8 +139,7 @@ class Search:
             vector = None
         known = self._held.get(partition)
         question = _Forms(query, asked, ranking, known.index.participants if known else ())
-        vectors = await self._embed(question.texts) if embeds else None
-        held = await self._current(partition, len(vectors[0]) if vectors is not None else _length(vector))
+        held, vectors = await self._current_beside(partition, question.texts if embeds else (), _length(vector))
         if vectors is not None and not question.serves(held.index.participants):
             # The first question about a conversation, or somebody new takes part: nothing is held meanwhile.
             question = _Forms(query, asked, ranking, held.index.participants)
@@ -227,6 +226,24 @@ class Search:
             if self._telemetry is not None:
                 self._telemetry.degraded(EMBEDDER, error)
             return None
+
+    async def _current_beside(
+        self, partition: Partition, texts: Sequence[str], dims: int | None
+    ) -> tuple[Held, NDArray[np.float32] | None]:
+        """Return the index of *partition* as of now, and the vectors of *texts*, which are made meanwhile."""
+        if not texts or self._embedder is None:
+            return await self._current(partition, dims), None
+        embedding = asyncio.ensure_future(self._embed(texts))
+        try:
+            # Nothing says how long the first vectors of an embedder are but the vectors themselves.
+            dims = self._embedder.dims or _width(await embedding)
+            held = await self._current(partition, dims)
+            vectors = await embedding
+        finally:
+            embedding.cancel()
+        if vectors is not None and _width(vectors) != dims:
+            held = await self._current(partition, _width(vectors))
+        return held, vectors
 
     async def _current(self, partition: Partition, dims: int | None) -> Held:
         """Return the index of *partition*, as of now or later."""
@@ -315,6 +332,10 @@ class _Forms:
     def serves(self, participants: Sequence[str]) -> bool:
         """Whether the forms are the same for these *participants*."""
         return without_people(self._query, named(self._people, participants)) == self.texts[0]
+
+
+def _width(vectors: NDArray[np.float32] | None) -> int | None:
+    return None if vectors is None else int(vectors.shape[1])
 
 
 def _length(vector: NDArray[np.float32] | None) -> int | None:

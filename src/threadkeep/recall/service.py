@@ -81,7 +81,7 @@ class Recalls:
     ) -> Recall:
         """Find the memories that matter for *question* and fit them into *budget_tokens*.
 
-        The question is embedded before anything is read. What does not matter is left out, so an
+        What does not matter is left out, so an
         unrelated question may give nothing; a question about the user as such may give anything. Where
         nothing is asked, the newest memories are given.
         Whatever fails, the answer is an empty or poorer one that says so in ``degraded``; what was
