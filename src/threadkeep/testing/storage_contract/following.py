@@ -71,6 +71,19 @@ class Following(World):
         assert [(item.ref.key, item.value["data"]) for item in changes.puts] == [("3", "likes tea"), ("1", "again")]
         assert changes.puts[1].embedding == VECTOR
 
+    async def test_many_puts_can_be_read_more_than_once(self, storage: Storage) -> None:
+        """However a backend makes them: one by one, a part of them, all of them again."""
+        wanted = [str(number) for number in range(200)]
+        await commit(storage, *map(note, wanted))
+
+        puts = (await storage.changes(ANA, None)).puts
+
+        assert len(puts) == 200
+        assert sorted(keys(puts)) == sorted(keys(puts)) == sorted(wanted)
+        assert puts[0].ref.key == keys(puts)[0]
+        assert puts[-1].ref.key == keys(puts)[-1]
+        assert keys(puts[3:7]) == keys(puts)[3:7]
+
     async def test_an_empty_partition_is_followed_from_its_beginning(self, storage: Storage) -> None:
         """The first answer of a partition that was never written is empty, and the next one goes on from it."""
         first = await storage.changes(ANA, None)
