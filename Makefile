@@ -71,7 +71,7 @@ invariants: $(READY) ## Break it on purpose: kills, collisions, two owners (N=20
 
 soak: $(READY) ## Everything at full size: long tests, invariants, benchmarks
 	@$(BIN)/python -m pytest -q -m soak $(ARGS) || test $$? -eq 5
-	@$(BIN)/python -m tests.invariants --tenants 200000
+	@$(BIN)/python -m tests.invariants --tenants 200000 --workers 1000
 	@$(BIN)/python -m tests.faults
 	@$(BIN)/threadkeep bench
 	@$(BIN)/threadkeep bench --storage all --full

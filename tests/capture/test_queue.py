@@ -147,10 +147,11 @@ class TestLease:
         assert settled.status == "done"
 
     async def test_what_kills_every_worker_is_kept_aside(self, storage: InMemoryStorage, clock: FrozenClock):
-        """A turn that nobody survives must not end all of them for ever."""
+        """A turn that nobody survives must not end all of them for ever; those behind it are not to blame."""
         telemetry = Telemetry()
         captures = room(storage, clock, telemetry=telemetry, terms=Terms(tries=3))
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.record(turn("I work at Acme"), owner=ANA, thread_id=TH)
         for number in range(3):
             await taken_by_one_who_died(storage, clock, terms=Terms(tries=3), worker=f"{number}")
             clock.advance(timedelta(seconds=10))
@@ -159,7 +160,9 @@ class TestLease:
 
         settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
         assert (settled.status, settled.reason) == ("failed", WORKER_DIED)
-        assert await facts(storage) == []
+        assert await facts(storage) == ["I work at Acme"]
+        counts = telemetry.counts()
+        assert (counts["capture.taken_over"], counts["capture.parked"]) == (1, 1)
 
     async def test_stopping_gives_back_what_is_not_finished(self, storage: InMemoryStorage, clock: FrozenClock):
         """The next worker need not wait for the lease to end; and nothing has failed."""

@@ -10,7 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.invariants import owners, sigkill, tenants, two_writers
+from tests.invariants import owners, sigkill, tenants, two_writers, workers
+from threadkeep.testing.servers import PostgresServer
 
 BROKEN = frozenset({"lost", "doubled", "collisions", "leaks"})
 """Fields that must be 0."""
@@ -26,6 +27,7 @@ def main() -> int:
         help="how many kills; owners: 500 times as many ids; two writers: 5 times as many collisions",
     )
     parser.add_argument("--tenants", type=int, help="how many steps of two owners; otherwise 50 times as many as kills")
+    parser.add_argument("--workers", type=int, help="how many workers are killed on each storage; otherwise as --n")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     given = parser.parse_args()
     rows: dict[str, dict[str, Any]] = {
@@ -34,6 +36,13 @@ def main() -> int:
         "two_writers": two_writers.run(given.n * 5),
         "tenants": tenants.run(given.n * 50 if given.tenants is None else given.tenants),
     }
+    kills = given.n if given.workers is None else given.workers
+    rows["workers_sqlite"] = workers.run(kills)
+    if lacking := PostgresServer.missing():
+        sys.stderr.write(f"workers_postgres is left out: {', '.join(lacking)} is not installed\n")
+    else:
+        with PostgresServer() as server:
+            rows["workers_postgres"] = workers.run(kills, url=server.url)
     table = Table("invariant", "tried", "found", title="Invariants")
     for name, row in rows.items():
         found = ", ".join(f"{value} {field}" for field, value in row.items() if field != "n")

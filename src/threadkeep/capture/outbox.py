@@ -94,17 +94,19 @@ class Outbox:
     async def take(self, waiting: Waiting) -> Claim | None:
         """Take turns for this worker; ``None`` where somebody else was faster, with any of them.
 
-        A turn whose worker died has failed once more: what kills every worker ends aside as well.
+        Of what a worker had that died, the first one counts as failed once more: it was at that one. So what kills
+        every worker ends aside as well.
         """
         claim = Claim(waiting.key, waiting.owner)
         puts: list[Put] = []
-        died = parked = 0
+        dead: set[str] = set()
+        parked = 0
         for item in waiting.items:
             record = record_of(item)
             if record is None:
                 continue
-            if record.worker not in (None, self.worker):
-                died += 1
+            if record.worker is not None and record.worker not in (self.worker, *dead):
+                dead.add(record.worker)
                 record = self._failed(record, WORKER_DIED)
             if record.state == "failed":
                 parked += 1
@@ -117,8 +119,8 @@ class Outbox:
             await self._storage.commit(Batch(waiting.owner.partition, puts))
         except (RevisionConflictError, PartitionErasedError):
             return None
-        if died:
-            self._telemetry.count("capture.taken_over", died)
+        if dead:
+            self._telemetry.count("capture.taken_over", len(dead))
         if parked:
             self._telemetry.count("capture.parked", parked)
         return claim

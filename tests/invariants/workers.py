@@ -1,0 +1,198 @@
+"""Workers are killed at random moments, over and over: no recorded turn is lost, and none counts twice.
+
+Two workers at a time share what a third process records; each is killed within a tenth of a second, mostly with
+a turn in hand, and another takes over. The children fork from this process, which has everything imported
+and no thread running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import select
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import threadkeep
+from tests.invariants.sigkill import statement
+from threadkeep.app import App, storage_of
+from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.extractors.port import Extraction
+from threadkeep.capture.record import Turn
+from threadkeep.clock import SystemClock
+from threadkeep.memories.record import Memory
+from threadkeep.settings import Settings
+from threadkeep.testing import HashingEmbedder
+
+OWNERS: Final = ("ana.maria@example.org", "bob", "carol/ops")
+THREADS: Final = 8
+TURNS_A_KILL: Final = 4
+LONGEST_LIFE_SECONDS: Final = 0.1
+LONGEST_THOUGHT_SECONDS: Final = 0.03
+PATIENCE_SECONDS: Final = 60.0
+SETTINGS: Final = {
+    "capture_lease_seconds": 0.2,
+    "capture_tries": 1_000,  # the same turn is in the hands of many that die
+    "postgres_pool_size": 3,
+}
+
+
+class Thinking:
+    """Extracts as the local one does, after a while; says over a pipe when it begins and when it is done."""
+
+    name = "thinking"
+    uses_known = False
+
+    def __init__(self, writing: int, seed: int) -> None:
+        self._writing = writing
+        self._rng = random.Random(seed)
+
+    async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
+        os.write(self._writing, b"+")
+        await asyncio.sleep(self._rng.uniform(0, LONGEST_THOUGHT_SECONDS))
+        os.write(self._writing, b"-")
+        return await LocalExtractor().extract(turn, known)
+
+
+def run(n: int, *, url: str | None = None, seed: int = 1) -> dict[str, Any]:
+    """Kill *n* workers on the storage at *url* (``None``: a new SQLite file) and count what is lost and doubled.
+
+    Returns:
+        ``turns`` that were recorded, ``caught``: kills of a worker that had a turn in hand, ``lost``, ``doubled``.
+    """
+    with tempfile.TemporaryDirectory(prefix="threadkeep-invariants-") as folder:
+        _import_everything(Path(folder) / "warm.sqlite3")
+        return _run(n, url or f"sqlite:///{folder}/memory.sqlite3", random.Random(seed))
+
+
+def _run(n: int, url: str, rng: random.Random) -> dict[str, Any]:
+    feeder = _Child(lambda reading, writing: _feed(url, reading, writing))
+    feeder.wait_for(b"ready\n")
+    workers: list[_Child] = []
+    caught = 0
+    for kill in range(n):
+        feeder.say(b"%d\n" % TURNS_A_KILL)
+        while len(workers) < 2:
+            workers.append(_Child(lambda _reading, writing, kill=kill: _work(url, writing, seed=kill)))
+            workers[-1].wait_for(b"ready\n")
+        time.sleep(rng.uniform(0, LONGEST_LIFE_SECONDS))
+        said = workers.pop(0).killed()
+        caught += said.count(b"+") > said.count(b"-")
+    for worker in workers:
+        worker.killed()
+    feeder.say(b"end\n")
+    recorded = [int(line) for line in feeder.ended().split()]
+    kept, sources = _kept(url)
+    lost = [turn for turn in recorded if not kept[statement(turn)]]
+    doubled = [text for text in kept if kept[text] > 1 or sources[text] > 1]
+    return {"n": n, "turns": len(recorded), "caught": caught, "lost": len(lost), "doubled": len(doubled)}
+
+
+class _Child:
+    """A forked process with a pipe each way."""
+
+    def __init__(self, live: Callable[[int, int], object]) -> None:
+        hearing, speaking = os.pipe()
+        reading, writing = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(speaking)
+            os.close(reading)
+            with contextlib.suppress(BaseException):
+                live(hearing, writing)
+            os._exit(1)
+        os.close(hearing)
+        os.close(writing)
+        self._speaking, self._reading = speaking, reading
+
+    def say(self, words: bytes) -> None:
+        """Send *words*."""
+        os.write(self._speaking, words)
+
+    def wait_for(self, words: bytes) -> None:
+        """Wait until it says *words*, the first that it does."""
+        ready, _, _ = select.select([self._reading], [], [], PATIENCE_SECONDS)
+        said = os.read(self._reading, len(words)) if ready else b"nothing"
+        if said != words:
+            msg = f"a child said {said!r} instead of {words!r}"
+            raise TimeoutError(msg)
+
+    def killed(self) -> bytes:
+        """Kill it; return what it had said."""
+        os.kill(self._pid, signal.SIGKILL)
+        return self.ended()
+
+    def ended(self) -> bytes:
+        """Wait for its end; return what it had said."""
+        with os.fdopen(self._reading, "rb") as reading:
+            said = reading.read()
+        os.waitpid(self._pid, 0)
+        os.close(self._speaking)
+        return said
+
+
+def _feed(url: str, reading: int, writing: int) -> NoReturn:
+    """Record as many turns as asked, again and again; name each that was acknowledged."""
+    turn = 0
+    with _memory(url, workers=0) as tk, os.fdopen(reading) as asked:
+        tk.sync.ready()
+        os.write(writing, b"ready\n")
+        for line in asked:
+            if line == "end\n":
+                break
+            for _ in range(int(line)):
+                said = [{"role": "user", "content": statement(turn), "id": f"m{turn}"}]
+                thread = f"thread-{turn // len(OWNERS) % THREADS}"
+                tk.sync.capture(said, owner=OWNERS[turn % len(OWNERS)], thread_id=thread)
+                os.write(writing, b"%d\n" % turn)
+                turn += 1
+    os._exit(0)
+
+
+def _work(url: str, writing: int, *, seed: int) -> None:
+    """Learn from turns until the end."""
+    tk = _memory(url, workers=2, extractor=Thinking(writing, seed))
+    if seed % 4:  # every fourth is killed while it connects, perhaps
+        tk.sync.ready()
+    os.write(writing, b"ready\n")
+    tk.sync.ready()
+    signal.pause()
+
+
+def _kept(url: str) -> tuple[Counter[str], Counter[str]]:
+    """Learn what is left, and count the statements in memories, and the sources of each."""
+    kept: Counter[str] = Counter()
+    sources: Counter[str] = Counter()
+    with _memory(url, workers=4) as tk:
+        tk.sync.drain()
+        for owner in OWNERS:
+            offset = 0
+            while page := tk.sync.memories.list(owner=owner, kind="semantic", limit=500, offset=offset):
+                offset += len(page)
+                for memory in page:
+                    kept[memory.text] += 1
+                    sources[memory.text] += len(memory.sources)
+    return kept, sources
+
+
+def _import_everything(path: Path) -> None:
+    """Learn from one turn here and close again, so that children need not spend their lives importing."""
+    with _memory(f"sqlite:///{path}", workers=1) as tk:
+        tk.sync.capture([{"role": "user", "content": statement(0)}], owner=OWNERS[0], thread_id="first", wait=True)
+
+
+def _memory(url: str, *, workers: int, extractor: Thinking | None = None) -> threadkeep.Threadkeep:
+    from threadkeep.app import settings_of
+
+    settings = settings_of(url, Settings().model_copy(update={**SETTINGS, "capture_workers": workers}))
+    clock = SystemClock()
+    return threadkeep.Threadkeep(
+        App(settings, storage_of(settings, clock), HashingEmbedder(), clock, extractor=extractor)
+    )
