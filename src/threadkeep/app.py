@@ -59,6 +59,7 @@ from threadkeep.threads.choice import check
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from threadkeep.capture.engines.port import Engine
     from threadkeep.models.port import Embedder
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
@@ -347,7 +348,7 @@ class App:
         _open.discard(self)
 
     def _queue(self, learn: Learn) -> Queue:
-        engine = EmbeddedEngine(self.clock, self.telemetry, workers=self.settings.workers, poll=POLL)
+        engine = engine_of(self.settings, self.clock, self.telemetry)
         terms = Terms(
             lease=timedelta(seconds=self.settings.capture_lease_seconds),
             tries=self.settings.capture_tries,
@@ -533,6 +534,35 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
         location.get_secret_value(),
         key_prefix=settings.store_key_prefix,
         clock=clock,
+        migrate=settings.migrate == "auto",
+    )
+
+
+def engine_of(settings: Settings, clock: Clock, telemetry: Telemetry) -> Engine:
+    """Build who tells workers that turns wait, without I/O.
+
+    Raises:
+        SettingsError: It needs what is not set or not installed.
+    """
+    if settings.queue == "embedded":
+        return EmbeddedEngine(clock, telemetry, workers=settings.workers, poll=POLL)
+    variable = "THREADKEEP_QUEUE_POSTGRES_DSN"
+    dsn = settings.queue_postgres_dsn or settings.store_postgres_dsn
+    if dsn is None:
+        msg = f"THREADKEEP_QUEUE is procrastinate, which needs {variable}; set it to where its PostgreSQL is."
+        raise SettingsError(msg, variable=variable)
+    try:
+        from threadkeep.capture.engines.procrastinate import ProcrastinateEngine
+    except ImportError as error:
+        msg = f"THREADKEEP_QUEUE needs procrastinate ({error}); run: pip install threadkeep[procrastinate]"
+        raise SettingsError(msg, variable="THREADKEEP_QUEUE") from error
+    pool = postgres_pool_of(dsn.get_secret_value(), settings, variable=variable)
+    return ProcrastinateEngine(
+        dsn.get_secret_value(),
+        location=pool.location,
+        telemetry=telemetry,
+        workers=settings.workers,
+        debounce=timedelta(seconds=settings.capture_debounce_seconds),
         migrate=settings.migrate == "auto",
     )
 

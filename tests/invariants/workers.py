@@ -8,13 +8,13 @@ and no thread running.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import select
 import signal
 import tempfile
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -105,24 +105,30 @@ class _Child:
         if self._pid == 0:
             os.close(speaking)
             os.close(reading)
-            with contextlib.suppress(BaseException):
+            try:
                 live(hearing, writing)
+            except BaseException:  # noqa: BLE001 - whatever it is, the child must not go on as its parent
+                traceback.print_exc()
             os._exit(1)
         os.close(hearing)
         os.close(writing)
         self._speaking, self._reading = speaking, reading
+        self._said = b""
 
     def say(self, words: bytes) -> None:
         """Send *words*."""
         os.write(self._speaking, words)
 
     def wait_for(self, words: bytes) -> None:
-        """Wait until it says *words*, the first that it does."""
-        ready, _, _ = select.select([self._reading], [], [], PATIENCE_SECONDS)
-        said = os.read(self._reading, len(words)) if ready else b"nothing"
-        if said != words:
-            msg = f"a child said {said!r} instead of {words!r}"
-            raise TimeoutError(msg)
+        """Wait until it has said *words*; what else it said is kept."""
+        while words not in self._said:
+            ready, _, _ = select.select([self._reading], [], [], PATIENCE_SECONDS)
+            heard = os.read(self._reading, 4096) if ready else b""
+            if not heard:
+                msg = f"a child said {self._said!r} and not {words!r}"
+                raise TimeoutError(msg)
+            self._said += heard
+        self._said = self._said.replace(words, b"")
 
     def killed(self) -> bytes:
         """Kill it; return what it had said."""
@@ -132,7 +138,7 @@ class _Child:
     def ended(self) -> bytes:
         """Wait for its end; return what it had said."""
         with os.fdopen(self._reading, "rb") as reading:
-            said = reading.read()
+            said = self._said + reading.read()
         os.waitpid(self._pid, 0)
         os.close(self._speaking)
         return said
@@ -171,7 +177,8 @@ def _kept(url: str) -> tuple[Counter[str], Counter[str]]:
     kept: Counter[str] = Counter()
     sources: Counter[str] = Counter()
     with _memory(url, workers=4) as tk:
-        tk.sync.drain()
+        while any(turn.state != "dead" for turn in tk.sync.queue.list()):
+            tk.sync.drain()
         for owner in OWNERS:
             offset = 0
             while page := tk.sync.memories.list(owner=owner, kind="semantic", limit=500, offset=offset):

@@ -61,9 +61,9 @@ class Queue:
         """Let the engine begin; the second call does nothing."""
         await self.engine.start(self)
 
-    async def stop(self, grace: timedelta = timedelta(0)) -> None:
-        """Stop; what is being learnt from ends within *grace*, or is given back. The second call does nothing."""
-        await self.engine.stop(grace=grace)
+    async def stop(self) -> None:
+        """Stop; what is not finished is given back. The second call does nothing."""
+        await self.engine.stop()
 
     def wake(self, owner: Owner, thread_id: ThreadId | None) -> None:
         """Say that turns of a thread wait."""

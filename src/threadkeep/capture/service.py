@@ -285,9 +285,9 @@ class Captures:
         """
         return await self._queue.drain(timeout, others=others)
 
-    async def stop(self, grace: timedelta = timedelta(0)) -> None:
-        """Stop the worker; what does not end within *grace* is given back to others. The second call does nothing."""
-        await self._queue.stop(grace)
+    async def stop(self) -> None:
+        """Stop the worker; what it was at is given back, for others to take at once. The second call does nothing."""
+        await self._queue.stop()
 
     @property
     def works(self) -> bool:

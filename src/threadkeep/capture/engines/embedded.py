@@ -54,14 +54,12 @@ class EmbeddedEngine:
         if at is None:
             self._woken.set()
 
-    async def stop(self, *, grace: timedelta) -> None:
+    async def stop(self) -> None:
         """See :meth:`threadkeep.capture.engines.port.Engine.stop`."""
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.cancel()
             await asyncio.wait({serving})
-        if self._learning and grace:
-            await asyncio.wait(self._learning, timeout=grace.total_seconds())
         for task in self._learning:
             task.cancel()
         if self._learning:

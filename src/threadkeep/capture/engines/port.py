@@ -7,7 +7,7 @@ it that somebody looks: a wake-up that it loses delays, one that it repeats chan
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 
@@ -67,6 +67,6 @@ class Engine(Protocol):
         """Say that turns of the thread with this key wait, from *at* on. It neither blocks nor raises."""
         ...
 
-    async def stop(self, *, grace: timedelta) -> None:
-        """Take nothing more, let what is being learnt from end within *grace*, and give back the rest."""
+    async def stop(self) -> None:
+        """Take nothing more, and cancel what is being learnt from: cancelled work gives back what it had."""
         ...
