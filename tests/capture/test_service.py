@@ -242,6 +242,41 @@ class TestRecord:
         assert "Lisbon" not in str([row.value for row in everything])
         assert (await captures.stats()).pending == 0
 
+    async def test_receipt_says_why_nothing_was_kept(self, storage: InMemoryStorage, clock: FrozenClock):
+        """Because the user said so, or because a rule did."""
+        captures = room(storage, clock, extractor=RepeatingExtractor("I live in Lisbon."))
+        unwanted = await captures.record(turn("I live in Rome, but don't remember this"), owner=ANA, thread_id=TH)
+        repeated = await captures.record(turn("What?"), owner=ANA, thread_id=TH, recalled=["I live in Lisbon"])
+        await captures.drain(LONG)
+
+        settled = [await captures.settle(receipt, owner=ANA, timeout=LONG) for receipt in (unwanted, repeated)]
+
+        assert [(receipt.status, receipt.memory_ids) for receipt in settled] == [("done", ())] * 2
+        assert [receipt.rejected for receipt in settled] == [("not to be remembered",), ("recalled",)]
+
+    async def test_lag_until_it_can_be_recalled_is_measured(self, storage: InMemoryStorage, clock: FrozenClock):
+        """From the turn's record to the commit that taught it."""
+        telemetry = Telemetry()
+        captures = room(storage, clock, telemetry=telemetry)
+        await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        clock.advance(timedelta(seconds=3))
+
+        await captures.drain(LONG)
+
+        lag = telemetry.measured()["capture.lag_seconds"]
+        assert (lag.count, lag.seconds, lag.longest) == (1, 3.0, 3.0)
+        assert lag.buckets == (0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1)
+
+    async def test_receipt_that_timed_out_says_why_it_failed_last(self, storage: InMemoryStorage, clock: FrozenClock):
+        """It waits to be tried again; that is no secret."""
+        captures = room(storage, clock, extractor=FailingExtractor("Lisbon"))
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+        await captures.drain(LONG)
+
+        settled = await captures.settle(receipt, owner=ANA, timeout=timedelta(0))
+
+        assert (settled.status, settled.degraded, settled.reason) == ("queued", ("timeout",), "RuntimeError")
+
     async def test_secret_reaches_no_row(self, storage: InMemoryStorage, clock: FrozenClock):
         """Redacted before anything is kept, whoever said it."""
         captures = room(storage, clock)

@@ -182,7 +182,8 @@ class Learning:
             confirming(proposal, memory_id, owner, now=given.now)
             for proposal, memory_id in rules.confirmed(decisions, read.review.pending)
         ]
-        finished = done(record, learnt(decisions), waiting, extraction.usage)
+        rejected = tuple(dict.fromkeys(d.reason for d in decisions if isinstance(d, rules.Reject)))
+        finished = done(record, learnt(decisions), waiting, extraction.usage, rejected=rejected)
         if extraction.usage is not None:
             puts.append(account_put(owner, read.account, extraction.usage, failed=False, at=given.now))
         puts += [
@@ -263,6 +264,7 @@ class Learning:
 
     def _count(self, decisions: Sequence[rules.Decision], record: TurnRecord) -> None:
         self._telemetry.count("capture.processed")
+        self._telemetry.measure("capture.lag_seconds", (self._clock.now() - record.turn.at).total_seconds())
         for decision in decisions:
             self._telemetry.count(f"capture.{type(decision).__name__.lower()}")
         if record.tries:

@@ -60,6 +60,8 @@ _CHUNK: Final = 200
 POLL: Final = timedelta(seconds=5)
 """How often to look for work that another process left."""
 
+NOT_WANTED: Final = "not to be remembered"
+
 _NEVER_WRITTEN: Final = Partition("root", (TURNS,))
 _SETTLE_POLL_SECONDS: Final = 0.25
 """How often a settling caller looks for what another process finished."""
@@ -370,8 +372,10 @@ def _batch(
     for turn, at in zip(turns, moments, strict=True):
         put_in = recalled if turn is turns[-1] else ()
         record = replace(pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact), worker=worker)
-        if turn.turn_id not in wanted or any(m.role == "user" and unwanted(m.text) for m in turn.messages):
+        if turn.turn_id not in wanted:
             record = done(record, ())
+        elif any(m.role == "user" and unwanted(m.text) for m in turn.messages):
+            record = done(record, (), rejected=[NOT_WANTED])
         put = put_of(record, owner, due_at=due_at, expect="absent")
         puts[put.namespace[0], put.key] = put
         for trace in every_trace(turn, thread_id=thread_id):
@@ -396,4 +400,5 @@ def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
         tuple(dict.fromkeys(key for record in known for key in record.proposal_ids)),
         failed.reason if failed else None,
         tuple(record.usage for record in known if record.usage),
+        tuple(dict.fromkeys(reason for record in known for reason in record.rejected)),
     )

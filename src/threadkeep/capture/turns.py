@@ -65,6 +65,7 @@ class TurnRecord:
         proposal_ids: What of it waits for approval, once it is done.
         usage: What a model took for it, once it is done.
         worker: Who has taken it, while that is so; its lease ends when the row is due.
+        rejected: Why statements of it were not kept, once it is done.
     """
 
     turn: Turn
@@ -75,6 +76,7 @@ class TurnRecord:
     proposal_ids: tuple[ProposalId, ...] = ()
     usage: Usage | None = None
     worker: str | None = None
+    rejected: tuple[str, ...] = ()
 
 
 def turns_namespace(owner: Owner) -> Namespace:
@@ -180,6 +182,8 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
         value["memory_ids"] = list(record.memory_ids)
         if record.proposal_ids:
             value["proposal_ids"] = list(record.proposal_ids)
+        if record.rejected:
+            value["rejected"] = list(record.rejected)
         if record.usage:
             value["usage"] = spell_usage(record.usage)
     else:
@@ -207,10 +211,19 @@ def done(
     memory_ids: Sequence[MemoryId],
     proposal_ids: Sequence[ProposalId] = (),
     usage: Usage | None = None,
+    *,
+    rejected: Sequence[str] = (),
 ) -> TurnRecord:
     """Return *record* as it is for ever: which turn it was and what it taught, and no text."""
     turn = Turn(record.turn.turn_id, record.turn.thread_id, (), record.turn.at)
-    return TurnRecord(turn, "done", memory_ids=tuple(memory_ids), proposal_ids=tuple(proposal_ids), usage=usage)
+    return TurnRecord(
+        turn,
+        "done",
+        memory_ids=tuple(memory_ids),
+        proposal_ids=tuple(proposal_ids),
+        usage=usage,
+        rejected=tuple(rejected),
+    )
 
 
 def record_of(item: Item) -> TurnRecord | None:
@@ -241,6 +254,7 @@ def record_of(item: Item) -> TurnRecord | None:
         tuple(ProposalId(key) for key in _texts(value.get("proposal_ids"))),
         usage_of(value.get("usage")),
         worker if isinstance(worker, str) else None,
+        tuple(_texts(value.get("rejected"))),
     )
 
 
