@@ -497,10 +497,6 @@ async def resume_with_context(
 
 
 def _messages(messages: Sequence[Any]) -> list[BaseMessage]:
-    from langchain_core.messages import convert_to_messages
+    from threadkeep.models.langchain import as_messages
 
-    try:
-        return convert_to_messages(list(messages))
-    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
-        msg = "A message is a LangChain message, a dict with role and content, a pair or a text."
-        raise InvalidInputError(msg) from error
+    return as_messages(messages)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
     from threadkeep.langgraph.agents.door import AgentDoor
+    from threadkeep.langgraph.compaction import History
     from threadkeep.langgraph.jobs import RunDoor
     from threadkeep.langgraph.threads import ThreadDoor
     from threadkeep.models.port import Embedder
@@ -327,6 +328,64 @@ class Threadkeep:
             owner=owner,
             compress=settings.auto_compression if compress is None else compress,
         )
+
+    async def compact(
+        self,
+        messages: Sequence[Any],
+        *,
+        owner: str | Owner | None = None,
+        thread_id: str | None = None,
+        model: Any = None,
+        system: str | None = None,
+        tools: Sequence[Any] = (),
+        max_tokens: int | None = None,
+        keep_messages: int | None = None,
+        refused: bool = False,
+    ) -> History:
+        """Do what :meth:`window` does, for graphs without middleware: repair, and where it is too long, summarise.
+
+        What goes is recorded for capture, and the summary is kept as the thread's one summary for other threads.
+
+        Args:
+            messages: The thread's, oldest first.
+            owner: Whose; ``None``: the one given to ``open()``. Without one nothing is recorded or kept.
+            thread_id: Where; without it no summary is kept.
+            model: Who reads them, and writes the summary: ``"provider:name"`` or a LangChain model; ``None``: the one
+                given to ``open()``, else THREADKEEP_MODEL, else the sentences that say most.
+            system: The system prompt that is sent besides.
+            tools: What the model is given besides.
+            max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or less where the model's profile says so.
+            keep_messages: How many of the newest stay as far as they fit; ``None``: MIN_MESSAGES_TO_KEEP.
+            refused: Whether the model has refused them for their length: then they get smaller in any case.
+
+        Returns:
+            The messages for the model, and in ``update`` what a node returns to have the thread hold them.
+
+        Raises:
+            ContextTooLargeError: The model refused them, and nothing is left that could go.
+        """
+        from langchain_core.messages import SystemMessage
+
+        from threadkeep.langgraph.agent import chosen_model
+        from threadkeep.langgraph.compaction import Compaction, Talk
+        from threadkeep.langgraph.tokens import limit_of
+        from threadkeep.models.langchain import as_messages
+
+        settings, chosen, given = self._app.settings, chosen_model(self, model or self._model), as_messages(messages)
+        talk = Talk(
+            given,
+            chosen,
+            limit_of(chosen, given=max_tokens, setting=settings.max_context_tokens),
+            settings.min_messages_to_keep if keep_messages is None else keep_messages,
+            system=SystemMessage(system) if system else None,
+            tools=tools,
+            owner=None if owner is None and self._whose.default is None else self._whose(owner),
+            thread_id=None if thread_id in (None, "") else thread_id_from(thread_id),
+            compress=settings.auto_compression and not refused,
+        )
+        compaction = Compaction(self)
+        whole = await compaction.fitting(talk)
+        return await compaction.smaller(talk, whole) if refused else whole
 
     def tools(self, *names: str, owner: OwnerSource | None = None) -> list[BaseTool]:
         """Return tools with which the model itself works on the memory of whoever it talks to.

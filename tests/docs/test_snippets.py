@@ -94,6 +94,22 @@ class TestRun:
         assert [m.text for m in tk.sync.memories.list(owner="ana@x.org", kind="semantic")] == ["I live in Lisbon."]
         tk.close()
 
+    def test_window(self) -> None:
+        """A graph without middleware stays within its limit, and its thread holds one summary."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            model = ScriptedModel()
+            names = run(blocks("docs/window.md"), tk=tk, model=model, tools=[], create_agent=create_agent)
+            config = tk.config(user_id="ana@x.org", thread_id="1")
+
+            async def talk() -> Any:
+                for number in range(12):
+                    said = {"role": "user", "content": f"{number}: " + "We talk about the hills. " * 20}
+                    await names["graph"].ainvoke({"messages": [said]}, config)
+                return (await names["graph"].aget_state(config)).values["messages"]
+
+            held = asyncio.run(talk())
+            assert sum(message.text.startswith("Summary of the conversation") for message in held) == 1
+
     @pytest.mark.slow
     def test_agents(self) -> None:
         """The supervisor answers, with no sub-agent connected."""

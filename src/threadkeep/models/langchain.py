@@ -270,6 +270,19 @@ def plain_messages(messages: Sequence[Any]) -> list[Message]:
     return [plain for message in messages if (plain := _plain(message)) is not None]
 
 
+def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:
+    """Return *messages* (LangChain's, or dicts, pairs and texts that stand for them) as LangChain's.
+
+    Raises:
+        InvalidInputError: Something in it is no message.
+    """
+    try:
+        return convert_to_messages(list(messages))
+    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+        msg = "A message is a LangChain message, a dict with role and content, a pair or a text."
+        raise InvalidInputError(msg) from error
+
+
 def newest_human(messages: Sequence[Any]) -> tuple[int, MessageId | None, str]:
     """Return position, id and text of the newest message that a person wrote; ``(-1, None, "")`` without one."""
     for position in range(len(messages) - 1, -1, -1):
