@@ -364,20 +364,17 @@ class Threadkeep:
         Raises:
             ContextTooLargeError: The model refused them, and nothing is left that could go.
         """
-        from langchain_core.messages import SystemMessage
-
         from threadkeep.langgraph.agent import chosen_model
-        from threadkeep.langgraph.compaction import Compaction, Talk
-        from threadkeep.langgraph.tokens import limit_of
-        from threadkeep.models.langchain import as_messages
+        from threadkeep.langgraph.compaction import Compaction, talk_of
 
-        settings, chosen, given = self._app.settings, chosen_model(self, model or self._model), as_messages(messages)
-        talk = Talk(
-            given,
-            chosen,
-            limit_of(chosen, given=max_tokens, setting=settings.max_context_tokens),
-            settings.min_messages_to_keep if keep_messages is None else keep_messages,
-            system=SystemMessage(system) if system else None,
+        settings = self._app.settings
+        talk = talk_of(
+            messages,
+            chosen_model(self, model or self._model),
+            max_tokens=max_tokens,
+            setting=settings.max_context_tokens,
+            keep=settings.min_messages_to_keep if keep_messages is None else keep_messages,
+            system=system,
             tools=tools,
             owner=None if owner is None and self._whose.default is None else self._whose(owner),
             thread_id=None if thread_id in (None, "") else thread_id_from(thread_id),

@@ -28,11 +28,10 @@ def tk() -> Iterator[threadkeep.Threadkeep]:
 
 
 def talk(turns: int) -> list[BaseMessage]:
-    return [
-        message
-        for number in range(turns)
-        for message in (HumanMessage(long(number), id=f"h{number}"), AIMessage(f"Reply {number}.", id=f"a{number}"))
-    ] + [HumanMessage("And now?", id="now")]
+    said: list[BaseMessage] = []
+    for number in range(turns):
+        said += [HumanMessage(long(number), id=f"h{number}"), AIMessage(f"Reply {number}.", id=f"a{number}")]
+    return [*said, HumanMessage("And now?", id="now")]
 
 
 def summaries_in(messages: Any) -> list[str]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
+from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from threadkeep.errors import ContextTooLargeError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.history import entries_of, rebuilt, said_in, shortened, summary_message, summary_text
-from threadkeep.langgraph.tokens import Counted, asked, estimated, matters
-from threadkeep.models.langchain import OfflineChatModel, plain_messages
+from threadkeep.langgraph.tokens import Counted, asked, estimated, limit_of, matters
+from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.recall.budget import estimate_tokens
 from threadkeep.threads.summary import Said, cut_to, extractive_summary
 from threadkeep.threads.window import Plan, compacted, is_whole, over, repaired, summary_tokens
@@ -85,6 +85,32 @@ class Talk:
     owner: Owner | None = None
     thread_id: str | None = None
     compress: bool = True
+
+
+def talk_of(
+    messages: Sequence[Any],
+    model: Any,
+    *,
+    max_tokens: int | None,
+    setting: int,
+    system: str | None,
+    **more: Any,
+) -> Talk:
+    """Return what *messages*, which may be dicts, pairs and texts, are for *model*.
+
+    Args:
+        messages: Oldest first.
+        model: Who is to read them.
+        max_tokens: The limit; ``None``: *setting*, or less where the model's profile says so.
+        setting: The limit of the settings.
+        system: The system prompt, as text.
+        more: Further fields of :class:`Talk`.
+
+    Raises:
+        InvalidInputError: Something in *messages* is no message.
+    """
+    limit = limit_of(model, given=max_tokens, setting=setting)
+    return Talk(as_messages(messages), model, limit, system=SystemMessage(system) if system else None, **more)
 
 
 class Compaction:
