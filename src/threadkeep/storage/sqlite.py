@@ -213,6 +213,8 @@ class SqliteStorage:
 
         def work() -> tuple[int, bool]:
             items = opened.write(lambda connection: opened.tables.erase(connection, partition))
+            if items:
+                opened.rewrite()
             return items, opened.empty_log()
 
         items, emptied = await asyncio.get_running_loop().run_in_executor(opened.writer, work)
