@@ -181,9 +181,9 @@ class TestKilled:
 class TestKilledOnPostgres:
     @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
     @pytest.mark.parametrize("work", [start, answer])
-    @pytest.mark.parametrize("number", [2, 5])
+    @pytest.mark.parametrize("number", [3])
     def test_at_a_boundary(self, tmp_path: Path, postgres_url: str, work: Work, number: int, before: bool):
-        """Some of the boundaries that are all tried on SQLite."""
+        """One of the boundaries that are all tried on SQLite."""
         refund = Refund(tmp_path, postgres_url)
         if work is answer:
             assert refund.step(start)
