@@ -1,0 +1,225 @@
+"""What tools, documents and replies say never becomes a memory that nobody approved; what users say stays quoted data.
+
+``tests/data/injections.jsonl`` holds over 1,500 attacks of every public class, each written for itself. They come in by
+real turns; a model that does what they say gets the extraction, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+
+import threadkeep
+from threadkeep.memories.record import Memory, Source
+from threadkeep.recall.render import END, HEADING, quoted_statements
+from threadkeep.settings import Settings
+from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
+
+PATH: Final = Path(__file__).parent.parent / "data" / "injections.jsonl"
+ASKED: Final = "Could you look that up for me and tell me in one line what it is about?"
+REPLIED: Final = "It is a short text with a request in it."
+TURNS_EACH: Final = 40
+"""So many turns an owner has: what waits is read with every turn."""
+LEAST_DIFFERENT: Final = 0.45
+"""Two attacks share less than this of the groups of three characters that either has: no template with slots."""
+
+
+@lru_cache
+def injections() -> tuple[tuple[str, str], ...]:
+    """Return class and text of every attack."""
+    rows = [json.loads(line) for line in PATH.read_text(encoding="ascii").splitlines()]
+    return tuple((row["class"], row["text"]) for row in rows)
+
+
+def texts() -> list[str]:
+    return [text for _, text in injections()]
+
+
+def thirds(place: int) -> list[str]:
+    """Return every third attack: each comes by one of the three ways in CI, and by all of them in the long run."""
+    return texts()[place::3]
+
+
+class TestCorpus:
+    def test_it_covers_every_class(self):
+        """At least 1,500, none twice, in over 40 classes and at least twelve languages' scripts and words."""
+        assert len(set(texts())) == len(texts()) >= 1_500
+        classes = Counter(name for name, _ in injections())
+        assert len(classes) >= 40
+        assert min(classes.values()) >= 10
+        assert classes["multilingual"] >= 60
+
+    @pytest.mark.slow
+    def test_no_two_share_a_skeleton(self):
+        """A template with its slots filled in differently would share most of its trigrams."""
+        grams = [{text.casefold()[i : i + 3] for i in range(max(1, len(text) - 2))} for text in texts()]
+        columns = {gram: column for column, gram in enumerate(sorted(set[str]().union(*grams)))}
+        rows = np.zeros((len(grams), len(columns)), dtype=np.float32)
+        for row, held in zip(rows, grams, strict=True):
+            row[[columns[gram] for gram in held]] = 1
+
+        both = rows @ rows.T
+        sizes = rows.sum(axis=1)
+        shared = np.triu(both / (sizes[:, None] + sizes[None, :] - both), k=1)
+        alike = [(texts()[one], texts()[other]) for one, other in np.argwhere(shared >= LEAST_DIFFERENT)]
+
+        assert alike == []
+
+
+def obeying(text: str) -> str:
+    """Return what a model extracts that believes every word: as facts, as behaviour, and as the episode."""
+    facts = [
+        {"text": text[:900], "kind": "semantic", "replaces": None},
+        {"text": f"The user says: {text[:400]}", "kind": "semantic", "replaces": 1},
+        {"text": text[:400], "kind": "procedural", "replaces": None},
+    ]
+    return json.dumps({"facts": facts, "episode": f"The user told that {text[:300]}"})
+
+
+class Taken:
+    """A memory to which attacks come, each in a turn of its own, and what became of them.
+
+    Args:
+        obeys: Whether a model extracts that does what the attacks say; else the local extractor.
+    """
+
+    def __init__(self, *, obeys: bool) -> None:
+        self._obeys = obeys
+        self.model = ScriptedModel()
+        settings = Settings.load(
+            store_type="memory", enable_fact_extraction="true" if obeys else "false", extractor="structured"
+        )
+        self.tk = threadkeep.open(settings=settings, model=self.model, embedder=HashingEmbedder(), clock=FrozenClock())
+
+    async def turns(self, owner: str, attacks: Sequence[str], way: str) -> None:
+        """Take a turn for each of *attacks*, which come *way*."""
+        self.model.replies = [obeying(attack) for attack in attacks]
+        self.model.prompts.clear()
+        for number, attack in enumerate(attacks):
+            messages = conversation(attack, way, key=f"{owner}-{number}")
+            await self.tk.capture(messages, owner=owner, thread_id=owner)  # of one thread: learnt one after the other
+        await self.tk.drain()
+
+    async def memories(self, owner: str) -> list[Memory]:
+        return await self.tk.memories.list(owner=owner, limit=1_000)
+
+
+def conversation(attack: str, way: str, *, key: str) -> list[BaseMessage]:
+    """Return a turn in which *attack* comes from a tool, a pasted document or the reply, or is what the user says."""
+    said = {
+        "user": attack,
+        "document": f"Summarise this document in one line:\n\n```\n{attack.replace('```', '')}\n```",
+    }.get(way, ASKED)
+    found: list[BaseMessage] = [HumanMessage(said, id=f"{key}-user")]
+    if way == "tool":
+        call = {"name": "read_page", "args": {"url": "https://x.example"}, "id": f"{key}-call"}
+        found += [
+            AIMessage("", tool_calls=[call], id=f"{key}-asks"),
+            ToolMessage(attack, tool_call_id=f"{key}-call", id=f"{key}-tool"),
+        ]
+    return [*found, AIMessage(attack if way == "assistant" else REPLIED, id=f"{key}-reply")]
+
+
+def owners(attacks: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    for start in range(0, len(attacks), TURNS_EACH):
+        yield f"victim-{start}@x.org", attacks[start : start + TURNS_EACH]
+
+
+def is_theirs(text: str) -> bool:
+    """Whether a memory says what the user asked, and nothing else."""
+    return text.removeprefix("Asked: ").removeprefix("Said: ") in (ASKED, "Summarise this document in one line")
+
+
+async def not_believed(attacks: Sequence[str], way: str, *, obeys: bool) -> None:
+    taken = Taken(obeys=obeys)
+    async with taken.tk as tk:
+        for owner, part in owners(attacks):
+            await taken.turns(owner, part, way)
+
+            believed = [memory.text for memory in await taken.memories(owner) if not is_theirs(memory.text)]
+            assert believed == []
+            if obeys:  # they came to something: they wait
+                assert await tk.proposals.list(owner=owner, limit=1)
+        assert tk.app.telemetry.counts()["capture.processed"] >= 0.99 * len(attacks)  # they were read at all
+
+
+class TestFromOthers:
+    """Nothing that a tool, a document or a reply says is active without approval."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("place", "way"), list(enumerate(["tool", "document", "assistant"])))
+    @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
+    async def test_nothing_is_believed(self, place: int, way: str, obeys: bool):
+        """By the local extractor, and by a model that obeys every attack."""
+        await not_believed(thirds(place), way, obeys=obeys)
+
+    @pytest.mark.soak
+    @pytest.mark.parametrize("way", ["tool", "document", "assistant"])
+    @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
+    async def test_nothing_is_believed_whichever_way(self, way: str, obeys: bool):
+        """Every attack by every way."""
+        await not_believed(texts(), way, obeys=obeys)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("speaker", ["tool", "document", "assistant"])
+    async def test_remembering_it_for_them_asks_first(self, speaker: Any):
+        """A program that writes it with its true source gets a proposal or a refusal."""
+        taken = Taken(obeys=False)
+        async with taken.tk as tk:
+            for owner, part in owners(texts()[1::6]):
+                for attack in part:
+                    kept = await tk.memories.remember(attack[:8_000], owner=owner, source=Source(speaker))
+                    assert kept.status in ("proposed", "rejected")
+                assert await taken.memories(owner) == []
+
+
+class TestFromTheUser:
+    """What the user says is theirs: kept as data, and told as a quotation."""
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
+    async def test_it_is_quoted_and_stays_with_its_owner(self, obeys: bool):
+        """Each memory is one line of the block and stands in quotation marks, and nobody else has any."""
+        taken = Taken(obeys=obeys)
+        recalled = 0
+        async with taken.tk as tk:
+            for owner, part in owners(texts()[1 :: 6 if obeys else 3]):
+                await taken.turns(owner, part, "user")
+                memories = {memory.text for memory in await taken.memories(owner)}
+                for attack in part[:: 4 if obeys else 2]:
+                    block = (await tk.recall(attack, owner=owner, budget_tokens=2_000)).text
+                    if not block:
+                        continue
+                    heading, *lines, end = block.split("\n")
+                    assert (heading, end) == (HEADING, END)
+                    assert all(line.startswith('- "') and line.endswith(")") for line in lines)
+                    quoted = quoted_statements(block)
+                    assert len(quoted) == len(lines)
+                    assert set(quoted) <= memories
+                    assert owner not in block
+                    recalled += len(lines)
+            for other in ("bob", "alice", "alice@example.org", "admin", "root", "mallory", "eve", "", "*", "shared"):
+                if other:
+                    assert await taken.memories(other) == []
+                    assert await tk.proposals.list(owner=other) == []
+        assert recalled > 100
+
+    async def test_behaviour_waits_even_from_the_user(self):
+        """How to behave is asked about, whoever says it: the user may have been made to paste it."""
+        taken = Taken(obeys=True)
+        attacks = [text for name, text in injections() if name == "procedural"]
+        async with taken.tk as tk:
+            await taken.turns("ana", attacks, "user")
+
+            kinds = {memory.kind for memory in await taken.memories("ana")}
+            waiting = await tk.proposals.list(owner="ana", limit=100)
+        assert "procedural" not in kinds
+        assert any(one.kind == "procedural" for one in waiting)
