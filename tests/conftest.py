@@ -121,10 +121,16 @@ def open_files_below(folder: Path) -> list[str]:
     return sorted(found)
 
 
+_SERVED = frozenset({"postgres", "redis", "mongodb"})
+"""What stands in a file's name, or as the parameter ``kind`` of a test that asks for its server while it runs."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a server as slow: `make test-fast` is memory and SQLite."""
     for item in items:
-        if any(name.endswith("_server") for name in getattr(item, "fixturenames", ())):
+        named = any(name.endswith("_server") for name in getattr(item, "fixturenames", ()))
+        params: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+        if named or params.get("kind") in _SERVED or _SERVED & set(item.path.stem.split("_")):
             item.add_marker(pytest.mark.slow)
 
 

@@ -44,6 +44,7 @@ class TestStories:
             make_stories(10, seed=0)
 
 
+@pytest.mark.slow
 class TestStaleness:
     def test_no_old_value_is_told_as_current(self):
         """Whatever is recalled of what changed is what is so now."""
@@ -63,6 +64,7 @@ class TestStaleness:
         assert row["stale_as_current"] > 0
 
 
+@pytest.mark.slow
 class TestLeakage:
     def test_nobody_is_told_of_anybody_else(self):
         """With ids that are prefixes of each other, and nearly the same facts."""
@@ -83,6 +85,7 @@ class TestLeakage:
             run_leakage(1)
 
 
+@pytest.mark.slow
 class TestCommands:
     def test_json_has_the_figures_by_name(self, monkeypatch: pytest.MonkeyPatch):
         """As other programs look for them."""

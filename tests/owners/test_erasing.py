@@ -90,6 +90,7 @@ async def tk(tmp_path: Path) -> AsyncIterator[threadkeep.Threadkeep]:
 class TestErase:
     """After it, nothing is there."""
 
+    @pytest.mark.slow
     async def test_no_canary_is_left_in_any_layer(
         self, place: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
     ):
@@ -240,6 +241,7 @@ class TestReceipt:
 class TestReplay:
     """After a restore, whoever was erased is erased again."""
 
+    @pytest.mark.slow
     async def test_a_backup_brings_nobody_back(self, tmp_path: Path):
         """The one who was erased goes with their threads; who was not, and who came later, stay."""
         url = f"sqlite:///{tmp_path}/db/memory.db"

@@ -96,6 +96,7 @@ class TestApply:
         st.sampled_from([3, None]),
     )
     @settings(max_examples=60)
+    @pytest.mark.slow
     def test_a_kept_index_equals_a_rebuilt_one(
         self, steps: list[tuple[list[Item], list[str], bool]], method: Method, dims: int | None
     ):

@@ -35,6 +35,7 @@ class TestCheckClassNames:
 
 
 class TestCheckTree:
+    @pytest.mark.slow
     def test_this_repository_keeps_the_rules(self):
         """Every file and class has a name that says what it is."""
         assert naming.check_tree() == []

@@ -263,6 +263,7 @@ class TestWire:
         ],
         ids=["good", "bad arguments", "garbage", "unavailable", "hangs"],
     )
+    @pytest.mark.slow
     async def test_real_client(self, reply: Any, learnt: bool):
         """Over HTTP, as in production."""
         with OpenAIServer([reply]) as server:

@@ -135,6 +135,7 @@ class TestDisabled:
 
         assert one.reason.startswith(f"Its command {sys.executable} did not answer (")
 
+    @pytest.mark.slow
     async def test_by_a_server_without_its_tools(self, tk: threadkeep.Threadkeep, tmp_path: Path):
         command = f'["{sys.executable}", "-m", "tests.langgraph.agents.vendors", "aws"]'
 
@@ -165,6 +166,7 @@ class TestDisabled:
 
 
 class TestPartly:
+    @pytest.mark.slow
     async def test_a_tool_that_is_gone_leaves_the_others(
         self, tk: threadkeep.Threadkeep, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ):
