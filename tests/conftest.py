@@ -124,13 +124,17 @@ def open_files_below(folder: Path) -> list[str]:
 _SERVED = frozenset({"postgres", "redis", "mongodb"})
 """What stands in a file's name, or as the parameter ``kind`` of a test that asks for its server while it runs."""
 
+_AT_LENGTH = frozenset({"cli", "evals", "moving", "sealed", "pruning", "conformance"})
+"""Folders, and words of files' names, with many tests of half a second: doors and variants of what the others test."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a server as slow: `make test-fast` is memory and SQLite."""
+    """Mark what needs a server, or has many long tests, as slow: `make test-fast` is memory and SQLite."""
     for item in items:
-        named = any(name.endswith("_server") for name in getattr(item, "fixturenames", ()))
+        served = any(name.endswith("_server") for name in getattr(item, "fixturenames", ()))
         params: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
-        if named or params.get("kind") in _SERVED or _SERVED & set(item.path.stem.split("_")):
+        words = {item.path.parent.name, *item.path.stem.split("_")}
+        if served or params.get("kind") in _SERVED or words & (_SERVED | _AT_LENGTH):
             item.add_marker(pytest.mark.slow)
 
 
