@@ -148,7 +148,8 @@ async def not_believed(attacks: Sequence[str], way: str, *, obeys: bool) -> None
             assert believed == []
             if obeys:  # they came to something: they wait
                 assert await tk.proposals.list(owner=owner, limit=1)
-        assert tk.app.telemetry.counts()["capture.processed"] >= 0.99 * len(attacks)  # they were read at all
+        # They were read at all, but for a few that themselves ask not to be remembered.
+        assert tk.app.telemetry.counts()["capture.processed"] >= 0.99 * len(attacks)
 
 
 class TestFromOthers:
