@@ -20,7 +20,7 @@ _PEER: Final = "the same graph on LangGraph's AsyncSqliteSaver, FULL"
 _BARE: Final = "the same graph, keeping nothing"
 
 _TYPING_SECONDS: Final = 0.05
-"""Between two turns a person reads and types; learning from the last one goes on meanwhile."""
+"""Between two turns a person reads and types; learning from the last one comes to its end meanwhile."""
 
 
 async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes: Sizes) -> tuple[list[Line], str]:
@@ -63,6 +63,7 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
             message = {"role": "user", "content": texts[number]}
             milliseconds = await timed(graph.ainvoke({"messages": [message]}, config))
             await asyncio.sleep(_TYPING_SECONDS)
+            await tk.drain()
             return milliseconds
 
         for graph in graphs:
