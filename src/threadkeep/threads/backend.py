@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -169,6 +169,8 @@ class Backend(ABC):
 class ThreadedSaver(BaseCheckpointSaver[str]):
     """The async methods of a saver that has only blocking ones: each is one call in a thread of ``threads``.
 
+    What is abstract here does what the method of that name of :class:`Backend` does.
+
     A cancelled caller interrupts none that has begun.
     """
 
@@ -224,3 +226,61 @@ class ThreadedSaver(BaseCheckpointSaver[str]):
     async def there(self, work: Callable[[], T]) -> T:
         """Return what *work* returns in one of the threads."""
         return await self.home.run_in_executor(self.threads, work)
+
+    @abstractmethod
+    def take(self, thread: str, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        """Give *holder* the lease on a thread."""
+
+    @abstractmethod
+    def renew(self, tokens: Mapping[str, int], seconds: float) -> set[str]:
+        """Prolong leases; return those that are still held."""
+
+    @abstractmethod
+    def give_back(self, thread: str, token: int) -> None:
+        """End a lease."""
+
+    @abstractmethod
+    def forget_newer(self, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer than a checkpoint."""
+
+    @abstractmethod
+    def remove(self, thread: str, gone: Sequence[Place]) -> None:
+        """Delete checkpoints with their writes."""
+
+    @abstractmethod
+    def reparent(self, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent."""
+
+
+class ThreadedBackend(Backend):
+    """A place for checkpoints whose saver is a :class:`ThreadedSaver`: each change is one call in a thread."""
+
+    async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
+        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
+        real = cast("ThreadedSaver", saver)
+        return await real.there(partial(real.take, thread, holder, seconds, strategy))
+
+    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:
+        """Prolong leases; see :meth:`Backend.renew`."""
+        real = cast("ThreadedSaver", saver)
+        return await real.there(partial(real.renew, tokens, seconds))
+
+    async def give_back(self, saver: Saver, thread: str, token: int) -> None:
+        """End a lease; see :meth:`Backend.give_back`."""
+        real = cast("ThreadedSaver", saver)
+        await real.there(partial(real.give_back, thread, token))
+
+    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
+        """Delete what is newer; see :meth:`Backend.forget_newer`."""
+        real = cast("ThreadedSaver", saver)
+        await real.there(partial(real.forget_newer, thread, checkpoint_id))
+
+    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
+        """Delete checkpoints; see :meth:`Backend.remove`."""
+        real = cast("ThreadedSaver", saver)
+        await real.there(partial(real.remove, thread, gone))
+
+    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
+        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
+        real = cast("ThreadedSaver", saver)
+        await real.there(partial(real.reparent, thread, place, parent_id))

@@ -37,7 +37,7 @@ from threadkeep.errors import (
     TooLargeError,
 )
 from threadkeep.ids import new_id
-from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSaver
+from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.savers import ANSWER
 
@@ -78,7 +78,7 @@ _CODES: Final[dict[int, tuple[type[StorageError | TooLargeError], str]]] = {
 }
 
 
-class MongoCheckpoints(Backend):
+class MongoCheckpoints(ThreadedBackend):
     """LangGraph's MongoDB saver, whose blocking calls have threads of their own.
 
     Args:
@@ -166,36 +166,6 @@ class MongoCheckpoints(Backend):
         if claim.kind == "delete":
             await real.home.run_in_executor(real.threads, real.forget, claim.thread)
         return done
-
-    async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
-        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
-        real = cast("_MongoSaver", saver)
-        return await real.there(lambda: real.take(thread, holder, seconds, strategy))
-
-    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:
-        """Prolong leases; see :meth:`Backend.renew`."""
-        real = cast("_MongoSaver", saver)
-        return await real.there(lambda: {one for one, token in tokens.items() if real.prolong(one, token, seconds)})
-
-    async def give_back(self, saver: Saver, thread: str, token: int) -> None:
-        """End a lease; see :meth:`Backend.give_back`."""
-        real = cast("_MongoSaver", saver)
-        await real.there(lambda: real.prolong(thread, token, -1))
-
-    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
-        """Delete what is newer; see :meth:`Backend.forget_newer`."""
-        real = cast("_MongoSaver", saver)
-        await real.there(lambda: real.forget_newer(thread, checkpoint_id))
-
-    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
-        """Delete checkpoints; see :meth:`Backend.remove`."""
-        real = cast("_MongoSaver", saver)
-        await real.there(lambda: real.remove(thread, gone))
-
-    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
-        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
-        real = cast("_MongoSaver", saver)
-        await real.there(lambda: real.reparent(thread, place, parent_id))
 
     def explained(self, error: Exception) -> Exception:
         """Return what PyMongo's *error* means; nothing of it says a password."""
@@ -293,7 +263,15 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
             if self._set(thread, kept, {**given, "version": new_id()}):
                 return Grant(token, back_to)
 
-    def prolong(self, thread: str, token: int, seconds: float) -> bool:
+    def renew(self, tokens: Mapping[str, int], seconds: float) -> set[str]:
+        """Prolong leases, one after the other."""
+        return {thread for thread, token in tokens.items() if self._prolong(thread, token, seconds)}
+
+    def give_back(self, thread: str, token: int) -> None:
+        """Let a lease have ended a second ago."""
+        self._prolong(thread, token, -1)
+
+    def _prolong(self, thread: str, token: int, seconds: float) -> bool:
         """Let a lease last so long from now, if it still has this token."""
         changed = {"$set": {"until": self._now() + seconds}}
         return self._heads.update_one({"_id": thread, "token": token}, changed).matched_count > 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.threads.backend import Backend, Capabilities, Saver, ThreadedSaver
+from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.sql import statements
 from threadkeep.threads.sqlite_file import open_file, storage_error
@@ -26,7 +26,7 @@ T = TypeVar("T")
 SQL: Final = statements("heads_sqlite")
 
 
-class SqliteCheckpoints(Backend):
+class SqliteCheckpoints(ThreadedBackend):
     """LangGraph's SQLite saver in a thread of its own.
 
     Not ``AsyncSqliteSaver``: that one changes threads three to five times in an operation, holds its
@@ -82,36 +82,6 @@ class SqliteCheckpoints(Backend):
         """Return what *work* returns; a claim is judged in its transaction."""
         cast("_SqliteSaver", saver).claim = claim
         return await work(saver)
-
-    async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
-        """Give *holder* the lease on a thread; see :meth:`Backend.take`."""
-        real = cast("_SqliteSaver", saver)
-        return await real.there(lambda: real.take(thread, holder, seconds, strategy))
-
-    async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:
-        """Prolong leases; see :meth:`Backend.renew`."""
-        real = cast("_SqliteSaver", saver)
-        return await real.there(lambda: real.renew(tokens, seconds))
-
-    async def give_back(self, saver: Saver, thread: str, token: int) -> None:
-        """End a lease; see :meth:`Backend.give_back`."""
-        real = cast("_SqliteSaver", saver)
-        await real.there(lambda: real.give_back(thread, token))
-
-    async def forget_newer(self, saver: Saver, thread: str, checkpoint_id: str) -> None:
-        """Delete what is newer; see :meth:`Backend.forget_newer`."""
-        real = cast("_SqliteSaver", saver)
-        await real.there(lambda: real.forget_newer(thread, checkpoint_id))
-
-    async def remove(self, saver: Saver, thread: str, gone: Sequence[Place]) -> None:
-        """Delete checkpoints; see :meth:`Backend.remove`."""
-        real = cast("_SqliteSaver", saver)
-        await real.there(lambda: real.remove(thread, gone))
-
-    async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
-        """Give a checkpoint another parent; see :meth:`Backend.reparent`."""
-        real = cast("_SqliteSaver", saver)
-        await real.there(lambda: real.change("reparent", thread, [place], parent=parent_id))
 
     def explained(self, error: Exception) -> Exception:
         """Return what SQLite's *error* means."""
@@ -204,11 +174,14 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
                 cursor.execute(SQL[statement], {"thread": thread, "checkpoint": checkpoint_id})
 
     def remove(self, thread: str, gone: Sequence[Place]) -> None:
-        self.change("remove", thread, gone)
-        self.change("remove_writes", thread, gone)
+        self._change("remove", thread, gone)
+        self._change("remove_writes", thread, gone)
         self._empty_the_log()
 
-    def change(self, statement: str, thread: str, places: Sequence[Place], **more: str) -> None:
+    def reparent(self, thread: str, place: Place, parent_id: str) -> None:
+        self._change("reparent", thread, [place], parent=parent_id)
+
+    def _change(self, statement: str, thread: str, places: Sequence[Place], **more: str) -> None:
         with self.cursor() as cursor:
             cursor.executemany(
                 SQL[statement],
