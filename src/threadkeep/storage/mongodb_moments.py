@@ -125,10 +125,12 @@ class MongoMoments:
             return []
         start = None if scan.after is None else order_key(part, scan.after)
         page, wanted, size = _Page(start), scan.limit + 1, _FIRST_PART if scan.filter else scan.limit + 1
+        longest = _LONGEST_PART
         while True:
-            await self._read_on(page, scan, entry, min(size, _LONGEST_PART))
+            await self._read_on(page, scan, entry, min(size, longest))
             while later := await collections.after(entry):
                 entry = later[-1]
+                longest *= 2  # what is written moves ahead of an oldest-first scan, which must overtake it
                 await self._renew_page(page, scan, start, changed_by(later), entry)
             if page.edge is None or len(page.found) >= wanted:
                 break
