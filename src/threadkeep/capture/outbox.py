@@ -18,6 +18,7 @@ from threadkeep.capture.waiting import Ready, Terms, Waiting, owner_of, queued_t
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import TurnId
 from threadkeep.storage.port import Batch, Item, Put, Ref, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -202,14 +203,8 @@ class Outbox:
         if owner is None:
             far = self._clock.now() + _FAR
             return [item for kind in kinds for item in await self._storage.due(kind, now=far, limit=MAX_LISTED)]
-        items: list[Item] = []
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(owner.partition, prefix=turns_namespace(owner), after=after, limit=500)
-            items += [item for item in page.items if item.due is not None and item.due.kind in kinds]
-            after = page.after
-            if after is None:
-                return items
+        rows = items_in(self._storage, owner.partition, prefix=turns_namespace(owner))
+        return [item async for item in rows if item.due is not None and item.due.kind in kinds]
 
     async def _rewrite(self, claim: Claim, change: Callable[[TurnRecord], tuple[TurnRecord, datetime]]) -> None:
         """Write what *claim* has as *change* says; what is not this worker's any more is dropped from it."""

@@ -56,7 +56,7 @@ _TRIES: Final = 5
 _LOOK_BACK: Final = 20
 """How many turns are looked up at first; twice as many each time, until one is known."""
 _CHUNK: Final = 200
-"""How many turns are recorded in one commit; an outage may have left more."""
+"""How many turns are written in one commit; an outage may have left more."""
 POLL: Final = timedelta(seconds=5)
 """How often to look for work that another process left."""
 
@@ -273,6 +273,18 @@ class Captures:
             if item and record and record.state != "done":
                 puts.append(put_of(done(record, ()), owner, due_at=None, expect=item.revision))
         return puts
+
+    async def drop(self, owner: Owner, *, thread_id: str | None) -> None:
+        """Empty what waits to be learnt from, of one thread or of all, of its texts."""
+        for _ in range(_TRIES):
+            waiting = [turn.turn_id for turn in await self.queued(owner) if thread_id in (None, turn.thread_id)]
+            try:
+                for start in range(0, len(waiting), _CHUNK):
+                    if puts := await self.forgetting(owner, waiting[start : start + _CHUNK]):
+                        await self._storage.commit(Batch(owner.partition, puts))
+            except RevisionConflictError:  # one of them was learnt from just now
+                continue
+            return
 
     async def start(self) -> None:
         """Start the worker: what was left by an earlier process is done first. The second call does nothing."""

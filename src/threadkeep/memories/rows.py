@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from threadkeep.memories.shapes import MEMORIES, memory_namespaces, memory_of
-from threadkeep.storage.port import Item, Namespace, Partition, Ref, Storage
+from threadkeep.storage.port import Item, Namespace, Ref, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.memories.record import Memory
     from threadkeep.owners.owner import Owner
-
-_PAGE: Final = 500
 
 
 class MemoryRows:
@@ -34,26 +33,15 @@ class MemoryRows:
 
     async def walk(self, owner: Owner) -> AsyncIterator[Memory]:
         """Yield every memory of the owner, most recently changed first."""
-        streams = [self.pages(owner.partition, prefix) for prefix in memory_namespaces(owner.label)]
+        streams = [items_in(self._storage, owner.partition, prefix=prefix) for prefix in memory_namespaces(owner.label)]
         async for item in _merged(streams):
             if memory := memory_of(item):
                 yield memory
 
-    async def pages(self, partition: Partition, prefix: Namespace) -> AsyncIterator[Item]:
-        """Yield every item below *prefix*, most recently changed first."""
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(partition, prefix=prefix, after=after, limit=_PAGE)
-            for item in page.items:
-                yield item
-            if page.after is None:
-                return
-            after = page.after
-
     async def _item_below(self, memory_id: str, owner: Owner) -> Item | None:
         """Look in deeper namespaces, which only other programs write to."""
         for prefix in memory_namespaces(owner.label):
-            async for item in self.pages(owner.partition, prefix):
+            async for item in items_in(self._storage, owner.partition, prefix=prefix):
                 if item.ref.key == memory_id:
                     return item
         return None

@@ -37,6 +37,7 @@ from threadkeep.memories.rows import MemoryRows
 from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
 from threadkeep.memories.vectors import row_of
 from threadkeep.storage.port import Delete, Embedding, Item, Operation, Put, Ref, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -403,7 +404,7 @@ class Memories:
     async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
         """Return what the newest *limit* summaries say, newest first."""
         texts: list[tuple[str, int, str]] = []
-        async for item in self._rows.pages(owner.partition, (SUMMARIES, owner.label)):
+        async for item in items_in(self._storage, owner.partition, prefix=(SUMMARIES, owner.label)):
             said = item.value.get("summary", item.value.get("data", item.value.get("text")))
             if isinstance(said, str) and said.strip():
                 as_memory = memory_of(replace(item, value={**item.value, "data": said}))

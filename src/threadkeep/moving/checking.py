@@ -11,11 +11,12 @@ import numpy as np
 
 from threadkeep.memories.shapes import is_memory_namespace, memory_of
 from threadkeep.moving.record import Checked, Tally, Wrong, entry_of
-from threadkeep.moving.source import pages_of, partitions_of
+from threadkeep.moving.source import partitions_of
 from threadkeep.moving.vectors import rows_of
 from threadkeep.owners.owner import partition_of
 from threadkeep.recall.text import texts_of
 from threadkeep.storage.port import Embedding, Item, Namespace, Partition
+from threadkeep.storage.walking import pages_in
 
 if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
@@ -65,7 +66,7 @@ class _Checking:
         """Check every item of *partition*, and that its index is told of all that are searchable."""
         before = await self.storage.position(partition)
         searchable, newest = 0, 0
-        async for page in pages_of(self.storage, partition):
+        async for page in pages_in(self.storage, partition, direction="oldest"):
             for item in page:
                 searchable += bool(item.index)
                 newest = max(newest, item.revision)

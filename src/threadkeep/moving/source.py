@@ -8,6 +8,7 @@ from typing import Final, Protocol
 from threadkeep.moving.record import Entry, LeftOut, entry_of
 from threadkeep.storage.port import Item, Partition, Storage
 from threadkeep.storage.sealed.marker import refuse_sealed
+from threadkeep.storage.walking import pages_in, partitions_in
 
 PAGE: Final = 200
 """Entries at a time; a value may have 4 MiB."""
@@ -90,27 +91,12 @@ class StorageSource:
 async def item_pages(storage: Storage) -> AsyncGenerator[Sequence[Item]]:
     """Yield every item of *storage*, a page of one partition at a time, oldest first, marks of copies left out."""
     async for partition in partitions_of(storage):
-        async for items in pages_of(storage, partition):
+        async for items in pages_in(storage, partition, direction="oldest"):
             yield items
 
 
 async def partitions_of(storage: Storage) -> AsyncGenerator[Partition]:
     """Yield every partition of *storage*, in the storage's order, marks of copies left out."""
-    after: Partition | None = None
-    while partitions := await storage.partitions(after=after, limit=PAGE):
-        for partition in partitions:
-            if partition != MARKS:
-                yield partition
-        after = partitions[-1]
-
-
-async def pages_of(storage: Storage, partition: Partition) -> AsyncGenerator[Sequence[Item]]:
-    """Yield the items of *partition*, a page at a time, oldest first."""
-    after: str | None = None
-    while True:
-        page = await storage.scan(partition, direction="oldest", after=after, limit=PAGE)
-        if page.items:
-            yield page.items
-        if page.after is None:
-            return
-        after = page.after
+    async for partition in partitions_in(storage):
+        if partition != MARKS:
+            yield partition

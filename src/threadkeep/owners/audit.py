@@ -11,11 +11,11 @@ from threadkeep.memories.rows import MemoryRows
 from threadkeep.memories.shapes import head_ref
 from threadkeep.owners.record import Verified
 from threadkeep.storage.port import Item, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.owners.owner import Owner
 
-_PAGE: Final = 500
 _TRIES: Final = 5
 
 
@@ -70,14 +70,7 @@ class Audit:
         raise RevisionConflictError(msg)
 
     async def _items(self, owner: Owner) -> Sequence[Item]:
-        items: list[Item] = []
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(owner.partition, prefix=audit_namespace(owner), after=after, limit=_PAGE)
-            items += page.items
-            after = page.after
-            if after is None:
-                return items
+        return [item async for item in items_in(self._storage, owner.partition, prefix=audit_namespace(owner))]
 
 
 def _anchor_of(text: str) -> tuple[int, str]:

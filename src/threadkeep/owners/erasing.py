@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -12,13 +12,13 @@ from threadkeep.owners.owner import Owner
 from threadkeep.owners.places import place_of
 from threadkeep.owners.receipts import PARTITION, ErasureReceipt, ErasureReceipts, by_name
 from threadkeep.owners.record import Erased, Replayed
-from threadkeep.storage.port import Item, Partition, Storage
+from threadkeep.storage.port import Partition, Storage
+from threadkeep.storage.walking import items_in, partitions_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.owners.opt_out import OptOuts
 
-_PAGE: Final = 500
 _COUNTED: Final[Mapping[str, str]] = {
     "memory": "memories",
     "summary": "summaries",
@@ -98,7 +98,7 @@ class Erasing:
         position = await self._storage.position(owner.partition)
         receipt = await self.receipts.begin(owner, at=self._clock.now(), epoch=position.epoch)
         counts: Counter[str] = Counter()
-        async for item in self._items(owner.partition):
+        async for item in items_in(self._storage, owner.partition, direction="oldest"):
             counts[_COUNTED.get(place_of(item), "other")] += 1
         threads = tuple(await self._threads.of_owner(owner))
         for thread_id in threads:
@@ -130,16 +130,13 @@ class Erasing:
         strange = sum(receipt.key_id != self.receipts.key.key_id for receipt in receipts)
         again: list[Erased] = []
         looked_at = 0
-        after: Partition | None = None
-        while page := await self._storage.partitions(after=after, limit=_PAGE):
-            for partition in page:
-                owner = _owner_of(partition)
-                if owner is None:
-                    continue
-                looked_at += 1
-                if await self._is_back(owner, known.get(self.receipts.key.name_of(owner), ())):
-                    again.append(await self.erase(owner))
-            after = page[-1]
+        async for partition in partitions_in(self._storage):
+            owner = _owner_of(partition)
+            if owner is None:
+                continue
+            looked_at += 1
+            if await self._is_back(owner, known.get(self.receipts.key.name_of(owner), ())):
+                again.append(await self.erase(owner))
         return Replayed(len(receipts), looked_at, tuple(again), strange)
 
     async def notice(self) -> int:
@@ -165,16 +162,6 @@ class Erasing:
         # Of another storage, to which it was copied: epochs are others there, but the times are kept.
         newest = (await self._storage.scan(owner.partition, limit=1)).items
         return bool(newest) and newest[0].updated_at <= max(receipt.at for receipt in receipts)
-
-    async def _items(self, partition: Partition) -> AsyncIterator[Item]:
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(partition, direction="oldest", after=after, limit=_PAGE)
-            for item in page.items:
-                yield item
-            if page.after is None:
-                return
-            after = page.after
 
 
 def _owner_of(partition: Partition) -> Owner | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.errors import OptedOutError
 from threadkeep.ids import short_digest
 from threadkeep.storage.port import Batch, Delete, Operation, Partition, Put, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 OPT_OUTS: Final = ".opt-outs"
 PARTITION: Final = Partition("root", (OPT_OUTS,))
 
-_PAGE: Final = 500
 _BATCH: Final = 5_000
 
 
@@ -60,14 +60,7 @@ class OptOuts:
             self._noticed = seen
 
     async def _read(self) -> set[str]:
-        found: set[str] = set()
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(PARTITION, after=after, limit=_PAGE)
-            found.update(item.ref.key for item in page.items)
-            after = page.after
-            if after is None:
-                return found
+        return {item.ref.key async for item in items_in(self._storage, PARTITION)}
 
 
 def _key(owner: Owner, thread_id: str | None = None) -> str:

@@ -21,6 +21,7 @@ from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.ids import digest, new_id
 from threadkeep.memories.shapes import moment_of
 from threadkeep.storage.port import Batch, Partition, Put, Storage
+from threadkeep.storage.walking import items_in
 from threadkeep.telemetry import log
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ FEWEST_KEY_CHARACTERS: Final = 32
 _KEY_BYTES: Final = 32
 _NAME_CHARACTERS: Final = 64
 _KEY_ID_CHARACTERS: Final = 8
-_PAGE: Final = 500
+_BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +133,16 @@ class ErasureReceipts:
             InvalidInputError: One of *files* cannot be read, or a line of it is no receipt.
         """
         known: dict[str, ErasureReceipt] = {}
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(PARTITION, prefix=(ERASURES,), after=after, limit=_PAGE)
-            for item in page.items:
-                _add(known, receipt_of(item.value))
-            after = page.after
-            if after is None:
-                break
+        async for item in items_in(self._storage, PARTITION, prefix=(ERASURES,)):
+            _add(known, receipt_of(item.value))
         stored = dict(known)
         paths = [*files, *([self.path] if self.path is not None and self.path.exists() else [])]
         for path in paths:
             for receipt in await asyncio.to_thread(receipts_in, path):
                 _add(known, receipt)
         missing = [one for one in known.values() if stored.get(one.receipt_id) != one]
-        for start in range(0, len(missing), _PAGE):
-            puts = [Put((ERASURES,), one.receipt_id, spelled(one)) for one in missing[start : start + _PAGE]]
+        for start in range(0, len(missing), _BATCH):
+            puts = [Put((ERASURES,), one.receipt_id, spelled(one)) for one in missing[start : start + _BATCH]]
             await self._storage.commit(Batch(PARTITION, puts))
         return sorted(known.values(), key=lambda one: (one.at, one.receipt_id))
 

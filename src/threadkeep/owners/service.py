@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from threadkeep.errors import RevisionConflictError
-from threadkeep.ids import TurnId
 from threadkeep.memories.shapes import memory_of
 from threadkeep.owners.places import place_of, says_nothing
 from threadkeep.owners.record import Holdings
-from threadkeep.storage.port import Batch, Item, Put, Storage
+from threadkeep.storage.port import Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -44,15 +43,12 @@ Another Threadkeep takes the memories over: `threadkeep memories import export.j
 Ids are kept, and it may be repeated.
 """
 
-_PAGE: Final = 500
-_TRIES: Final = 5
-
 
 class TurnRecords(Protocol):
     """What this room needs of capture."""
 
-    async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
-        """Return the puts that empty the records of these turns of their texts."""
+    async def drop(self, owner: Owner, *, thread_id: str | None) -> None:
+        """Empty what waits to be learnt from, of one thread or of all, of its texts."""
         ...
 
 
@@ -81,7 +77,7 @@ class Owners:
         account: dict[str, float] = {}
         kinds: Counter[str] = Counter()
         rest: Counter[str] = Counter()
-        async for item in self._items(owner):
+        async for item in items_in(self._storage, owner.partition, direction="oldest"):
             place = place_of(item)
             if place == "memory":
                 memory = memory_of(item)
@@ -113,7 +109,7 @@ class Owners:
             "exported_at": self._clock.now().isoformat(),
             "threads": list(await self._threads.of_owner(owner)),
         }
-        async for item in self._items(owner):
+        async for item in items_in(self._storage, owner.partition, direction="oldest"):
             if says_nothing(item):
                 continue
             if place_of(item) == "thread":
@@ -136,28 +132,5 @@ class Owners:
         that wait to be learnt from are emptied. Other processes know within five seconds.
         """
         await self._opt_outs.set(owner, thread_id=thread_id, out=out)
-        if not out:
-            return
-        for _ in range(_TRIES):
-            waiting = [
-                TurnId(item.ref.key)
-                async for item in self._items(owner)
-                if place_of(item) == "turn" and thread_id in (None, item.value.get("thread_id"))
-            ]
-            try:
-                for start in range(0, len(waiting), _PAGE):
-                    if puts := await self._turns.forgetting(owner, waiting[start : start + _PAGE]):
-                        await self._storage.commit(Batch(owner.partition, puts))
-            except RevisionConflictError:  # one of them was learnt from just now
-                continue
-            return
-
-    async def _items(self, owner: Owner) -> AsyncIterator[Item]:
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(owner.partition, direction="oldest", after=after, limit=_PAGE)
-            for item in page.items:
-                yield item
-            if page.after is None:
-                return
-            after = page.after
+        if out:
+            await self._turns.drop(owner, thread_id=thread_id)

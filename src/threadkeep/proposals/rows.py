@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from threadkeep.proposals.record import Decision, Proposal, State
 from threadkeep.proposals.shapes import proposal_of, proposals_namespace
 from threadkeep.storage.port import Ref, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.owners.owner import Owner
-
-_PAGE: Final = 500
 
 
 class ProposalRows:
@@ -32,17 +32,19 @@ class ProposalRows:
     async def list(self, owner: Owner, *, state: State | None, limit: int, offset: int = 0) -> list[Proposal]:
         """Return proposals in *state* (``None``: in any), newest first."""
         found: list[Proposal] = []
-        after: str | None = None
-        while len(found) < offset + limit:
-            page = await self._storage.scan(
-                owner.partition, prefix=proposals_namespace(owner), after=after, limit=_PAGE
-            )
-            rows = (self._as_it_is(one) for item in page.items if (one := proposal_of(item)) is not None)
-            found += [one for one in rows if state in (None, one.state)]
-            after = page.after
-            if after is None:
-                break
-        return found[offset : offset + limit]
+        if limit == 0:
+            return found
+        async with aclosing(items_in(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
+            async for item in rows:
+                proposal = proposal_of(item)
+                if proposal is None:
+                    continue
+                as_it_is = self._as_it_is(proposal)
+                if state in (None, as_it_is.state):
+                    found.append(as_it_is)
+                if len(found) == offset + limit:
+                    break
+        return found[offset:]
 
     def _as_it_is(self, proposal: Proposal) -> Proposal:
         if proposal.state != "pending" or proposal.expires_at > self._clock.now():

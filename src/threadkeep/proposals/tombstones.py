@@ -24,6 +24,7 @@ from threadkeep.proposals.shapes import (
     tombstones_namespace,
 )
 from threadkeep.storage.port import Delete, Embedding, Item, Namespace, Operation, Put, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -34,7 +35,6 @@ NEAR: Final = 0.9
 """Cosine from which a statement with one word more or less is a rejected one again.
 Source: in ``evals/paraphrase_bank.py``, statements about somebody else come up to 0.895."""
 
-_PAGE: Final = 500
 _DIGEST_CHARACTERS: Final = 24
 _SECRET_BYTES: Final = 32
 
@@ -198,14 +198,7 @@ class Tombstones:
         return now + self._lifetime if self._lifetime else None
 
     async def _items(self, owner: Owner, namespace: Namespace) -> Sequence[Item]:
-        items: Sequence[Item] = ()
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(owner.partition, prefix=namespace, after=after, limit=_PAGE)
-            items = (*items, *page.items)
-            if page.after is None:
-                return items
-            after = page.after
+        return [item async for item in items_in(self._storage, owner.partition, prefix=namespace)]
 
 
 def _secret_of(items: Sequence[Item]) -> bytes:

@@ -10,6 +10,7 @@ from threadkeep.errors import NotYoursError, RevisionConflictError, StorageError
 from threadkeep.ids import ThreadId, digest
 from threadkeep.owners.owner import Owner, owner_of_label
 from threadkeep.storage.port import Batch, Delete, Partition, Put, Ref, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.patience import Patience
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 THREADS: Final = ".threads"
 
 _TRIES: Final = 5
-_PAGE: Final = 500
 _ANSWER_SECONDS: Final = 1.0
 _ANSWERS_KEPT: Final = 4_096
 
@@ -122,14 +122,8 @@ class ThreadBinding:
 
     async def of_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
         """Return the ids of the owner's threads, bound and scoped, newest first, each once."""
-        found: dict[ThreadId, None] = {}
-        after: str | None = None
-        while True:
-            page = await self._storage.scan(owner.partition, prefix=(THREADS, owner.label), after=after, limit=_PAGE)
-            found.update(dict.fromkeys(ThreadId(item.value["thread"]) for item in page.items))
-            if page.after is None:
-                return tuple(found)
-            after = page.after
+        rows = items_in(self._storage, owner.partition, prefix=(THREADS, owner.label))
+        return tuple({ThreadId(item.value["thread"]): None async for item in rows})
 
     async def release(self, owner: Owner) -> None:
         """Forget every thread of *owner*."""

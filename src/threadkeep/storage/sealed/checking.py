@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from threadkeep.errors import ConflictError, DamagedItemError, SealError
 from threadkeep.storage.port import Batch, Delete, Partition
 from threadkeep.storage.sealed.marker import MARKER
 from threadkeep.storage.sealed.seal import UnknownKeyError, sealed_with
+from threadkeep.storage.walking import pages_in, partitions_in
 
 if TYPE_CHECKING:
     from threadkeep.storage.port import Item, Storage
     from threadkeep.storage.sealed.keystore import Keys, KeyStore
-
-_PAGE: Final = 200
 
 
 @dataclass(slots=True)
@@ -50,27 +49,22 @@ async def checked(inner: Storage, keys: KeyStore, *, remove: bool = False) -> Ch
         remove: Remove what is damaged and what is of erased times; what only lacks its key is kept.
     """
     found = Checked()
-    last: Partition | None = None
-    while partitions := await inner.partitions(after=last, limit=_PAGE):
-        last = partitions[-1]
-        for partition in partitions:
-            if partition == MARKER.partition:
-                continue
-            try:
-                (known,) = await keys.load(list(partition.parts[:1]))
-            except (SealError, DamagedItemError):
-                found.no_key.append(partition.parts[0])
-                continue
-            await _check(inner, partition, known, found, remove=remove)
+    async for partition in partitions_in(inner):
+        if partition == MARKER.partition:
+            continue
+        try:
+            (known,) = await keys.load(list(partition.parts[:1]))
+        except (SealError, DamagedItemError):
+            found.no_key.append(partition.parts[0])
+            continue
+        await _check(inner, partition, known, found, remove=remove)
     return found
 
 
 async def _check(inner: Storage, stored: Partition, known: Keys, found: Checked, *, remove: bool) -> None:
-    after: str | None = None
-    while True:
-        page = await inner.scan(stored, after=after, limit=_PAGE)
+    async for page in pages_in(inner, stored):
         bad: list[Item] = []
-        for row in page.items:
+        for row in page:
             if known.seal is None and not known.destroyed:
                 found.no_key.append(stored.parts[0])
                 return
@@ -85,9 +79,6 @@ async def _check(inner: Storage, stored: Partition, known: Keys, found: Checked,
                 bad.append(row)
         if remove:
             found.removed += await _removed(inner, stored, bad)
-        if page.after is None:
-            return
-        after = page.after
 
 
 def _is_erased(row: Item, known: Keys) -> bool:
