@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from threadkeep.capture.record import QueuedTurn
 from threadkeep.errors import InvalidInputError, NotYoursError, OwnerRequiredError
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from threadkeep.app import App, Rooms
     from threadkeep.owners.receipts import ErasureReceipt
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,17 @@ class MemoryDoor:
         return await self._app.call(
             lambda rooms: rooms.memories.list(owner=whose, kind=kind, limit=limit, offset=offset)
         )
+
+    async def walk(self, *, owner: str | Owner | None = None) -> AsyncIterator[Memory]:
+        """Yield every memory, most recently changed first."""
+        whose = self._whose(owner)
+
+        async def started(rooms: Rooms) -> AsyncIterator[Memory]:
+            return rooms.memories.walk(owner=whose)
+
+        memories = await self._app.call(started)
+        while (memory := await self._app.home.run(_next(memories))) is not None:
+            yield memory
 
     async def search(
         self,
@@ -554,5 +568,5 @@ class OwnerDoor:
         return await self._app.call(lambda rooms: rooms.audit.verify(whose, anchor=anchor))
 
 
-async def _next(rows: AsyncIterator[dict[str, Any]]) -> dict[str, Any] | None:
+async def _next(rows: AsyncIterator[T]) -> T | None:
     return await anext(rows, None)

@@ -53,6 +53,20 @@ class TestExchanges:
             exchanges(talk, "Eve")
 
 
+class TestEveryMemory:
+    async def test_all_are_walked_once(self):
+        """More than a page of the storage, and what is forgotten is left out."""
+        async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
+            kept = await tk.memories.remember_many([NewMemory(f"I have {n} stamps.") for n in range(1_203)])
+            await tk.memories.forget(kept[0])
+
+            found = await every_memory(tk, "ana")
+            walked = [memory.memory_id async for memory in tk.memories.walk()]
+
+        assert sorted(memory.memory_id for memory in found) == sorted(kept[1:])
+        assert [memory.memory_id for memory in found] == walked
+
+
 class TestReplay:
     async def test_memories_have_the_data_sets_times_and_threads(self, tmp_path: Path):
         """As if the turns had been taken then; the other's words teach nothing."""
@@ -176,4 +190,14 @@ class TestCommand:
         """So that the next try is right."""
         result = CliRunner().invoke(app, ["replay", "--data", str(write_locomo(tmp_path)), "--conversation", "x"])
 
+        assert "conv-1" in str(result.exception)
+
+    def test_capture_of_an_unknown_conversation_names_those_there_are(self, tmp_path: Path):
+        """The same way: nothing is measured of a typing error."""
+        told = ["eval", "capture", "--data", str(write_locomo(tmp_path)), "--conversation", "conv-1"]
+
+        result = CliRunner().invoke(app, [*told, "--conversation", "typo"])
+
+        assert isinstance(result.exception, InvalidInputError)
+        assert "'typo'" in str(result.exception)
         assert "conv-1" in str(result.exception)

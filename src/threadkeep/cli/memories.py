@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, dumped, out, plain, print_json, run
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, Output, User, give_lines, out, plain, print_json, run
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
@@ -235,9 +235,7 @@ def import_(
 @app.command()
 def export(
     user: User = DEFAULT_USER,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")
-    ] = None,
+    output: Output = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
@@ -246,42 +244,9 @@ def export(
     del json  # JSON Lines is what this prints in any case
 
     async def all_of(tk: Threadkeep) -> list[Memory]:
-        return [row async for row in _walk(tk, user)]
+        return [memory async for memory in tk.memories.walk(owner=user)]
 
     give_lines(output, run(all_of, data_dir), noun="memories")
-
-
-def give_lines(output: Path | None, rows: Sequence[object], *, noun: str) -> None:
-    """Print *rows* as JSON Lines, or write them to *output* and say how many of what they are."""
-    if output is None:
-        for row in rows:
-            print_json(row)
-        return
-    write_lines(output, rows)
-    out.print(f"{len(rows)} {noun} written to {output}", markup=False)
-
-
-def write_lines(output: Path, rows: Sequence[object]) -> None:
-    """Write *rows* as JSON Lines, readable by their owner only; an existing file is refused."""
-    import os
-
-    from threadkeep.errors import InvalidInputError
-
-    try:
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        msg = f"{output} cannot be written ({error.strerror}); give another file."
-        raise InvalidInputError(msg) from error
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.writelines(dumped(row) + "\n" for row in rows)
-
-
-async def _walk(tk: Threadkeep, user: str) -> AsyncIterator[Memory]:
-    offset, size = 0, 500
-    while page := await tk.memories.list(owner=user, limit=size, offset=offset):
-        for memory in page:
-            yield memory
-        offset += size
 
 
 def _show(memories: Sequence[Memory], *, json: bool, nothing: str, scores: Sequence[float] | None = None) -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar
 
 import typer
+
+from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,6 +46,7 @@ err: Final = _Late(stderr=True)
 
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory; any id.")]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the SQLite files.", show_default=False)]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 
 DEFAULT_USER: Final = "me"
@@ -53,6 +56,45 @@ def print_json(value: object) -> None:
     """Print *value* as one line of JSON; any text survives, lone surrogates included."""
     sys.stdout.write(dumped(value) + "\n")
     sys.stdout.flush()
+
+
+def give_lines(output: Path | None, rows: Sequence[object], *, noun: str) -> None:
+    """Print *rows* as JSON Lines, or write them to *output* and say how many of what they are."""
+    if output is None:
+        for row in rows:
+            print_json(row)
+        return
+    with new_file(output) as file:
+        file.write(as_lines(rows).encode("ascii"))
+    out.print(f"{len(rows)} {noun} written to {output}", markup=False)
+
+
+def as_lines(rows: Iterable[object]) -> str:
+    """Return *rows* as JSON Lines."""
+    return "".join(dumped(row) + "\n" for row in rows)
+
+
+@contextmanager
+def new_file(path: Path) -> Generator[BinaryIO]:
+    """Open a file that is made for this, readable by its owner only.
+
+    Raises:
+        InvalidInputError: It is there already, or cannot be written.
+    """
+    import os
+
+    with may_be_written(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        yield file
+
+
+@contextmanager
+def may_be_written(path: Path) -> Generator[None]:
+    """Say what to do where *path* cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        msg = f"{path} cannot be written ({error.strerror}); give another place."
+        raise InvalidInputError(msg) from error
 
 
 def env_settings(data_dir: Path | None) -> Settings:

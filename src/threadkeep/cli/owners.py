@@ -8,8 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadkeep.cli.memories import give_lines
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, dumped, out, plain, print_json, run
+from threadkeep.cli.output import (
+    DEFAULT_USER,
+    DataDir,
+    Json,
+    Output,
+    User,
+    as_lines,
+    give_lines,
+    may_be_written,
+    new_file,
+    out,
+    plain,
+    print_json,
+    run,
+)
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
@@ -80,26 +93,19 @@ def opt_out(
 
 def _pack(output: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write *rows* and a README into a new folder, or a new zip file; for their owner alone."""
-    import os
     import zipfile
 
-    from threadkeep.errors import InvalidInputError
     from threadkeep.owners.service import README
 
-    lines = "".join(dumped(row) + "\n" for row in rows)
-    try:
-        if output.suffix != ".zip":
-            output.mkdir(mode=0o700)
-            (output / "README.md").write_text(README, "utf-8")
-            (output / "export.jsonl").write_text(lines, "ascii")
-            return
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+    if output.suffix == ".zip":
+        with new_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
             packed.writestr("README.md", README)
-            packed.writestr("export.jsonl", lines)
-    except OSError as error:
-        msg = f"{output} cannot be written ({error.strerror}); give another place."
-        raise InvalidInputError(msg) from error
+            packed.writestr("export.jsonl", as_lines(rows))
+        return
+    with may_be_written(output):
+        output.mkdir(mode=0o700)
+        (output / "README.md").write_text(README, "utf-8")
+        (output / "export.jsonl").write_text(as_lines(rows), "ascii")
 
 
 @app.command()
@@ -143,9 +149,7 @@ def replay_erasures(
 
 @app.command("erasure-receipts")
 def erasure_receipts(
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")
-    ] = None,
+    output: Output = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,

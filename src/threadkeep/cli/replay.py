@@ -32,12 +32,7 @@ def replay(
     """
     from threadkeep.evals.locomo import load_locomo
 
-    read = load_locomo(data)
-    chosen = next((one for one in read.conversations if one.conversation_id == conversation), None)
-    if chosen is None:
-        names = ", ".join(one.conversation_id for one in read.conversations)
-        msg = f"{data} has no conversation {conversation[:80]!r}; give --conversation one of {names}."
-        raise InvalidInputError(msg)
+    (chosen,) = load_locomo(data).chosen([conversation])
     speakers = [speaker] if speaker is not None else list(chosen.speakers)
     with progress("Replay") as bar:
         rows = asyncio.run(_replayed(chosen, speakers, data_dir, bar))

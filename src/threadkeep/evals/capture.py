@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.evals.conversation import Conversation, DataSet, Observation, Question, Turn
 from threadkeep.evals.locomo import load_locomo
 from threadkeep.evals.metrics import CATEGORY_GROUPS
+from threadkeep.evals.opening import opened_for_replay
 from threadkeep.evals.progress import Progress, Steps, silent
-from threadkeep.evals.replay import Asking, ReplayClock, every_memory, exchanges, replay, replay_settings
+from threadkeep.evals.replay import Asking, ReplayClock, every_memory, exchanges, replay
 from threadkeep.ids import MessageId
 from threadkeep.memories.meaning import gist_of, same_meaning
 from threadkeep.memories.record import Memory, NewMemory, Source
 from threadkeep.memories.wording import content_words
+from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep.storage.port import Embedding
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
     from threadkeep.models.port import Embedder
 
-BUDGETS: Final = (300,)
+BUDGETS: Final = (DEFAULT_BUDGET_TOKENS,)
 """Tokens of the block; the first is the product's own."""
 DUPLICATE: Final = 0.92
 """Cosine from which two memories with mostly the same words are taken for one said twice."""
@@ -121,11 +123,10 @@ def run_capture(
         progress: Told how far it is.
 
     Raises:
-        InvalidInputError: It is no such file.
+        InvalidInputError: It is no such file, or holds no such conversation.
     """
     data = load_locomo(path)
-    chosen = [one for one in data.conversations if not conversations or one.conversation_id in conversations]
-    sides = asyncio.run(_measured(chosen, tuple(budgets), embedder, progress))
+    sides = asyncio.run(_measured(data.chosen(conversations), tuple(budgets), embedder, progress))
     return report(data, sides, budgets=tuple(budgets), show=show)
 
 
@@ -151,12 +152,9 @@ async def _side(
     talk: Conversation, speaker: str, budgets: Sequence[int], embedder: Embedder | str | None, steps: Steps
 ) -> Side:
     """Replay one side, keep the same turns verbatim for somebody else, and ask both."""
-    from threadkeep.library import open as open_threadkeep
-
     said = _said(talk, speaker)
     clock = ReplayClock(talk.turns[0].at)
-    async with open_threadkeep(settings=replay_settings(), embedder=embedder, clock=clock) as tk:
-        await tk.ready()
+    async with opened_for_replay(embedder, clock) as tk:
         await replay(tk, talk, speaker, user_id=CAPTURE, clock=clock, step=steps.advance)
         await tk.memories.remember_many([_verbatim(turn) for turn in said.values()], owner=VERBATIM)
         clock.move(talk.turns[-1].at + _AFTERWARDS)

@@ -13,8 +13,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.evals.opening import PATIENCE, opened_for_replay
 from threadkeep.evals.progress import Progress, Steps, silent
-from threadkeep.evals.replay import PATIENCE, ReplayClock
+from threadkeep.evals.replay import ReplayClock
+from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
     from threadkeep.recall.record import Recalled
 
-BUDGET_TOKENS: Final = 300
 DEFAULT_CHANGES: Final = (1, 2, 3, 5, 8)
 DEFAULT_OWNERS: Final = 200
 MAX_CHANGES: Final = 9
@@ -197,8 +198,7 @@ async def _told_and_asked(
     from threadkeep.testing.clock import START
 
     clock = ReplayClock(START)
-    async with _opened(embedder, clock) as tk:
-        await tk.ready()
+    async with opened_for_replay(embedder, clock) as tk:
         left = [list(story.told) for story in stories]
         number = 0
         while any(left):
@@ -211,7 +211,9 @@ async def _told_and_asked(
 
 async def _asked(tk: Threadkeep, story: Story) -> tuple[bool, bool, bool]:
     """Return whether the block says what is so now, what was so as if it were, and that in an episode."""
-    recall = await tk.recall(story.subject.question, owner="user", budget_tokens=BUDGET_TOKENS, timeout=PATIENCE)
+    recall = await tk.recall(
+        story.subject.question, owner="user", budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE
+    )
     now, old = story.values[-1], set(story.values[:-1]) - {story.values[-1]}
     facts = [one for one in recall.memories if one.memory.kind != "episodic"]
     episodes = [one for one in recall.memories if one.memory.kind == "episodic"]
@@ -220,13 +222,6 @@ async def _asked(tk: Threadkeep, story: Story) -> tuple[bool, bool, bool]:
 
 def _says(recalled: Sequence[Recalled], values: set[str]) -> bool:
     return any(value in one.memory.text for one in recalled for value in values)
-
-
-def _opened(embedder: Embedder | str | None, clock: ReplayClock) -> Threadkeep:
-    from threadkeep.evals.replay import replay_settings
-    from threadkeep.library import open as open_threadkeep
-
-    return open_threadkeep(settings=replay_settings(), embedder=embedder, clock=clock)
 
 
 async def _tell(tk: Threadkeep, text: str, *, owner: str, number: int) -> None:
@@ -270,8 +265,7 @@ async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, prog
     steps = Steps(2 * owners, progress)
     leaks: list[dict[str, str]] = []
     found = asked = 0
-    async with _opened(embedder, ReplayClock(START)) as tk:
-        await tk.ready()
+    async with opened_for_replay(embedder, ReplayClock(START)) as tk:
         for number, (owner, code) in enumerate(zip(ids, codes, strict=True)):
             await _tell(tk, f"My badge number is {code} and my desk is in room {code}.", owner=owner, number=number)
             steps.advance()
@@ -300,7 +294,7 @@ async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, prog
 
 async def _given(tk: Threadkeep, question: str, owner: str) -> str:
     """Return everything that recall, search, the list and LangGraph's store tell *owner*."""
-    recall = await tk.recall(question, owner=owner, budget_tokens=BUDGET_TOKENS, timeout=PATIENCE)
+    recall = await tk.recall(question, owner=owner, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE)
     searched = [one.memory.text for one in await tk.memories.search(question, owner=owner)]
     listed = [memory.text for memory in await tk.memories.list(owner=owner)]
     items = await tk.for_owner(owner).store.asearch(("memories", tk.label(owner)), query=question)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from threadkeep.evals.metrics import (
     percentile,
     score,
 )
+from threadkeep.evals.opening import opened_in_a_file
 from threadkeep.evals.progress import Progress, Steps, silent
 
 if TYPE_CHECKING:
@@ -160,23 +160,19 @@ async def _compare(
     conversations: Sequence[Conversation], embedder: Embedder | str | None, progress: Progress
 ) -> tuple[tuple[Scored, ...], tuple[bool, ...]]:
     from threadkeep.app import embedder_of
-    from threadkeep.library import open as open_threadkeep
     from threadkeep.settings import Settings
 
     chosen = embedder_of(Settings.load()) if embedder is None else embedder
     recording = None if chosen is None or isinstance(chosen, str) else RecordingEmbedder(chosen)
-    with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
-        url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
-        async with open_threadkeep(url, embedder=recording or "none") as tk:
-            await tk.ready()
-            ours = ThreadkeepMethod(tk)
-            methods: list[Method] = [ours, Bm25Method()]
-            if recording:
-                methods.append(DenseMethod(tk, recording))
-            turns = sum(len(one.turns) for one in conversations)
-            questions = sum(bool(question.evidence) for one in conversations for question in one.questions)
-            steps = Steps(turns + questions * (2 if len(conversations) > 1 else 1), progress)
-            return await _score_all(conversations, methods, steps), await _ask_others(conversations, ours, steps)
+    async with opened_in_a_file(recording or "none") as tk:
+        ours = ThreadkeepMethod(tk)
+        methods: list[Method] = [ours, Bm25Method()]
+        if recording:
+            methods.append(DenseMethod(tk, recording))
+        turns = sum(len(one.turns) for one in conversations)
+        questions = sum(bool(question.evidence) for one in conversations for question in one.questions)
+        steps = Steps(turns + questions * (2 if len(conversations) > 1 else 1), progress)
+        return await _score_all(conversations, methods, steps), await _ask_others(conversations, ours, steps)
 
 
 async def _ask_others(conversations: Sequence[Conversation], ours: ThreadkeepMethod, steps: Steps) -> tuple[bool, ...]:

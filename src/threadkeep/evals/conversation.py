@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from threadkeep.errors import InvalidInputError
 from threadkeep.memories.record import Speaker
 
 
@@ -110,6 +111,20 @@ class DataSet:
     groups: Mapping[str, frozenset[int | str]]
     levels: tuple[str, ...]
     note: str
+
+    def chosen(self, names: Sequence[str]) -> tuple[Conversation, ...]:
+        """Return the conversations called *names*, in the file's order; all where none is named.
+
+        Raises:
+            InvalidInputError: One is not there; the message says which are.
+        """
+        known = {one.conversation_id for one in self.conversations}
+        for name in names:
+            if name not in known:
+                there = ", ".join(one.conversation_id for one in self.conversations)
+                msg = f"{self.name} has no conversation {name[:80]!r}; give --conversation one of {there}."
+                raise InvalidInputError(msg)
+        return tuple(one for one in self.conversations if not names or one.conversation_id in names)
 
     @property
     def summary(self) -> str:

@@ -9,11 +9,8 @@ import asyncio
 import math
 import random
 import re
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 from statistics import fmean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals.fact_bank import FAMILIES, Aspect, Family
 from threadkeep.evals.metrics import percentile
+from threadkeep.evals.opening import PATIENCE, opened_in_a_file
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.memories.record import NewMemory
+from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,9 +33,7 @@ DEFAULT_SIZES: Final = (10, 100, 1_000, 10_000)
 MAX_QUESTIONS: Final = 1_000
 """How many questions are asked about a size; 1,000 steady the figure to half a point."""
 
-BUDGET_TOKENS: Final = 300
 
-_PATIENCE: Final = timedelta(seconds=60)
 _SLICE: Final = 500
 _DIGIT: Final = re.compile("#")
 
@@ -148,16 +145,11 @@ def run_facts(
 async def _measure(
     worlds: Sequence[Sequence[Fact]], seed: int, embedder: Embedder | str | None, progress: Progress
 ) -> list[dict[str, Any]]:
-    from threadkeep.library import open as open_threadkeep
-
     results: list[dict[str, Any]] = []
     steps = Steps(sum(len(facts) + min(len(facts), MAX_QUESTIONS) for facts in worlds), progress)
     for facts in worlds:
-        with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
-            url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
-            async with open_threadkeep(url, owner="user", embedder=embedder) as tk:
-                await tk.ready()
-                results.append(await _measure_one(tk, facts, seed, steps))
+        async with opened_in_a_file(embedder, owner="user") as tk:
+            results.append(await _measure_one(tk, facts, seed, steps))
     return results
 
 
@@ -172,7 +164,7 @@ async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], seed: int, steps: 
     milliseconds: list[float] = []
     for fact in asked:
         started = perf_counter()
-        block = await tk.recall(fact.question, budget_tokens=BUDGET_TOKENS, timeout=_PATIENCE)
+        block = await tk.recall(fact.question, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE)
         milliseconds.append((perf_counter() - started) * 1000)
         tokens.append(block.tokens)
         hits += fact.text in block.text

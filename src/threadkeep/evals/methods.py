@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.evals.baselines import Bm25, Dense
+from threadkeep.evals.opening import PATIENCE
 from threadkeep.ids import MemoryId, MessageId, ThreadId
 from threadkeep.memories.record import TRUSTED, Approval, NewMemory, Source
 from threadkeep.recall.budget import fit
 from threadkeep.recall.render import END, HEADING, line
+from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +29,6 @@ SEARCH_LIMIT: Final = 20
 
 _DEEP_AT_FIRST: Final = 128
 
-_PATIENCE: Final = timedelta(seconds=60)
 _SLICE: Final = 500
 
 
@@ -126,7 +126,7 @@ class ThreadkeepMethod:
 
     name = "threadkeep"
 
-    def __init__(self, tk: Threadkeep, *, budget_tokens: int = 300) -> None:
+    def __init__(self, tk: Threadkeep, *, budget_tokens: int = DEFAULT_BUDGET_TOKENS) -> None:
         self._tk = tk
         self._budget_tokens = budget_tokens
         self._owner = ""
@@ -163,7 +163,7 @@ class ThreadkeepMethod:
         return not (await self._block(question, conversation.conversation_id)).memories
 
     async def _block(self, question: str, owner: str) -> Recall:
-        return await self._tk.recall(question, owner=owner, budget_tokens=self._budget_tokens, timeout=_PATIENCE)
+        return await self._tk.recall(question, owner=owner, budget_tokens=self._budget_tokens, timeout=PATIENCE)
 
     async def _deep(self, question: str) -> list[Recalled]:
         """Rank until as many sessions are met as count, or everything is ranked."""

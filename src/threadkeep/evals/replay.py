@@ -8,37 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals.conversation import Conversation, Turn
+from threadkeep.evals.opening import PATIENCE
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
     from threadkeep.memories.record import Memory
-    from threadkeep.settings import Settings
 
 SILENCE: Final = "(no reply)"
 """What the model says where the other one said nothing more in the session."""
-PATIENCE: Final = timedelta(seconds=60)
-"""How long a turn waits for recall and for its record: nothing may be missing because a machine was slow."""
-_PAGE: Final = 1_000
-
-
-def replay_settings() -> Settings:
-    """Return settings with which what is learnt depends on nothing but what is said: in RAM, by the local extractor."""
-    from threadkeep.settings import Settings
-
-    return Settings.load(
-        store_type="memory",
-        capture="local",
-        enable_fact_extraction="false",
-        redact="",
-        memory_policy="",
-        store_ttl_minutes="0",
-        recall_timeout_ms=str(int(PATIENCE.total_seconds() * 1_000)),
-    )
 
 
 class ReplayClock:
@@ -193,10 +175,7 @@ class Asking:
 
 async def every_memory(tk: Threadkeep, user_id: str) -> list[Memory]:
     """Return every active memory of an owner."""
-    found: list[Memory] = []
-    while page := await tk.memories.list(owner=user_id, limit=_PAGE, offset=len(found)):
-        found += page
-    return [memory for memory in found if memory.status == "active"]
+    return [memory async for memory in tk.memories.walk(owner=user_id) if memory.status == "active"]
 
 
 def thread_of(conversation: Conversation, speaker: str, session: int) -> str:
