@@ -276,11 +276,7 @@ def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:
     Raises:
         InvalidInputError: Something in it is no message.
     """
-    try:
-        return convert_to_messages(list(messages))
-    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
-        msg = "A message is a LangChain message, a dict with role and content, a pair or a text."
-        raise InvalidInputError(msg) from error
+    return [_converted(message) for message in messages]
 
 
 def newest_human(messages: Sequence[Any]) -> tuple[int, MessageId | None, str]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
     from threadkeep.storage.port import Storage
 
+Kind = tuple[str, int]
+"""Of vectors: the model that made them, and their dimensions."""
+
 _SHOWN: Final = 100
 _UNIT: Final = 0.01
 """How far the length of a vector may be from 1; models that work in halves of numbers are this far off."""
@@ -47,7 +50,7 @@ async def check(
         progress(checking.found.items, max(stats.items, checking.found.items))
     found = checking.found
     found.checksum = checking.tally.checksum
-    found.vectors = dict(checking.vectors)
+    found.vectors = {_spelled(kind): count for kind, count in checking.vectors.items()}
     found.advice = _advice(checking.vectors, embedder)
     return found
 
@@ -59,7 +62,7 @@ class _Checking:
     storage: Storage
     found: Checked = field(default_factory=Checked)
     tally: Tally = field(default_factory=Tally)
-    vectors: Counter[str] = field(default_factory=Counter[str])
+    vectors: Counter[Kind | None] = field(default_factory=Counter[Kind | None])
     _counts: Counter[str] = field(default_factory=Counter[str])
 
     async def partition(self, partition: Partition) -> None:
@@ -100,9 +103,9 @@ class _Checking:
             return
         self.found.searchable += 1
         if item.embedding is None:
-            self.vectors["none"] += 1
+            self.vectors[None] += 1
             return
-        self.vectors[f"{item.embedding.model} ({item.embedding.dims} dimensions)"] += 1
+        self.vectors[item.embedding.model, item.embedding.dims] += 1
         if wrong := _wrong_vectors(item.embedding, texts):
             self._wrong("vectors", item.ref.namespace, item.ref.key, wrong)
 
@@ -124,22 +127,28 @@ def _wrong_vectors(embedding: Embedding, texts: int) -> str:
     return ""
 
 
-def _advice(vectors: Counter[str], embedder: Embedder | None) -> list[str]:
+def _advice(vectors: Counter[Kind | None], embedder: Embedder | None) -> list[str]:
+    """Say what is found by words only, with this *embedder*, whose dimensions may not be known yet."""
     if embedder is None:
         return []
-    told: list[str] = []
-    model = f"{embedder.name} ("
-    current = f"{model}{embedder.dims} dimensions)"
-    in_full = any(name.startswith(model) and name != current for name in vectors)
-    told += [
-        f"{count:,} items have vectors of {name}, and the embedder is {current if in_full else embedder.name}: "
-        "they are found by words only; run threadkeep storage re-embed."
-        for name, count in vectors.items()
-        if name not in ("none", current) and not (embedder.dims is None and name.startswith(model))
+    other = [
+        kind
+        for kind in vectors
+        if kind is not None and (kind[0] != embedder.name or embedder.dims not in (None, kind[1]))
     ]
-    if vectors["none"]:
+    told = [
+        f"{vectors[kind]:,} items have vectors of {_spelled(kind)}, and the embedder is "
+        f"{_spelled((embedder.name, embedder.dims)) if kind[0] == embedder.name else embedder.name}: "
+        "they are found by words only; run threadkeep storage re-embed."
+        for kind in other
+    ]
+    if vectors[None]:
         told.append(
-            f"{vectors['none']:,} searchable items have no vectors: they are found by words only; "
+            f"{vectors[None]:,} searchable items have no vectors: they are found by words only; "
             "run threadkeep storage re-embed."
         )
     return told
+
+
+def _spelled(kind: tuple[str, int | None] | None) -> str:
+    return "none" if kind is None else f"{kind[0]} ({kind[1]} dimensions)"

@@ -50,11 +50,10 @@ class Audit:
         number, chain = _anchor_of(anchor) if anchor is not None else (0, "")
         items, head = await self._read(owner)
         fault = fault_in(items, head)
-        if fault is None and number:
-            then = next((entry for item in items if (entry := entry_of(item)) and entry.number == number), None)
-            if then is None or then.chain != chain:
-                fault = f"entry {number} is not the one that was noted"
-        told = {change.id for item in items if (entry := entry_of(item)) for change in entry.changes}
+        entries = [entry for item in items if (entry := entry_of(item)) is not None]
+        if fault is None and number and (number, chain) not in ((entry.number, entry.chain) for entry in entries):
+            fault = f"entry {number} is not the one that was noted"
+        told = {change.id for entry in entries for change in entry.changes}
         untold = [memory.memory_id async for memory in self._rows.walk(owner) if not stands_for(memory.memory_id, told)]
         return Verified(head.number, f"{head.number}:{head.chain}", fault, tuple(untold))
 

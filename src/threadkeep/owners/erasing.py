@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -127,7 +128,8 @@ class Erasing:
         """
         receipts = await self.receipts.all(*files)
         known = by_name(receipts)
-        strange = sum(receipt.key_id != self.receipts.key.key_id for receipt in receipts)
+        key_id = await asyncio.to_thread(lambda: self.receipts.key.key_id)  # the first time, it is read from its file
+        strange = sum(receipt.key_id != key_id for receipt in receipts)
         again: list[Erased] = []
         looked_at = 0
         async for partition in partitions_in(self._storage):

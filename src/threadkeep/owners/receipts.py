@@ -32,7 +32,6 @@ PARTITION: Final = Partition("root", (ERASURES,))
 FEWEST_KEY_CHARACTERS: Final = 32
 
 _KEY_BYTES: Final = 32
-_NAME_CHARACTERS: Final = 64
 _KEY_ID_CHARACTERS: Final = 8
 _BATCH: Final = 500
 
@@ -77,7 +76,7 @@ class ErasureKey:
 
     def name_of(self, owner: Owner) -> str:
         """Return the keyed digest that stands for *owner*."""
-        return self._mac(digest("erased owner", owner.tenant, owner.user_id))[:_NAME_CHARACTERS]
+        return self._mac(digest("erased owner", owner.tenant, owner.user_id))
 
     @property
     def key_id(self) -> str:
