@@ -18,14 +18,14 @@ from pymongo import AsyncMongoClient
 
 from threadkeep.clock import Clock
 from threadkeep.errors import ClosedError
-from threadkeep.storage.encoding import check_limit, check_namespace, decode_cursor, encode_cursor, micros
-from threadkeep.storage.matching import check_filter, distinct_namespaces
+from threadkeep.storage.encoding import check_limit, micros
+from threadkeep.storage.matching import distinct_namespaces
 from threadkeep.storage.mongodb_client import check_uri, client_of, database_of, make_ready, masked
 from threadkeep.storage.mongodb_collections import MongoCollections
 from threadkeep.storage.mongodb_commits import MongoCommits
 from threadkeep.storage.mongodb_documents import Document, place_key
 from threadkeep.storage.mongodb_errors import mongo_errors
-from threadkeep.storage.mongodb_moments import MongoMoments, Scan
+from threadkeep.storage.mongodb_moments import MongoMoments
 from threadkeep.storage.mongodb_service import MongoService
 from threadkeep.storage.port import (
     Batch,
@@ -42,6 +42,7 @@ from threadkeep.storage.port import (
     Stats,
 )
 from threadkeep.storage.row import encoded, items_of, place_of
+from threadkeep.storage.scan import Scan
 
 T = TypeVar("T")
 
@@ -151,16 +152,10 @@ class MongoStorage:
     ) -> Page:
         """See :meth:`threadkeep.storage.port.Storage.scan`."""
         opened = self._require_open()
-        check_limit(limit, name="limit")
-        check_namespace(prefix)
-        check_filter(filter or {})
-        behind = None if after is None else decode_cursor(after)
+        scan = Scan.checked(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
         if limit == 0:
             return Page((), None)
-        scan = Scan(partition, prefix, filter, direction, behind, limit, self._now())
-        found = await self._done(opened, opened.moments.scan(scan))
-        more = len(found) > limit
-        return Page(tuple(item for _, item in found[:limit]), encode_cursor(found[limit - 1][0]) if more else None)
+        return scan.page(await self._done(opened, opened.moments.scan(scan, self._now())))
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""

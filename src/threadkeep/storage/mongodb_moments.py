@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from threadkeep.errors import StorageUnavailableError
-from threadkeep.storage.encoding import Cursor, prefix_range
+from threadkeep.storage.encoding import Cursor
 from threadkeep.storage.matching import meets
 from threadkeep.storage.mongodb_collections import MANY, MongoCollections, MovedError, chunked, hidden_by, shows
 from threadkeep.storage.mongodb_documents import (
@@ -24,8 +24,9 @@ from threadkeep.storage.mongodb_documents import (
     order_range,
     row_of,
 )
-from threadkeep.storage.port import Changes, Direction, Filter, Item, Namespace, Partition, Position
+from threadkeep.storage.port import Changes, Item, Partition, Position
 from threadkeep.storage.row import Place, Row, items_of, spelled
+from threadkeep.storage.scan import Scan, cursor_of
 
 T = TypeVar("T")
 
@@ -34,25 +35,13 @@ _FIRST_PART: Final = 64
 _LONGEST_PART: Final = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What a scan asks for; *after* is where the page before ended."""
-
-    partition: Partition
-    prefix: Namespace
-    filter: Filter | None
-    direction: Direction
-    after: Cursor | None
-    limit: int
-    now: int
-
-
 @dataclass(slots=True)
 class _Page:
-    """What a scan has found so far: every match up to *edge*; ``None``: up to the end."""
+    """What a scan has found so far, of what is not expired *now*: every match up to *edge*; ``None``: up to the end."""
 
+    now: int
     edge: str | None
-    found: dict[str, tuple[str, Row, Item]] = field(default_factory=dict[str, tuple[str, Row, Item]])
+    found: dict[str, tuple[Cursor, Item]] = field(default_factory=dict[str, tuple[Cursor, Item]])
 
 
 class MongoMoments:
@@ -69,9 +58,9 @@ class MongoMoments:
         """Return what happened to the searchable items after *since*."""
         return await _again(lambda: self._changes(partition, since, now))
 
-    async def scan(self, scan: Scan) -> list[tuple[Cursor, Item]]:
-        """Return up to one more than ``scan.limit`` items with their places in the order."""
-        return await _again(lambda: self._scan(scan))
+    async def scan(self, scan: Scan, now: int) -> list[tuple[Cursor, Item]]:
+        """Return up to ``scan.wanted`` items with their places in the order."""
+        return await _again(lambda: self._scan(scan, now))
 
     async def _rows(self, part: str, places: Sequence[str]) -> dict[str, Row]:
         entry = await self._collections.head(part)
@@ -117,14 +106,14 @@ class MongoMoments:
             gone.update((row.place, None) for row in rows if not _is_alive(row, now))
         return Changes(entry.position, reset, tuple(items_of(alive, partition)), tuple(map(spelled, gone)))
 
-    async def _scan(self, scan: Scan) -> list[tuple[Cursor, Item]]:
+    async def _scan(self, scan: Scan, now: int) -> list[tuple[Cursor, Item]]:
         collections = self._collections
         part = collections.part(scan.partition)
         entry = await collections.head(part)
         if entry.number == 0:
             return []
         start = None if scan.after is None else order_key(part, scan.after)
-        page, wanted, size = _Page(start), scan.limit + 1, _FIRST_PART if scan.filter else scan.limit + 1
+        page, size = _Page(now, start), _FIRST_PART if scan.filter else scan.wanted
         longest = _LONGEST_PART
         while True:
             await self._read_on(page, scan, entry, min(size, longest))
@@ -132,16 +121,16 @@ class MongoMoments:
                 entry = later[-1]
                 longest *= 2  # what is written moves ahead of an oldest-first scan, which must overtake it
                 await self._renew_page(page, scan, start, changed_by(later), entry)
-            if page.edge is None or len(page.found) >= wanted:
+            if page.edge is None or len(page.found) >= scan.wanted:
                 break
             size *= 2
         ordered = sorted(page.found.values(), key=lambda found: found[0], reverse=scan.direction == "newest")
-        return [(_cursor(row), item) for _, row, item in ordered[:wanted]]
+        return ordered[: scan.wanted]
 
     async def _read_on(self, page: _Page, scan: Scan, entry: Entry, size: int) -> None:
         """Read *size* more versions into *page*."""
         newest = scan.direction == "newest"
-        query = self._scanned(scan, entry.part)
+        query = self._scanned(page, scan, entry.part)
         query["order"] = order_range(entry.part, page.edge, newest=newest)
         cursor = self._collections.items.find(query, batch_size=MANY).sort("order", -1 if newest else 1).limit(size)
         read = await cursor.to_list()
@@ -153,7 +142,7 @@ class MongoMoments:
         newest = scan.direction == "newest"
         for place in changed:
             page.found.pop(place, None)
-        query = self._scanned(scan, entry.part)
+        query = self._scanned(page, scan, entry.part)
         first, last = (page.edge, start) if newest else (start, page.edge)
         bounds = {"$gt": first or entry.part, "$lt": last or entry.part + "~"}
         if page.edge is not None:
@@ -163,9 +152,9 @@ class MongoMoments:
             query["place"] = any_of(places)
             _add(page, scan, _shown(await self._collections.items.find(query, batch_size=MANY).to_list(), entry))
 
-    def _scanned(self, scan: Scan, part: str) -> Document:
-        first, last = prefix_range(scan.prefix)
-        query: Document = {"partition": part, "$or": [{"expires_at": None}, {"expires_at": {"$gt": scan.now}}]}
+    def _scanned(self, page: _Page, scan: Scan, part: str) -> Document:
+        first, last = scan.namespaces
+        query: Document = {"partition": part, "$or": [{"expires_at": None}, {"expires_at": {"$gt": page.now}}]}
         if scan.prefix:
             query["namespace"] = {"$gte": first, "$lte": last}
         return query
@@ -223,11 +212,7 @@ def _add(page: _Page, scan: Scan, versions: Sequence[Document]) -> None:
     rows = [row_of(version) for version in versions]
     for version, row, item in zip(versions, rows, items_of(rows, scan.partition), strict=True):
         if not scan.filter or meets(item.value, scan.filter):
-            page.found[version["place"]] = (version["order"], row, item)
-
-
-def _cursor(row: Row) -> Cursor:
-    return Cursor(row.updated_at, row.revision, row.namespace, row.key)
+            page.found[version["place"]] = (cursor_of(row), item)
 
 
 def _is_alive(row: Row, now: int) -> bool:
