@@ -24,6 +24,7 @@ from threadkeep.capture.accounts import Prices
 from threadkeep.capture.engines.embedded import EmbeddedEngine
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.extractors.port import Extractor
+from threadkeep.capture.learning import Learning
 from threadkeep.capture.personal import redactor
 from threadkeep.capture.queue import Learn, Queue
 from threadkeep.capture.reviews import Reviews
@@ -151,27 +152,30 @@ class App:
             ProposalRows(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
         )
         redact = redactor(settings.personal_kinds, region=settings.redact_region)
-        captures = Captures(
+        learning = Learning(
             self.storage,
             search,
             self.extractor or LocalExtractor(),
             self.clock,
             self.telemetry,
+            ledger=ledger,
             reviews=reviews,
             prices=prices_of(settings),
             redact=redact,
             ttl=settings.ttl,
-            queue=self._queue,
+        )
+        captures = Captures(
+            self.storage, learning, self._queue(learning.learn), self.clock, self.telemetry, redact=redact
         )
         memories = Memories(
             self.storage,
             search,
             self.clock,
+            ledger=ledger,
             turns=captures,
             tombstones=tombstones,
             redact=redact,
             ttl=settings.ttl,
-            ledger=ledger,
         )
         proposals = Proposals(
             self.storage,
@@ -181,9 +185,9 @@ class App:
             policies,
             self.clock,
             self.telemetry,
+            ledger=ledger,
             lifetime=settings.proposal_lifetime,
             redact=redact,
-            ledger=ledger,
         )
         bindings = ThreadBinding(self.storage)
         opt_outs = OptOuts(self.storage, self.clock)

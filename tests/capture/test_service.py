@@ -34,6 +34,7 @@ from threadkeep.capture.service import Captures
 from threadkeep.capture.turns import MAX_UNKNOWN
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
+from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.record import Memory, Source
 from threadkeep.memories.shapes import put_of
 from threadkeep.models.langchain import plain_messages
@@ -565,7 +566,14 @@ class TestWorker:
             receipt = await recorder.record(turn("I have a cat called Mochi", key=key), owner=ANA, thread_id=TH)
             refs.append(Ref(ANA.partition, (".turns", ANA.label), receipt.turn_ids[0]))
         workers = [
-            Learning(storage, Search(storage, None, clock), LocalExtractor(), clock, Telemetry(), ttl=None)
+            Learning(
+                storage,
+                Search(storage, None, clock),
+                LocalExtractor(),
+                clock,
+                Telemetry(),
+                ledger=Ledger(storage, clock),
+            )
             for _ in refs
         ]
 

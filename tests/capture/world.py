@@ -11,12 +11,14 @@ from typing import Final
 from threadkeep.capture.engines.embedded import EmbeddedEngine
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.extractors.port import Extraction, Extractor
+from threadkeep.capture.learning import Learning
 from threadkeep.capture.queue import Queue
 from threadkeep.capture.record import Candidate, Message, Role, Turn
 from threadkeep.capture.service import Captures
 from threadkeep.capture.waiting import Terms
 from threadkeep.clock import Clock
 from threadkeep.ids import MessageId
+from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.record import Memory, Source
 from threadkeep.memories.shapes import memory_of
 from threadkeep.owners.owner import Owner
@@ -125,22 +127,11 @@ def room(
     """Return the capture room on *storage*, as the composition root makes it."""
     search = Search(storage, embedder or HashingEmbedder(), clock)
     telemetry = telemetry or Telemetry()
-    return Captures(
-        storage,
-        search,
-        extractor or LocalExtractor(),
-        clock,
-        telemetry,
-        ttl=ttl,
-        queue=lambda learn: Queue(
-            storage,
-            learn,
-            clock,
-            telemetry,
-            engine=EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER),
-            terms=terms or Terms(),
-        ),
-    )
+    extractor = extractor or LocalExtractor()
+    learning = Learning(storage, search, extractor, clock, telemetry, ledger=Ledger(storage, clock), ttl=ttl)
+    engine = EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER)
+    queue = Queue(storage, learning.learn, clock, telemetry, engine=engine, terms=terms or Terms())
+    return Captures(storage, learning, queue, clock, telemetry)
 
 
 def talk(*said: tuple[Role, str], ids: str = "m") -> list[Message]:

@@ -35,7 +35,7 @@ class StoreWorld:
     def __post_init__(self) -> None:
         self.search = Search(self.storage, self.embedder, self.clock)
         self.ledger = Ledger(self.storage, self.clock)
-        self.memories = Memories(self.storage, self.search, self.clock)
+        self.memories = Memories(self.storage, self.search, self.clock, ledger=self.ledger)
         self.recalls = Recalls(self.search, self.storage, self.memories, self.clock, Telemetry())
 
     async def rooms(self) -> StoreWorld:

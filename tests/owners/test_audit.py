@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 import threadkeep
+from threadkeep.app import App
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.memories.audit import AUDIT, Entry
 from threadkeep.memories.record import NewMemory, Source
 from threadkeep.memories.shapes import head_ref
 from threadkeep.owners.owner import Owner
-from threadkeep.storage.port import Batch, Delete, Item, Put
+from threadkeep.settings import Settings
+from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.port import Batch, Delete, Item, Position, Put
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA = Owner("ana@x.org")
@@ -40,6 +43,19 @@ async def told(tk: threadkeep.Threadkeep) -> list[tuple[str, str, list[tuple[str
 async def rows_of(tk: threadkeep.Threadkeep) -> list[Item]:
     page = await tk.app.storage.scan(ANA.partition, prefix=(AUDIT, LABEL), direction="oldest", limit=1000)
     return list(page.items)
+
+
+class Counting(InMemoryStorage):
+    """Counts the commits that it refused."""
+
+    refused = 0
+
+    async def commit(self, batch: Batch) -> Position:
+        try:
+            return await super().commit(batch)
+        except RevisionConflictError:
+            self.refused += 1
+            raise
 
 
 class TestEveryChange:
@@ -120,6 +136,21 @@ class TestEveryChange:
         await tk.memories.forget(kept.memory_id)
 
         assert not any("quokka" in str((item.ref.key, item.value)) for item in await rows_of(tk))
+
+    async def test_turn_that_was_learnt_from_moves_the_end_that_others_write_at(self):
+        """One process knows one end of an owner's chain: its next change is not refused and read again first."""
+        clock = FrozenClock()
+        storage = Counting(clock=clock)
+        app = App(Settings(), storage, None, clock)
+        async with threadkeep.Threadkeep(app, owner=ANA) as tk:
+            kept = await tk.memories.remember("I keep bees.")
+            said: Any = [{"role": "user", "content": "I work at the harbour.", "id": "m1"}]
+            await tk.capture(said, thread_id="t", wait=True)
+
+            await tk.memories.pin(kept.memory_id)
+
+            assert len(await tk.owners.audit()) == 3
+            assert storage.refused == 0
 
     async def test_writers_at_once_make_one_chain(self, tmp_path: Path):
         """Two processes' worth of writers of one owner: every write is there and told of once."""

@@ -14,6 +14,7 @@ from tests.recall.world import HeldStorage, StillClock, embedder
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
 from threadkeep.evals.facts import make_facts, sampled
 from threadkeep.ids import ThreadId
+from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.record import Kind, NewMemory, Source
 from threadkeep.memories.service import Memories
 from threadkeep.models.local import LocalEmbedder
@@ -57,7 +58,7 @@ async def world() -> AsyncIterator[World]:
     storage = HeldStorage(clock)
     await storage.connect()
     search = Search(storage, model, clock)
-    memories = Memories(storage, search, clock)
+    memories = Memories(storage, search, clock, ledger=Ledger(storage, clock))
     recalls = Recalls(search, storage, memories, clock, telemetry)
     yield World(storage, model, clock, search, memories, recalls, telemetry)
     storage.go.set()

@@ -55,7 +55,20 @@ class _Read:
 
 
 class Learning:
-    """Turns pending records into memories and proposals."""
+    """Turns pending records into memories and proposals.
+
+    Args:
+        storage: Where records and memories are.
+        search: Makes vectors, and finds what is like a turn for extractors that ask for it.
+        extractor: What turns a turn into candidates, where a call names no other.
+        clock: What the time is.
+        telemetry: Counts what was learnt.
+        ledger: Commits with an audit entry.
+        reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
+        prices: What an extractor's model costs; ``None``: nobody knows.
+        redact: Cuts out what is not to be kept: secrets at least.
+        ttl: How long a captured memory lives; ``None``: for ever.
+    """
 
     def __init__(
         self,
@@ -65,27 +78,27 @@ class Learning:
         clock: Clock,
         telemetry: Telemetry,
         *,
+        ledger: Ledger,
         reviews: Reviews | None = None,
         prices: Prices | None = None,
         redact: Callable[[str], str] = redact,
-        ttl: timedelta | None,
-        ledger: Ledger | None = None,
+        ttl: timedelta | None = None,
     ) -> None:
         self._storage = storage
-        self._ledger = ledger or Ledger(storage, clock)
+        self._ledger = ledger
         self._search = search
         self._extractor = extractor
         self._clock = clock
         self._telemetry = telemetry
-        self._reviews = reviews or Reviews.of(storage, search, clock)
+        self._reviews = reviews or Reviews.of(storage, search, clock, ledger)
         self._prices = prices
         self._redact = redact
         self._ttl = ttl
         self._known = KnownStatements(storage)
         self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
-    async def learn(self, ref: Ref, owner: Owner) -> bool:
-        """Learn from the turn record at *ref*; return whether it was this call that finished it.
+    async def learn(self, ref: Ref, owner: Owner, *, extractor: Extractor | None = None) -> bool:
+        """Learn from the turn record at *ref*, by *extractor*; return whether it was this call that finished it.
 
         Embedding and extraction happen before and outside the commit. It is one commit, which says
         what it expects of everything that was read; where somebody else wrote first, it is read and
@@ -100,7 +113,7 @@ class Learning:
         record = record_of(item) if item else None
         if record is None or record.state != "pending":
             return False
-        found = await self._extracted(record.turn, owner)
+        found = await self._extracted(record.turn, owner, extractor or self._extractor)
         extraction = replace(found, candidates=judged(found.candidates, record.turn, redact=self._redact))
         texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
         vectors = rows_of(await self._search.embed_put(texts), texts)
@@ -118,10 +131,11 @@ class Learning:
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         return False
 
-    async def _extracted(self, turn: Turn, owner: Owner) -> Extraction:
-        """Ask the extractor, and keep account of what it took, whether it gave something or not."""
+    async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor) -> Extraction:
+        """Ask *extractor*, and keep account of what it took, whether it gave something or not."""
         try:
-            found = await self._extractor.extract(turn, await self._alike(turn, owner))
+            known = await self._alike(turn, owner) if extractor.uses_known else []
+            found = await extractor.extract(turn, known)
         except ExtractionError as error:
             self._telemetry.count("extraction.failed")
             usage = error.details.get("usage")
@@ -254,7 +268,7 @@ class Learning:
 
     async def _alike(self, turn: Turn, owner: Owner) -> list[Memory]:
         said = "\n".join(message.text for message in turn.messages if message.role == "user")
-        if not self._extractor.uses_known or not said:
+        if not said:
             return []
         found = await self._search.ranking(
             owner.partition, said, prefixes=shapes.memory_namespaces(owner.label), limit=_ALIKE

@@ -23,6 +23,7 @@ from threadkeep.storage.port import Embedding, Put, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.memories.ledger import Ledger
     from threadkeep.memories.port import Searcher
     from threadkeep.owners.owner import Owner
     from threadkeep.proposals.policy import Policy
@@ -62,9 +63,10 @@ class Reviews:
     lifetime: timedelta = LIFETIME
 
     @classmethod
-    def of(cls, storage: Storage, searcher: Searcher, clock: Clock) -> Self:
+    def of(cls, storage: Storage, searcher: Searcher, clock: Clock, ledger: Ledger) -> Self:
         """Return the reviews that hold where nothing is set."""
-        return cls(ProposalRows(storage, clock), Tombstones(storage, searcher, clock, lifetime=None), Policies(storage))
+        tombstones = Tombstones(storage, searcher, clock, lifetime=None, ledger=ledger)
+        return cls(ProposalRows(storage, clock), tombstones, Policies(storage, ledger=ledger))
 
     async def read(self, owner: Owner) -> Review:
         """Read what holds for *owner* now."""

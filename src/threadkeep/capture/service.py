@@ -7,13 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from threadkeep.capture.accounts import Prices
-from threadkeep.capture.engines.embedded import EmbeddedEngine
-from threadkeep.capture.learning import Learning, Reviews, Searcher
 from threadkeep.capture.outbox import Claim
-from threadkeep.capture.queue import Learn, Queue
 from threadkeep.capture.record import Message, QueuedTurn, Receipt
 from threadkeep.capture.redact import redact
 from threadkeep.capture.statements import unwanted
@@ -35,13 +32,15 @@ from threadkeep.capture.turns import (
     traces_namespace,
     turns_namespace,
 )
-from threadkeep.capture.waiting import Terms, key_of
+from threadkeep.capture.waiting import key_of
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.storage.port import Batch, Partition, Position, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.port import Extractor
+    from threadkeep.capture.learning import Learning
+    from threadkeep.capture.queue import Queue
     from threadkeep.clock import Clock
     from threadkeep.owners.owner import Owner
     from threadkeep.telemetry import Telemetry
@@ -91,45 +90,29 @@ class Captures:
 
     Args:
         storage: Where turns and memories are kept.
-        search: Makes embeddings, and finds what is like a turn for extractors that ask for it.
-        extractor: What turns a turn into candidates.
+        learning: Learns from one turn.
+        queue: Where turns wait for it.
         clock: What the time is.
-        telemetry: Counts what was learnt and what was survived.
-        reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
-        prices: What an extractor's model costs; ``None``: nobody knows.
+        telemetry: Counts what was recorded.
         redact: Cuts out what is not to be kept: secrets at least.
-        ttl: How long a captured memory lives; ``None``: for ever.
-        queue: Makes the queue around what learns from a turn; ``None``: one that looks every five seconds, and
-            when it is woken.
     """
 
     def __init__(
         self,
         storage: Storage,
-        search: Searcher,
-        extractor: Extractor,
+        learning: Learning,
+        queue: Queue,
         clock: Clock,
         telemetry: Telemetry,
         *,
-        reviews: Reviews | None = None,
-        prices: Prices | None = None,
         redact: Callable[[str], str] = redact,
-        ttl: timedelta | None = None,
-        queue: Callable[[Learn], Queue] | None = None,
     ) -> None:
         self._storage = storage
+        self._learning = learning
+        self._queue = queue
         self._clock = clock
         self._telemetry = telemetry
         self._redact = redact
-
-        def learning(extractor: Extractor) -> Learning:
-            return Learning(
-                storage, search, extractor, clock, telemetry, reviews=reviews, prices=prices, redact=redact, ttl=ttl
-            )
-
-        self._learning = learning
-        learn = learning(extractor).learn
-        self._queue = queue(learn) if queue else _plain_queue(storage, learn, clock, telemetry)
         self._last_at: datetime | None = None
 
     async def record(
@@ -231,7 +214,8 @@ class Captures:
         if receipt.status != "queued":
             return receipt
         refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
-        await self._queue.work(Claim(key_of(owner, thread_id), owner, refs), self._learning(extractor).learn)
+        learn = partial(self._learning.learn, extractor=extractor)
+        await self._queue.work(Claim(key_of(owner, thread_id), owner, refs), learn)
         records = await self._records(receipt.turn_ids, owner)
         waits = next((record for record in records if record is not None and record.state == "pending"), None)
         return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
@@ -360,11 +344,6 @@ class Captures:
     async def _records(self, turn_ids: Sequence[TurnId], owner: Owner) -> list[TurnRecord | None]:
         items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
         return [record_of(item) if item else None for item in items]
-
-
-def _plain_queue(storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry) -> Queue:
-    engine = EmbeddedEngine(clock, telemetry, workers=1, poll=POLL)
-    return Queue(storage, learn, clock, telemetry, engine=engine, terms=Terms())
 
 
 def _batch(

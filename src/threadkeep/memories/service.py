@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
-from threadkeep.memories.ledger import USER, Ledger
+from threadkeep.memories.ledger import USER
 from threadkeep.memories.lifecycle import (
     corrected,
     goes_with,
@@ -41,6 +41,7 @@ from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.memories.ledger import Ledger
     from threadkeep.owners.owner import Owner
 
 _BATCH: Final = 500
@@ -83,14 +84,14 @@ class Memories:
         searcher: Searcher,
         clock: Clock,
         *,
+        ledger: Ledger,
         turns: TurnRecords | None = None,
         tombstones: Tombstones | None = None,
         redact: Callable[[str], str] = str,
         ttl: timedelta | None = None,
-        ledger: Ledger | None = None,
     ) -> None:
         self._storage = storage
-        self._ledger = ledger or Ledger(storage, clock)
+        self._ledger = ledger
         self._searcher = searcher
         self._clock = clock
         self._rows = MemoryRows(storage)

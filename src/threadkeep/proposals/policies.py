@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.ledger import USER, Ledger
 from threadkeep.owners.owner import Owner
@@ -24,11 +23,9 @@ class Policies:
         ledger: Commits with an audit entry.
     """
 
-    def __init__(
-        self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, ledger: Ledger | None = None
-    ) -> None:
+    def __init__(self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, ledger: Ledger) -> None:
         self._storage = storage
-        self._ledger = ledger or Ledger(storage, SystemClock())
+        self._ledger = ledger
         self._rules = rules or {}
 
     async def of(self, owner: Owner) -> Policy:

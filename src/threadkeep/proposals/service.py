@@ -16,7 +16,6 @@ from threadkeep.errors import (
     ThreadkeepError,
 )
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
-from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.lifecycle import same_words
 from threadkeep.memories.meaning import gist_of, same_meaning
 from threadkeep.memories.record import TRUSTED, Approval, Kept, Memory, NewMemory, Source, Speaker, least_trusted
@@ -43,6 +42,7 @@ from threadkeep.storage.port import Operation, Put, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.memories.ledger import Ledger
     from threadkeep.memories.port import Searcher
     from threadkeep.memories.service import Memories
     from threadkeep.proposals.policies import Policies
@@ -69,12 +69,12 @@ class Proposals:
         clock: Clock,
         telemetry: Telemetry,
         *,
+        ledger: Ledger,
         lifetime: timedelta = LIFETIME,
         redact: Callable[[str], str] = str,
-        ledger: Ledger | None = None,
     ) -> None:
         self._storage = storage
-        self._ledger = ledger or Ledger(storage, clock)
+        self._ledger = ledger
         self._rows = ProposalRows(storage, clock)
         self._searcher = searcher
         self._memories = memories

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.ids import short_digest
-from threadkeep.memories.ledger import USER, Ledger
+from threadkeep.memories.ledger import USER
 from threadkeep.memories.meaning import Gist, agrees, gist_of, same_meaning, signature
 from threadkeep.memories.vectors import cosine
 from threadkeep.memories.wording import normalised
@@ -28,6 +28,7 @@ from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.memories.ledger import Ledger
     from threadkeep.memories.port import Searcher
     from threadkeep.owners.owner import Owner
 
@@ -105,10 +106,10 @@ class Tombstones:
         clock: Clock,
         *,
         lifetime: timedelta | None,
-        ledger: Ledger | None = None,
+        ledger: Ledger,
     ) -> None:
         self._storage = storage
-        self._ledger = ledger or Ledger(storage, clock)
+        self._ledger = ledger
         self._searcher = searcher
         self._clock = clock
         self._lifetime = lifetime
