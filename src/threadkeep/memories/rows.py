@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from threadkeep.memories.shapes import MEMORIES, memory_namespaces, memory_of
@@ -22,14 +22,24 @@ class MemoryRows:
 
     async def item(self, memory_id: str, owner: Owner) -> Item | None:
         """Return the row with this key, wherever below the owner's memories it is kept."""
+        return (await self.items([memory_id], owner)).get(memory_id)
+
+    async def items(self, memory_ids: Collection[str], owner: Owner) -> dict[str, Item]:
+        """Return the rows with these keys, wherever below the owner's memories they are kept; those that are there."""
         label = owner.label
         places: tuple[Namespace, ...] = (
             (MEMORIES, label),
             ("users", label, MEMORIES, "user"),
             ("users", label, MEMORIES, "episodic"),
         )
-        found = await self._storage.get([Ref(owner.partition, place, memory_id) for place in places])
-        return next((item for item in found if item), None) or await self._item_below(memory_id, owner)
+        refs = [Ref(owner.partition, place, key) for key in memory_ids for place in places]
+        found: dict[str, Item] = {}
+        for item in await self._storage.get(refs) if refs else ():
+            if item is not None:
+                found.setdefault(item.ref.key, item)
+        if left := {key for key in memory_ids if key not in found}:
+            found |= await self._items_below(left, owner)
+        return found
 
     async def walk(self, owner: Owner) -> AsyncIterator[Memory]:
         """Yield every memory of the owner, most recently changed first."""
@@ -38,13 +48,16 @@ class MemoryRows:
             if memory := memory_of(item):
                 yield memory
 
-    async def _item_below(self, memory_id: str, owner: Owner) -> Item | None:
+    async def _items_below(self, memory_ids: set[str], owner: Owner) -> dict[str, Item]:
         """Look in deeper namespaces, which only other programs write to."""
+        found: dict[str, Item] = {}
         for prefix in memory_namespaces(owner.label):
             async for item in items_in(self._storage, owner.partition, prefix=prefix):
-                if item.ref.key == memory_id:
-                    return item
-        return None
+                if item.ref.key in memory_ids:
+                    found.setdefault(item.ref.key, item)
+                    if len(found) == len(memory_ids):
+                        return found
+        return found
 
 
 async def _merged(streams: Sequence[AsyncIterator[Item]]) -> AsyncIterator[Item]:

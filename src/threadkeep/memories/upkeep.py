@@ -18,7 +18,8 @@ from threadkeep.memories.record import Memory, Undone, Why
 from threadkeep.memories.rows import MemoryRows
 from threadkeep.memories.shapes import memory_of, put_of
 from threadkeep.memories.undo import as_it_was, undoing, why_undo
-from threadkeep.storage.port import Delete, Operation, Storage
+from threadkeep.memories.vectors import rows_of
+from threadkeep.storage.port import Delete, Embedding, Operation, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.memories.service import Memories
@@ -43,6 +44,7 @@ class Upkeep:
     def __init__(
         self, storage: Storage, memories: Memories, searcher: Searcher, ledger: Ledger, *, ttl: timedelta | None
     ) -> None:
+        self._storage = storage
         self._rows = MemoryRows(storage)
         self._memories = memories
         self._searcher = searcher
@@ -73,10 +75,11 @@ class Upkeep:
         plan = undoing(entries, last=last)
         left = dict(plan.left)
         operations: list[Operation] = []
-        restored: list[MemoryId] = []
+        restored: list[tuple[Memory, Embedding | None]] = []
         removed: list[MemoryId] = []
+        items = await self._rows.items(plan.before, owner)
         for key, state in plan.before.items():
-            item = await self._rows.item(key, owner)
+            item = items.get(key)
             memory = memory_of(item) if item else None
             if item is None or memory is None:
                 left[key] = "it is gone"
@@ -86,13 +89,16 @@ class Upkeep:
             elif (before := as_it_was(memory, state)) is None:
                 left[key] = "how it was before is not in its history"
             else:
-                vector = item.embedding if before.text == memory.text else None
-                vector = vector or await self._searcher.embed_put([before.text])
-                operations.append(put_of(before, embedding=vector, expect=memory.revision, ttl=self._ttl))
-                restored.append(memory.memory_id)
+                restored.append((before, item.embedding if before.text == memory.text else None))
+        new = [before.text for before, vector in restored if vector is None]
+        vectors = rows_of(await self._searcher.embed_put(new) if new else None, new)
+        operations += [
+            put_of(before, embedding=vector or vectors.get(before.text), expect=before.revision, ttl=self._ttl)
+            for before, vector in restored
+        ]
         if operations:
             await self._ledger.commit_from(head, owner, operations, by=USER, why=why_undo(plan.numbers))
-        return Undone(plan.numbers, tuple(restored), tuple(removed), left)
+        return Undone(plan.numbers, tuple(before.memory_id for before, _ in restored), tuple(removed), left)
 
     async def why(self, memory_id: str, entries: Sequence[Entry], *, owner: Owner) -> Why:
         """Tell why something is remembered: who said it where, who approved it, what it was made of.
@@ -107,9 +113,14 @@ class Upkeep:
         """
         memory = await self._memories.require(memory_id, owner=owner)
         told = [entry for entry in entries if any(stands_for(memory_id, [c.id]) for c in entry.changes)]
-        parents = [await self._memories.get(key, owner=owner) for key in memory.derived_from]
+        parents = await self._rows.items(memory.derived_from, owner)
         merged = [one async for one in self._rows.walk(owner) if one.merged_into == memory.memory_id]
-        return Why(memory, tuple(one for one in parents if one), tuple(merged), tuple(reversed(told)))
+        return Why(
+            memory,
+            tuple(one for key in memory.derived_from if key in parents and (one := memory_of(parents[key]))),
+            tuple(merged),
+            tuple(reversed(told)),
+        )
 
     async def consolidate(self, *, owner: Owner, dry: bool = False) -> tuple[Merge, ...]:
         """Merge memories that say the same in other words; nothing is removed in this step.
@@ -135,8 +146,8 @@ class Upkeep:
             if dry or not merges:
                 return merges
             operations: list[Operation] = []
-            for merge in merges:
-                item = await self._rows.item(merge.kept.memory_id, owner)
+            refs = [Ref(owner.partition, merge.kept.namespace, merge.kept.memory_id) for merge in merges]
+            for merge, item in zip(merges, await self._storage.get(refs), strict=True):
                 vector = item.embedding if item else None
                 operations.append(put_of(merge.after, embedding=vector, expect=merge.kept.revision, ttl=self._ttl))
                 operations += [
