@@ -219,9 +219,8 @@ class Memories:
         Raises:
             InvalidInputError, TooLargeError: It cannot.
         """
-        self._checked(new.text)
-        for old in new.history:
-            self._checked(old.text)
+        for text in (new.text, *(old.text for old in new.history)):
+            _valid(text)
 
     async def get(self, memory_id: str, *, owner: Owner) -> Memory | None:
         """Return the owner's memory with this key, or ``None``."""
@@ -487,20 +486,29 @@ class Memories:
         )
 
     def _checked(self, text: str) -> str:
-        if not isinstance(text, str):
-            msg = f"A statement is a text, not {type(text).__name__}."
-            raise InvalidInputError(msg)
-        text = text.strip()
-        if not text:
-            msg = "The text is empty; say what is to be remembered."
-            raise InvalidInputError(msg)
-        if len(text) > MAX_TEXT_CHARACTERS:
-            msg = (
-                f"The text has {len(text):,} characters; a memory is a short statement of at most "
-                f"{MAX_TEXT_CHARACTERS:,}. Split it into statements."
-            )
-            raise TooLargeError(msg, characters=len(text))
-        return self._redact(text)
+        return self._redact(_valid(text))
+
+
+def _valid(text: str) -> str:
+    """Return *text* without the space around it.
+
+    Raises:
+        InvalidInputError, TooLargeError: It cannot be kept.
+    """
+    if not isinstance(text, str):
+        msg = f"A statement is a text, not {type(text).__name__}."
+        raise InvalidInputError(msg)
+    text = text.strip()
+    if not text:
+        msg = "The text is empty; say what is to be remembered."
+        raise InvalidInputError(msg)
+    if len(text) > MAX_TEXT_CHARACTERS:
+        msg = (
+            f"The text has {len(text):,} characters; a memory is a short statement of at most "
+            f"{MAX_TEXT_CHARACTERS:,}. Split it into statements."
+        )
+        raise TooLargeError(msg, characters=len(text))
+    return text
 
 
 def _said_by(memory: Memory) -> tuple[str, str]:
