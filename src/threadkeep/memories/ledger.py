@@ -80,11 +80,10 @@ class Ledger:
                 try:
                     return await self._commit(head, owner, operations, by=by, why=why, epoch=epoch)
                 except RevisionConflictError as error:
-                    known = self._heads.pop(key, None) is not None
                     namespace = error.details.get("namespace")
-                    ours = isinstance(namespace, tuple) and namespace[:1] in ((HEAD,), (AUDIT,))
-                    if not ours and not known:
+                    if not isinstance(namespace, tuple) or namespace[:1] not in ((HEAD,), (AUDIT,)):
                         raise
+                    self._heads.pop(key, None)
                     if attempt:
                         await asyncio.sleep(min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS))
         msg = "Other writers kept getting in the way; try again."
