@@ -55,16 +55,6 @@ class HeldExtractor:
         return await LocalExtractor().extract(turn, known)
 
 
-@pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def storage(clock: FrozenClock) -> InMemoryStorage:
-    return InMemoryStorage(clock=clock)
-
-
 async def taken_by_one_who_died(
     storage: InMemoryStorage, clock: FrozenClock, *, terms: Terms | None = None, worker: str = "the dead one"
 ) -> None:
@@ -264,6 +254,16 @@ class TestDebounce:
         await captures.stop()
 
         assert settled.status == "done"
+
+    async def test_who_waited_in_vain_hurries_nobody_any_more(self, storage: InMemoryStorage, clock: FrozenClock):
+        """A process that learns from nothing itself does not collect the threads that somebody waited for."""
+        captures = room(storage, clock, terms=Terms(debounce=timedelta(hours=1)), workers=0)
+        receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
+
+        settled = await captures.settle(receipt, owner=ANA, timeout=timedelta(milliseconds=1))
+
+        assert settled.degraded == ("timeout",)
+        assert (await captures._queue.find()).keys == ()
 
 
 class TestQueued:

@@ -61,16 +61,6 @@ A_MEMORY = Memory(
 
 
 @pytest.fixture
-def clock() -> FrozenClock:
-    return FrozenClock()
-
-
-@pytest.fixture
-def storage(clock: FrozenClock) -> InMemoryStorage:
-    return InMemoryStorage(clock=clock)
-
-
-@pytest.fixture
 async def captures(storage: InMemoryStorage, clock: FrozenClock) -> AsyncIterator[Captures]:
     captures = room(storage, clock)
     await captures.start()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +56,7 @@ class Queue:
         self._progress = asyncio.Event()
         self._found: dict[str, Waiting] = {}
         self._running: set[str] = set()
-        self._hurried: set[str] = set()
+        self._hurried: Counter[str] = Counter()
         self.processed = 0
 
     async def start(self) -> None:
@@ -69,11 +71,17 @@ class Queue:
         """Say that turns of a thread wait."""
         self.engine.wake(key_of(owner, thread_id))
 
-    def hurry(self, owner: Owner, thread_id: ThreadId | None) -> None:
-        """Say that somebody waits for a thread: it is not debounced by this process."""
-        if self.outbox.terms.debounce:
-            self._hurried.add(key_of(owner, thread_id))
-            self.wake(owner, thread_id)
+    @contextmanager
+    def hurrying(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[None]:
+        """Say that somebody waits for these threads: until then they are not debounced by this process."""
+        keys = Counter(key_of(owner, thread_id) for thread_id in thread_ids if self.outbox.terms.debounce)
+        self._hurried += keys
+        for key in keys:
+            self.engine.wake(key)
+        try:
+            yield
+        finally:
+            self._hurried -= keys
 
     def progress(self) -> asyncio.Event:
         """Return an event that is set when the next record is through."""
@@ -95,7 +103,6 @@ class Queue:
         if waiting is None or waiting.key in self._running:
             return False
         self._running.add(waiting.key)
-        self._hurried.discard(waiting.key)
         try:
             for start in range(0, len(waiting.items), MAX_TAKEN):
                 items = waiting.items[start : start + MAX_TAKEN]
@@ -136,7 +143,8 @@ class Queue:
                     if ready.waiting:
                         await self._learn_all(ready.keys)
                     elif self._running or (others and ready.elsewhere):
-                        await _until(progress, _LOOK_AGAIN_SECONDS)
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(progress.wait(), _LOOK_AGAIN_SECONDS)
                     else:
                         return True
         except (TimeoutError, StorageError) as error:
@@ -150,7 +158,7 @@ class Queue:
             self.wake(turn.owner, turn.thread_id)
         return retried
 
-    async def _ready(self, hurried: set[str] | None) -> Ready:
+    async def _ready(self, hurried: Iterable[str] | None) -> Ready:
         ready = await self.outbox.ready(running=self._running, hurried=hurried)
         self._found = {waiting.key: waiting for waiting in ready.waiting}
         return ready
@@ -222,8 +230,3 @@ class Queue:
 def _cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-async def _until(event: asyncio.Event, seconds: float) -> None:
-    await asyncio.wait({waited := asyncio.ensure_future(event.wait())}, timeout=seconds)
-    waited.cancel()

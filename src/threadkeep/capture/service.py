@@ -217,7 +217,7 @@ class Captures:
         learn = partial(self._learning.learn, extractor=extractor)
         await self._queue.work(Claim(key_of(owner, thread_id), owner, refs), learn)
         records = await self._records(receipt.turn_ids, owner)
-        waits = next((record for record in records if record is not None and record.state == "pending"), None)
+        waits = next(iter(_waiting(records)), None)
         return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
 
     async def settle(self, receipt: Receipt, *, owner: Owner, timeout: timedelta) -> Receipt:
@@ -230,21 +230,20 @@ class Captures:
         if receipt.status not in ("queued", "duplicate") or not receipt.turn_ids:
             return receipt
         deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
-        while True:
-            progress = self._queue.progress()
-            records = await self._records(receipt.turn_ids, owner)
-            left = deadline - asyncio.get_running_loop().time()
-            waiting = [record for record in records if record is not None and record.state == "pending"]
-            if not waiting:
-                return _settled(receipt, records)
-            if left <= 0:
-                reason = next((record.reason for record in waiting if record.reason), None)
-                degraded = (*receipt.degraded, "timeout")
-                return Receipt(receipt.status, receipt.turn_ids, degraded=degraded, reason=reason)
-            for record in waiting:
-                self._queue.hurry(owner, record.turn.thread_id)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(progress.wait(), min(left, _SETTLE_POLL_SECONDS))
+        progress = self._queue.progress()
+        records = await self._records(receipt.turn_ids, owner)
+        with self._queue.hurrying(owner, {record.turn.thread_id for record in _waiting(records)}):
+            while waiting := _waiting(records):
+                left = deadline - asyncio.get_running_loop().time()
+                if left <= 0:
+                    reason = next((record.reason for record in waiting if record.reason), None)
+                    degraded = (*receipt.degraded, "timeout")
+                    return Receipt(receipt.status, receipt.turn_ids, degraded=degraded, reason=reason)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(progress.wait(), min(left, _SETTLE_POLL_SECONDS))
+                progress = self._queue.progress()
+                records = await self._records(receipt.turn_ids, owner)
+        return _settled(receipt, records)
 
     async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
         """Return the puts that empty the records of these turns of their texts; for one commit with the rest.
@@ -378,6 +377,10 @@ def _batch(
 async def _off_loop_if(much: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: FBT001 - the condition in its name
     """Call *work*, in a thread where it is *much*."""
     return await asyncio.to_thread(work, *args, **kwargs) if much else work(*args, **kwargs)
+
+
+def _waiting(records: Sequence[TurnRecord | None]) -> list[TurnRecord]:
+    return [record for record in records if record is not None and record.state == "pending"]
 
 
 def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
