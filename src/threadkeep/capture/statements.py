@@ -312,8 +312,7 @@ def statements(sentence: str) -> list[Statement]:
     if len(clauses) > 1:
         found = [(clause, _score(clause)) for clause in clauses]
         standing = [Statement(clause, score) for clause, score in found if score >= MIN_SCORE]
-        whole = _score(text)
-        if len(standing) < len(clauses) and whole >= MIN_SCORE:
+        if len(standing) < len(clauses) and (whole := _score(text)) >= MIN_SCORE:
             return [Statement(text, whole)]
         return [] if _refused(straight(text)) else standing
     score = _score(text)

@@ -94,9 +94,10 @@ def _episode(own: list[tuple[Message, str]], facts: Sequence[str]) -> tuple[Mess
     """
     meant = [(message, sentence) for message, sentence in own if not is_small_talk(sentence)]
     rest = [(m, s) for m, s in meant if is_request(s) or not any(fact in s for fact in facts)] or meant
-    weighed = [(_weight(sentence), message, sentence) for message, sentence in rest]
-    _, message, sentence = max(weighed, key=lambda one: one[0], default=(0, None, ""))
-    if message is None or len(gist_of(sentence).words) < LEAST_WORDS:
+    if not rest:
+        return None
+    message, sentence = max(rest, key=lambda one: _weight(one[1]))
+    if len(gist_of(sentence).words) < LEAST_WORDS:
         return None
     return message, f"{'Asked' if is_request(sentence) else 'Said'}: {_cut(sentence)}"
 
