@@ -143,6 +143,7 @@ class App:
             self.embedder,
             self.clock,
             max_bytes=settings.index_megabytes * 1024 * 1024,
+            precision=settings.index_precision,
             telemetry=self.telemetry,
         )
         ledger = Ledger(self.storage, self.clock)

@@ -407,6 +407,11 @@ class Settings(BaseSettings):
         ge=1,
         description="How much memory the search indexes may take, in megabytes, a whole number.",
     )
+    index_precision: Literal["float32", "int8"] = Field(
+        default="float32",
+        validation_alias="THREADKEEP_INDEX_PRECISION",
+        description="How search indexes hold vectors: float32 as they are, int8 in a quarter of the memory.",
+    )
 
     trace_content: bool = Field(
         default=False,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.recall.world import MEMORIES, NOW, changes, embedding, item
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.lexical import K1, B
+from threadkeep.recall.matrix import Precision
 from threadkeep.recall.question import Reading
 from threadkeep.recall.record import Hit, Method
 from threadkeep.recall.text import tokenise
@@ -68,9 +69,11 @@ def items(draw: st.DrawFn) -> Item:
     )
 
 
-def rebuilt(known: dict[tuple[Namespace, str], Item], *, dims: int | None = 3) -> PartitionIndex:
+def rebuilt(
+    known: dict[tuple[Namespace, str], Item], *, dims: int | None = 3, precision: Precision = "float32"
+) -> PartitionIndex:
     """Build an index from nothing but what is there."""
-    index = PartitionIndex(model="tests", dims=dims)
+    index = PartitionIndex(model="tests", dims=dims, precision=precision)
     index.apply(changes(*known.values(), reset=True))
     return index
 
@@ -93,15 +96,18 @@ class TestApply:
             max_size=8,
         ),
         st.sampled_from(["hybrid", "dense", "lexical"]),
-        st.sampled_from([3, None]),
+        st.sampled_from(["float32", "int8"]),
     )
     @settings(max_examples=60)
     @pytest.mark.slow
     def test_a_kept_index_equals_a_rebuilt_one(
-        self, steps: list[tuple[list[Item], list[str], bool]], method: Method, dims: int | None
+        self,
+        steps: list[tuple[list[Item], list[str], bool]],
+        method: Method,
+        precision: Precision,
     ):
         """However an index came to its items, it gives the scores and the order of one built from them."""
-        kept = PartitionIndex(model="tests", dims=3)
+        kept = PartitionIndex(model="tests", dims=3, precision=precision)
         known: dict[tuple[Namespace, str], Item] = {}
         for puts, keys, reset in steps:
             removed = [(MEMORIES, key) for key in keys]
@@ -119,7 +125,7 @@ class TestApply:
         assert len(kept) == len(alive)
         for question in ("tea Biscuit 学校", "When did Ana run in November?", "What did I do?"):
             assert rounded(search(kept, question, method=method)) == rounded(
-                search(rebuilt(alive), question, method=method)
+                search(rebuilt(alive, precision=precision), question, method=method)
             )
 
     def test_many_changes_leave_no_waste(self):
@@ -156,6 +162,21 @@ class TestApply:
             index.apply(changes(*batch))
 
         assert 10_000 * 384 * 4 < index.nbytes < 40_000_000
+
+    def test_whole_numbers_take_a_quarter_of_the_room_and_find_the_same(self):
+        """Cosines of vectors held as int8 are off by less than a hundredth, and a vector is most like itself."""
+        rows = np.random.default_rng(5).standard_normal((2_000, 384)).astype(np.float32)
+        rows[1] *= 30  # of another length than 1
+        known = {(MEMORIES, str(n)): item(str(n), "tea", vectors=embedding(row.tolist())) for n, row in enumerate(rows)}
+        whole, small = (rebuilt(known, dims=384, precision=precision) for precision in ("float32", "int8"))
+
+        cosines = [
+            {hit.key: hit.cosine for hit in search(one, vector=rows[1], method="dense")} for one in (whole, small)
+        ]
+        assert whole.nbytes - small.nbytes > 0.74 * 2_000 * 384 * 4
+        assert max(abs((cosines[0][key] or 0) - (cosines[1][key] or 0)) for key in cosines[0]) < 0.01
+        assert [next(iter(one)) for one in cosines] == ["1", "1"]
+        assert all(-1.0 <= (cosine or 0) <= 1.0 for cosine in cosines[1].values())
 
 
 class TestSearch:

@@ -232,7 +232,7 @@ class TestRanking:
         await keep(storage, search, "more tea")
 
         def broken(self: PartitionIndex, given: Changes) -> None:
-            self._clear()
+            self._clear(None)
             raise MemoryError
 
         with monkeypatch.context() as patched:

@@ -82,7 +82,8 @@ async def _other_vectors(tk: Threadkeep) -> StaleVectorsError | None:
         return None
     for partition in await app.storage.partitions(limit=_LOOKED_AT):
         page = await app.storage.scan(partition, limit=_LOOKED_AT)
-        if found := stale((item.embedding for item in page.items), embedder.name, embedder.dims):
+        kinds = [(one.model, one.dims) for item in page.items if (one := item.embedding) is not None]
+        if found := stale(kinds, embedder.name, embedder.dims):
             return found
     return None
 

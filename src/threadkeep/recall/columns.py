@@ -46,6 +46,10 @@ class Column:
         self._array[self._length : end] = added
         self._length = end
 
+    def reserve(self, rows: int) -> None:
+        """Make room for so many further *rows* at once."""
+        self._reserve(self._length + rows)
+
     def replace(self, rows: NDArray[Any]) -> None:
         """Hold *rows* and nothing else, in an array of its own."""
         self._array = np.array(rows, self._array.dtype)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from threadkeep.recall.columns import Column
 from threadkeep.recall.conversations import Conversations
 from threadkeep.recall.lexical import Postings
+from threadkeep.recall.matrix import Matrix, Precision, unit
 from threadkeep.recall.question import Reading, named, read
 from threadkeep.recall.rank import WEIGHTS, recency
 from threadkeep.recall.shelf import Shelf, pack
-from threadkeep.recall.snapshot import Priors, Snapshot, unit
+from threadkeep.recall.snapshot import Priors, Snapshot
 from threadkeep.recall.text import TIME_TERMS, texts_of, tokenise
 from threadkeep.recall.traits import Traits, traits_of
 
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.recall.record import Method, Ranking
+    from threadkeep.recall.stale import VectorKind
     from threadkeep.storage.port import Changes, Item, Namespace, Ref
 
 _NEVER: Final = float("inf")
 _SMALLEST_WASTE: Final = 256
 _PREFIXES_REMEMBERED: Final = 8
 _AT_ONCE: Final = 256
-_UNIT_WITHIN: Final = 1e-4
 _NAME_BYTES: Final = 88  # a tuple of namespace and key, and the slot's number
 _NAMESPACE_BYTES: Final = 500  # its labels, and its entries under each of its prefixes
 
@@ -49,19 +50,19 @@ class PartitionIndex:
     Args:
         model: Name of the embedder whose vectors are compared; ``None``: none are.
         dims: Their length; ``None``: that of the first one seen.
+        precision: How their numbers are held.
     """
 
-    def __init__(self, *, model: str | None, dims: int | None = None) -> None:
+    def __init__(self, *, model: str | None, dims: int | None = None, precision: Precision = "float32") -> None:
         self._model = model
-        self.dims = dims
-        self._clear()
+        self._precision: Precision = precision
+        self._clear(dims)
 
-    def _clear(self) -> None:
+    def _clear(self, dims: int | None) -> None:
         self._postings = Postings(TIME_TERMS)
         self._conversations = Conversations()
         self._shelf = Shelf()
-        self._vectors = Column(np.float32, self.dims) if self.dims else None
-        self._has_vector = Column(np.bool_)
+        self._matrix = Matrix(self._model, dims, self._precision)
         self._starts = Column(np.int64)  # of each item: its first row
         self._revisions = Column(np.int64)
         self._updated_at = Column(np.float64)
@@ -87,13 +88,17 @@ class PartitionIndex:
     @property
     def rows(self) -> int:
         """How many texts are compared at each search, dropped ones included."""
-        return len(self._has_vector)
+        return len(self._matrix)
+
+    @property
+    def dims(self) -> int | None:
+        """The length of the vectors that are compared; ``None``: not known yet."""
+        return self._matrix.dims
 
     @property
     def nbytes(self) -> int:
         """Bytes held: the arrays with their reserve, the dictionaries, and an estimate of what these hold."""
         columns = (
-            self._has_vector,
             self._starts,
             self._revisions,
             self._updated_at,
@@ -101,29 +106,32 @@ class PartitionIndex:
             self._alive,
             self._namespace_of,
         )
-        vectors = self._vectors.nbytes if self._vectors is not None else 0
         names = sys.getsizeof(self._names) + sys.getsizeof(self._slots) + len(self._names) * _NAME_BYTES
         namespaces = len(self._namespaces) * _NAMESPACE_BYTES
-        parts = (*columns, self._postings, self._conversations, self._shelf)
-        return vectors + sum(part.nbytes for part in parts) + names + self._name_bytes + namespaces
+        parts = (*columns, self._matrix, self._postings, self._conversations, self._shelf)
+        return sum(part.nbytes for part in parts) + names + self._name_bytes + namespaces
 
     @property
     def participants(self) -> tuple[str, ...]:
         """The names of who takes part in the conversations that are kept here, where texts begin with them."""
         return self._conversations.participants
 
-    def apply(self, changes: Changes) -> None:
-        """Bring the index from one position to the next: removals first, then puts."""
+    def apply(self, changes: Changes) -> Collection[VectorKind]:
+        """Bring the index from one position to the next: removals first, then puts.
+
+        Returns:
+            The kinds of vectors among the puts, each once, in the order of the puts.
+        """
         if changes.reset:
-            self._clear()
+            self._clear(self.dims)
         else:
             self._drop([slot for name in changes.removed if (slot := self._slots.pop(name, None)) is not None])
-        if changes.puts:
-            self._append(changes.puts)
+        kinds = self._append(changes.puts) if changes.puts else ()
         waste = len(self._names) - len(self._slots)
         if waste > max(_SMALLEST_WASTE, len(self._slots) // 4):
             self._compact()
         self._recompute()
+        return kinds
 
     def snapshot(
         self,
@@ -146,15 +154,14 @@ class PartitionIndex:
             now: Items that expired by then are not there.
         """
         self._expire(now.timestamp())
-        usable = vector is not None and self._vectors is not None and len(vector) == self.dims
+        usable = vector is not None and len(vector) == self.dims
         talk = self._conversations
         return Snapshot(
             slots=self._looked_at(prefixes),
             question=self._postings.question(asked.terms),
-            vectors=self._vectors.filled if usable and self._vectors is not None else None,
+            vectors=self._matrix.rows if usable else None,
             vector=unit(vector) if usable and vector is not None else None,
             aspect=unit(aspect) if usable and aspect is not None else None,
-            has_vector=self._has_vector.filled,
             starts=self._starts.filled,
             revisions=self._revisions.filled,
             neighbours=talk.neighbours(alive=self._alive.filled, revisions=self._revisions.filled, names=self._names),
@@ -258,8 +265,12 @@ class PartitionIndex:
             row for slot, end in zip(slots, ends, strict=True) for row in range(int(starts[slot]), end)
         )
 
-    def _append(self, items: Iterable[Item]) -> None:
-        """Append *items*, each read once and let go of at once; what they replace is dropped."""
+    def _append(self, items: Sequence[Item]) -> Collection[VectorKind]:
+        """Append *items*, each read once and let go of at once; what they replace is dropped.
+
+        Returns:
+            The kinds of their vectors.
+        """
         tokens: list[str] = []  # of all texts together: ten thousand small lists would keep the collector busy
         lengths: list[int] = []
         per_item: list[int] = []
@@ -270,8 +281,9 @@ class PartitionIndex:
         updated_at: list[float] = []
         expires_at: list[float] = []
         replaced: list[int] = []
+        kinds: dict[VectorKind, None] = {}
         first_row = self.rows
-        vectors = _Vectors(self._model, self.dims)
+        self._matrix.reserve(len(items))  # no array of them grows step by step
         left = iter(items)
         # Some hundreds at a time, and one thing after the other: both the items and the code stay in the caches.
         while part := list(islice(left, _AT_ONCE)):
@@ -279,7 +291,7 @@ class PartitionIndex:
             texts = [texts_of(item.value, item.index) for item in part]
             traits += map(traits_of, part, texts)
             packed += map(pack, part)
-            vectors.take(part, texts)
+            kinds |= self._matrix.extend(part, texts)
             # An item without texts has a row all the same: it can be asked for, and comes last.
             per_item += [len(own) or 1 for own in texts]
             for own in texts:
@@ -294,14 +306,6 @@ class PartitionIndex:
         self._postings.extend(tokens, lengths)
         self._conversations.extend(traits)
         self._shelf.extend(packed)
-        if self.dims is None and vectors.dims:
-            self.dims = vectors.dims
-            self._vectors = Column(np.float32, self.dims)
-            self._vectors.extend(np.zeros((first_row, self.dims), np.float32))
-        matrix, has_vector = vectors.matrix()
-        if self._vectors is not None:
-            self._vectors.extend(matrix)
-        self._has_vector.extend(has_vector)
         self._starts.extend(first_row + np.cumsum(per_item) - per_item)
         self._revisions.extend(revisions)
         self._updated_at.extend(updated_at)
@@ -310,6 +314,7 @@ class PartitionIndex:
         self._alive.extend(np.ones(len(per_item), np.bool_))
         self._namespace_of.extend(namespaces)
         self._drop(replaced)
+        return kinds
 
     def _name(self, items: Sequence[Item]) -> list[int]:
         """Give each of *items* the next slot, and return those that they had before."""
@@ -339,9 +344,7 @@ class PartitionIndex:
         self._postings.keep(kept)
         self._conversations.keep(alive)
         self._shelf.keep(alive)
-        if self._vectors is not None:
-            self._vectors.replace(self._vectors.filled[kept])
-        self._has_vector.replace(self._has_vector.filled[kept])
+        self._matrix.keep(kept)
         per_slot = per_slot[alive]
         self._starts.replace(np.cumsum(per_slot) - per_slot)
         for column in (self._revisions, self._updated_at, self._expires_at):
@@ -352,44 +355,3 @@ class PartitionIndex:
         self._namespace_of.replace(np.array([self._number(namespace) for namespace, _ in self._names], np.int32))
         self._name_bytes = sum(sys.getsizeof(key) for _, key in self._names)
         self._alive.replace(np.ones(len(self._names), np.bool_))
-
-
-class _Vectors:
-    """Gathers the vectors of many items and reads them at once."""
-
-    def __init__(self, model: str | None, dims: int | None) -> None:
-        self._model = model
-        self.dims = dims
-        self._data: list[bytes] = []
-        self._has_vector: list[bool] = []
-
-    def take(self, items: Sequence[Item], texts: Sequence[Sequence[str]]) -> None:
-        """Take the vectors of *items*, one for each of an item's *texts*, or leave gaps."""
-        data: list[bytes] = []
-        for item, own in zip(items, texts, strict=True):
-            rows, embedding = len(own) or 1, item.embedding
-            usable = embedding is not None and embedding.model == self._model and bool(own)
-            if embedding is not None and usable:
-                self.dims = self.dims or embedding.dims
-                usable = embedding.dims == self.dims and len(embedding.data) == 4 * self.dims * rows
-            self._has_vector += [usable] * rows
-            if self.dims:
-                data.append(embedding.data if embedding is not None and usable else bytes(4 * self.dims * rows))
-        self._data.append(b"".join(data))
-
-    def matrix(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return all rows, of unit length or zero, and which of them are vectors."""
-        has_vector = np.array(self._has_vector, np.bool_)
-        if not self.dims:
-            return np.zeros((0, 0), np.float32), has_vector
-        matrix = np.frombuffer(b"".join(self._data), "<f4").reshape(-1, self.dims)
-        if len(matrix) < len(has_vector):  # the first items came before the length was known
-            gap = np.zeros((len(has_vector) - len(matrix), self.dims), np.float32)
-            matrix = np.concatenate((gap, matrix))
-        squares = np.einsum("ij,ij->i", matrix, matrix)
-        if np.abs(squares[has_vector] - 1.0).max(initial=0.0) > _UNIT_WITHIN or not np.isfinite(squares).all():
-            finite = np.isfinite(squares)
-            has_vector &= finite
-            lengths = np.sqrt(np.where(finite & (squares > 0), squares, 1.0))
-            matrix = np.where(finite[:, None], matrix, 0.0) / lengths[:, None]
-        return cast("NDArray[np.float32]", matrix.astype(np.float32, copy=False)), has_vector

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.memories.record import Memory
     from threadkeep.models.port import Embedder
+    from threadkeep.recall.matrix import Precision
     from threadkeep.storage.port import Changes, Namespace, Partition, Storage
     from threadkeep.telemetry import Telemetry
 
 EMBEDDER: Final = "embedder"
-VECTORS: Final = "vectors"
 """What stands in ``degraded`` when only words were compared."""
+
+VECTORS: Final = "vectors"
+"""What is counted as degraded where stored vectors cannot be compared with the embedder's."""
 
 DEFAULT_MAX_BYTES: Final = 512 * 1024 * 1024
 EMBED_TIMEOUT: Final = timedelta(seconds=60)
@@ -74,6 +77,7 @@ class Search:
         embedder: Who makes vectors; ``None``: only words are compared.
         clock: Tests what has expired.
         max_bytes: How much RAM the indexes may hold together; the one in use is always kept.
+        precision: How they hold vectors.
         telemetry: Counts and logs when the embedder is down.
         embed_timeout: From when on an embedder that does not answer counts as down.
     """
@@ -85,6 +89,7 @@ class Search:
         clock: Clock,
         *,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        precision: Precision = "float32",
         telemetry: Telemetry | None = None,
         embed_timeout: timedelta = EMBED_TIMEOUT,
     ) -> None:
@@ -94,6 +99,7 @@ class Search:
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
         self._held = HeldIndexes(max_bytes)
+        self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -139,7 +145,7 @@ class Search:
             vector = None
         known = self._held.get(partition)
         question = _Forms(query, asked, ranking, known.index.participants if known else ())
-        held, vectors = await self._current_beside(partition, question.texts if embeds else (), _length(vector))
+        held, vectors = await self._current_beside(partition, question.texts if embeds else (), _dims(vector))
         if vectors is not None and not question.serves(held.index.participants):
             # The first question about a conversation, or somebody new takes part: nothing is held meanwhile.
             question = _Forms(query, asked, ranking, held.index.participants)
@@ -236,13 +242,13 @@ class Search:
         embedding = asyncio.ensure_future(self._embed(texts))
         try:
             # Nothing says how long the first vectors of an embedder are but the vectors themselves.
-            dims = self._embedder.dims or _width(await embedding)
+            dims = self._embedder.dims or _dims(await embedding)
             held = await self._current(partition, dims)
             vectors = await embedding
         finally:
             embedding.cancel()
-        if vectors is not None and _width(vectors) != dims:
-            held = await self._current(partition, _width(vectors))
+        if vectors is not None and _dims(vectors) != dims:
+            held = await self._current(partition, _dims(vectors))
         return held, vectors
 
     async def _current(self, partition: Partition, dims: int | None) -> Held:
@@ -254,7 +260,7 @@ class Search:
         if held is None:
             name = self._embedder.name if self._embedder is not None else None
             known_dims = dims or (self._embedder.dims if self._embedder is not None else None)
-            held = Held(partition, PartitionIndex(model=name, dims=known_dims))
+            held = Held(partition, PartitionIndex(model=name, dims=known_dims, precision=self._precision))
             self._held.add(held)
         self._held.use(held)
         idle = held.waiting is None and (held.running is None or held.running.done())
@@ -293,16 +299,16 @@ class Search:
     async def _apply(self, held: Held, changes: Changes) -> None:
         try:
             if len(changes.puts) + len(changes.removed) > _INLINE_CHANGES:
-                await asyncio.to_thread(held.index.apply, changes)
+                kinds = await asyncio.to_thread(held.index.apply, changes)
             else:
-                held.index.apply(changes)
+                kinds = held.index.apply(changes)
         except BaseException:
             # Half applied: nobody may see it.
             self._held.drop(held)
             raise
         self._held.changed(held, changes)
         if self._embedder is not None and self._telemetry is not None:
-            found = stale((put.embedding for put in changes.puts), self._embedder.name, self._embedder.dims)
+            found = stale(kinds, self._embedder.name, self._embedder.dims)
             if found is not None:
                 self._telemetry.degraded(VECTORS, found)
 
@@ -334,9 +340,6 @@ class _Forms:
         return without_people(self._query, named(self._people, participants)) == self.texts[0]
 
 
-def _width(vectors: NDArray[np.float32] | None) -> int | None:
-    return None if vectors is None else int(vectors.shape[1])
-
-
-def _length(vector: NDArray[np.float32] | None) -> int | None:
-    return None if vector is None else len(vector)
+def _dims(vectors: NDArray[np.float32] | None) -> int | None:
+    """Return how many numbers a vector has, or each of several."""
+    return None if vectors is None else vectors.shape[-1]

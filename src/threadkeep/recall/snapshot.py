@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan, sqrt
+from math import isnan
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from threadkeep.recall.dates import Span, Yearly
     from threadkeep.recall.lexical import Question
+    from threadkeep.recall.matrix import Rows
     from threadkeep.recall.neighbours import Neighbours
     from threadkeep.storage.port import Namespace
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _COSINE_DECIMALS: Final = 6
-_ROWS_AT_ONCE: Final = 1_024
 _FEW: Final = 8
 """Below an eighth of the items, their vectors are gathered before they are multiplied."""
 
@@ -67,10 +67,9 @@ class Snapshot:
     Attributes:
         slots: Which items are looked at; ``None``: every slot.
         question: The terms asked for.
-        vectors: Of all texts, rows of unit length or zero; ``None``: nothing to compare with.
+        vectors: Of all texts; ``None``: nothing to compare with.
         vector: What to compare them with, unit length.
         aspect: The same for the question without its names; ``None``: it has none.
-        has_vector: Which rows have one.
         starts: First row of each item.
         revisions: Of each item.
         neighbours: What was said beside what.
@@ -80,10 +79,9 @@ class Snapshot:
 
     slots: NDArray[np.intp] | None
     question: Question
-    vectors: NDArray[np.float32] | None
+    vectors: Rows | None
     vector: NDArray[np.float32] | None
     aspect: NDArray[np.float32] | None
-    has_vector: NDArray[np.bool_]
     starts: NDArray[np.int64]
     revisions: NDArray[np.int64]
     neighbours: Neighbours
@@ -154,7 +152,7 @@ class Snapshot:
         """Return the cosines of items with each other, by the first text of each; ``None``: there are no vectors."""
         if self.vectors is None:
             return None
-        vectors = self.vectors[self.starts[list(slots)]]
+        vectors = self.vectors.at(self.starts[list(slots)]).floats()
         return np.vecdot(vectors[:, None], vectors[None])
 
     def _fused(self, candidates: Candidates) -> NDArray[np.float64]:
@@ -198,16 +196,15 @@ class Snapshot:
         if self.vectors is None or vector is None:
             return None, None
         asked = vector[None] if aspect is None else np.stack((vector, aspect))
-        rows = len(self.has_vector)
-        if self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows:
-            vectors, has_vector, of_items = self.vectors[self.slots], self.has_vector[self.slots], True
-        else:
-            vectors, has_vector, of_items = self.vectors, self.has_vector, False
-        cosines = np.round(_products(vectors, asked).astype(np.float64), _COSINE_DECIMALS)
+        vectors, rows = self.vectors, len(self.vectors)
+        of_items = self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows
+        if self.slots is not None and of_items:
+            vectors = vectors.at(self.slots)
+        cosines = np.round(vectors.products(asked).astype(np.float64), _COSINE_DECIMALS)
         np.minimum(cosines, 1.0, out=cosines)
-        missing = not has_vector.all()
+        missing = not vectors.present.all()
         if missing:
-            cosines[:, ~has_vector] = -np.inf
+            cosines[:, ~vectors.present] = -np.inf
         each = [row if of_items else self._of_items(row) for row in cosines]
         if missing:
             without = np.isneginf(each[0])
@@ -216,26 +213,3 @@ class Snapshot:
             for row in each:
                 row[without] = np.nan
         return each[0], each[1] if aspect is not None else None
-
-
-def _products(vectors: NDArray[np.float32], asked: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the products of all rows of *vectors* with each row of *asked*, shape ``(asked, rows)``.
-
-    Row by row rather than as one matrix product: a product in blocks sums the rows at its ragged end
-    in another order, so that equal vectors differ, and its threads wait for a busy core. What is too
-    much for the processor's cache is taken in parts, so that it comes from memory once.
-    """
-    if len(vectors) <= _ROWS_AT_ONCE:
-        return np.vecdot(vectors[None], asked[:, None])
-    products = np.empty((len(asked), len(vectors)), np.float32)
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        part = vectors[start : start + _ROWS_AT_ONCE]
-        for place, one in enumerate(asked):
-            np.vecdot(part, one, out=products[place, start : start + _ROWS_AT_ONCE])
-    return products
-
-
-def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return *vector* with a length of 1; zero stays zero."""
-    length = sqrt(float(vector @ vector))
-    return (vector / length if length > 0 else vector).astype(np.float32)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from threadkeep.errors import StaleVectorsError
-from threadkeep.storage.port import Embedding
+
+VectorKind: TypeAlias = tuple[str, int]
+"""The name of the model that made a vector, and how many numbers it has."""
 
 
-def stale(embeddings: Iterable[Embedding | None], model: str, dims: int | None) -> StaleVectorsError | None:
-    """Return what is wrong with the first of *embeddings* that is of another model or length; ``None``: nothing.
+def stale(kinds: Iterable[VectorKind], model: str, dims: int | None) -> StaleVectorsError | None:
+    """Return what is wrong with the first of *kinds* that is of another model or length; ``None``: nothing.
 
     Args:
-        embeddings: Of stored items; ``None`` for one without vectors.
+        kinds: Of stored vectors.
         model: The name of the embedder in use.
         dims: The length of its vectors; ``None``: not known yet.
     """
-    for embedding in embeddings:
-        if embedding is None or (embedding.model == model and dims in (None, embedding.dims)):
+    for stored, length in kinds:
+        if stored == model and dims in (None, length):
             continue
         numbers = f" of {dims} numbers" if dims else ""
         msg = (
-            f"Stored vectors are of {embedding.model} ({embedding.dims} numbers), and the embedder {model} gives "
+            f"Stored vectors are of {stored} ({length} numbers), and the embedder {model} gives "
             f"others{numbers}: what they belong to is found by words only. Run threadkeep storage re-embed."
         )
-        return StaleVectorsError(msg, model=model, stored=embedding.model, dims=embedding.dims)
+        return StaleVectorsError(msg, model=model, stored=stored, dims=length)
     return None
