@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from threadkeep.capture.record import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.doors import MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, StorageError
-from threadkeep.ids import ThreadId, TurnId
+from threadkeep.ids import MemoryId, ThreadId, TurnId
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.record import Recall
 from threadkeep.threads.names import thread_id_from
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.compaction import History
     from threadkeep.langgraph.jobs import RunDoor
     from threadkeep.langgraph.threads import ThreadDoor
+    from threadkeep.memories.record import Memory
     from threadkeep.models.port import Embedder
     from threadkeep.patience import Patience
     from threadkeep.settings import Settings
@@ -417,7 +418,8 @@ class Threadkeep:
         """Find the memories that matter for *question* and render them within the budget.
 
         Args:
-            question: The latest user message, or the messages that end with it.
+            question: The latest user message, or the messages that end with it. These also tell which branch of the
+                thread goes on: what was learnt on another one is left out.
             owner: Whose memories; nothing else is read.
             thread_id: The thread that asks.
             budget_tokens: Upper bound of the rendered text; ``None``: the setting.
@@ -430,6 +432,7 @@ class Threadkeep:
             ``degraded``; it never raises for a storage or a model.
         """
         whose = self._whose(owner)
+        named = ThreadId(thread_id) if thread_id is not None else None
         text = question if isinstance(question, str) else _newest_question(question)
         limit = self._app.settings.recall_timeout if timeout is None else timeout
 
@@ -442,14 +445,24 @@ class Threadkeep:
             if rooms.opt_outs.holds(whose, thread_id):
                 return Recall()
             await self._warm(self._app.loading)
+
+            async def elsewhere(memories: Sequence[Memory]) -> Collection[MemoryId]:
+                if named is None or isinstance(question, str):
+                    return ()
+                from threadkeep.models.langchain import plain_messages
+
+                said = plain_messages(question)
+                return await rooms.captures.on_record.elsewhere(memories, said, owner=whose, thread_id=named)
+
             return await rooms.recalls.recall(
                 text,
                 owner=whose,
-                thread_id=ThreadId(thread_id) if thread_id is not None else None,
+                thread_id=named,
                 budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
                 max_facts=max_facts,
                 max_episodes=max_episodes,
                 timeout=self._app.patience.for_recall(limit),
+                elsewhere=elsewhere,
             )
 
         with span(RECALL, {USER: whose.user_id, TENANT: whose.tenant or None, THREAD: thread_id}) as recorded:
@@ -653,6 +666,6 @@ async def _nothing(_rooms: Rooms) -> None:
 
 
 def _newest_question(messages: Sequence[Any]) -> str:
-    from threadkeep.models.langchain import plain_messages
+    from threadkeep.models.langchain import newest_human
 
-    return next((m.text for m in reversed(plain_messages(messages)) if m.role == "user"), "")
+    return newest_human(messages)[2]

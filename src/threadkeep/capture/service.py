@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
+from threadkeep.capture.branches import Branch
+from threadkeep.capture.on_record import OnRecord
 from threadkeep.capture.outbox import Claim
 from threadkeep.capture.record import Message, QueuedTurn, Receipt
 from threadkeep.capture.redact import redact
@@ -22,14 +24,13 @@ from threadkeep.capture.turns import (
     TurnRecord,
     done,
     every_trace,
-    missing_turns,
+    newest_put,
     pending,
     put_of,
     record_of,
     said_trace,
     split,
     trace_put,
-    traces_namespace,
     turns_namespace,
 )
 from threadkeep.capture.waiting import key_of
@@ -52,8 +53,6 @@ _INLINE_CHARACTERS: Final = 16_384
 """More text than this is made a record of off the loop (a megabyte takes up to half a second)."""
 
 _TRIES: Final = 5
-_LOOK_BACK: Final = 20
-"""How many turns are looked up at first; twice as many each time, until one is known."""
 _CHUNK: Final = 200
 """How many turns are written in one commit; an outage may have left more."""
 POLL: Final = timedelta(seconds=5)
@@ -95,6 +94,9 @@ class Captures:
         clock: What the time is.
         telemetry: Counts what was recorded.
         redact: Cuts out what is not to be kept: secrets at least.
+
+    Attributes:
+        on_record: Looks up what is on record of threads.
     """
 
     def __init__(
@@ -107,6 +109,7 @@ class Captures:
         *,
         redact: Callable[[str], str] = redact,
     ) -> None:
+        self.on_record = OnRecord(storage)
         self._storage = storage
         self._learning = learning
         self._queue = queue
@@ -153,9 +156,11 @@ class Captures:
         for _ in range(_TRIES):
             position = await self._storage.position(owner.partition)
             epoch = epoch or position.epoch
-            missing, known = await self._missing(turns, owner)
+            found = await self.on_record.find(turns, owner=owner, thread_id=thread_id)
+            missing, known = found.missing, found.known
             if not missing:
                 return await self._duplicate(turns[-1], owner)
+            branch = await self.on_record.branch(found, turns, owner=owner, thread_id=thread_id)
             unknown = len(missing) == len(turns)
             missing = missing[-MAX_UNKNOWN:] if unknown else missing
             if epoch != position.epoch:
@@ -179,6 +184,7 @@ class Captures:
                         wanted={turn.turn_id for turn in wanted},
                         owner=owner,
                         thread_id=thread_id,
+                        branch=branch,
                         recalled=recalled if chunk.stop >= len(missing) else (),
                         due_at=self._queue.outbox.lease_ends if mine else now,
                         worker=self._queue.outbox.worker if mine else None,
@@ -216,7 +222,7 @@ class Captures:
         refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
         learn = partial(self._learning.learn, extractor=extractor)
         await self._queue.work(Claim(key_of(owner, thread_id), owner, refs), learn)
-        records = await self._records(receipt.turn_ids, owner)
+        records = await self.on_record.records(receipt.turn_ids, owner=owner)
         waits = next(iter(_waiting(records)), None)
         return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
 
@@ -231,7 +237,7 @@ class Captures:
             return receipt
         deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
         progress = self._queue.progress()
-        records = await self._records(receipt.turn_ids, owner)
+        records = await self.on_record.records(receipt.turn_ids, owner=owner)
         with self._queue.hurrying(owner, {record.turn.thread_id for record in _waiting(records)}):
             while waiting := _waiting(records):
                 left = deadline - asyncio.get_running_loop().time()
@@ -242,7 +248,7 @@ class Captures:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(progress.wait(), min(left, _SETTLE_POLL_SECONDS))
                 progress = self._queue.progress()
-                records = await self._records(receipt.turn_ids, owner)
+                records = await self.on_record.records(receipt.turn_ids, owner=owner)
         return _settled(receipt, records)
 
     async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
@@ -304,25 +310,6 @@ class Captures:
         waiting, running, dead, oldest = await self._queue.outbox.counts()
         return CaptureStats(waiting + running, dead, self._queue.processed, running, oldest)
 
-    async def _missing(self, turns: Sequence[Spoken], owner: Owner) -> tuple[tuple[Spoken, ...], set[str]]:
-        """Return the turns that are not on record, however many an outage left, and what was found to be known."""
-        known: set[str] = set()
-        looked, reach = 0, _LOOK_BACK
-        while True:
-            known |= await self._known(turns[-reach : len(turns) - looked], owner, newest=looked == 0)
-            missing = missing_turns(turns[-reach:], known)
-            if len(missing) < reach or reach >= len(turns):
-                return missing, known
-            looked, reach = reach, 2 * reach
-
-    async def _known(self, turns: Sequence[Spoken], owner: Owner, *, newest: bool) -> set[str]:
-        """Return which ids and traces of *turns* are on record; the newest of all is known by its id only."""
-        refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in turns]
-        older = turns[:-1] if newest else turns
-        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in older for trace in turn.traces]
-        refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in turns if (said := said_trace(turn))]
-        return {item.ref.key for item in await self._storage.get(refs) if item is not None}
-
     async def _was_erased(self, position: Position) -> bool:
         """Whether a partition was ever erased: until then it has the epoch that all begin with."""
         return position.epoch != (await self._storage.position(_NEVER_WRITTEN)).epoch
@@ -335,14 +322,10 @@ class Captures:
         return moments
 
     async def _duplicate(self, newest: Spoken, owner: Owner) -> Receipt:
-        (record,) = await self._records([newest.turn_id], owner)
+        (record,) = await self.on_record.records([newest.turn_id], owner=owner)
         if record is None:
             return Receipt("duplicate", (newest.turn_id,))
         return _settled(Receipt("duplicate", (newest.turn_id,)), [record])
-
-    async def _records(self, turn_ids: Sequence[TurnId], owner: Owner) -> list[TurnRecord | None]:
-        items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
-        return [record_of(item) if item else None for item in items]
 
 
 def _batch(
@@ -352,6 +335,7 @@ def _batch(
     wanted: Collection[TurnId],
     owner: Owner,
     thread_id: ThreadId | None,
+    branch: Branch,
     recalled: Sequence[str],
     due_at: datetime,
     worker: str | None,
@@ -361,7 +345,9 @@ def _batch(
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
         put_in = recalled if turn is turns[-1] else ()
-        record = replace(pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact), worker=worker)
+        record = replace(
+            pending(turn, thread_id=thread_id, at=at, recalled=put_in, redact=redact), worker=worker, branch=branch
+        )
         if turn.turn_id not in wanted:
             record = done(record, ())
         elif any(m.role == "user" and unwanted(m.text) for m in turn.messages):
@@ -370,6 +356,9 @@ def _batch(
         puts[put.namespace[0], put.key] = put
         for trace in every_trace(turn, thread_id=thread_id):
             put = trace_put(trace, turn.turn_id, owner)
+            puts[put.namespace[0], put.key] = put
+        if thread_id is not None:
+            put = newest_put(thread_id, turn.turn_id, branch, owner)
             puts[put.namespace[0], put.key] = put
     return Batch(owner.partition, tuple(puts.values()))
 

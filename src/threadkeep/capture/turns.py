@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.capture.accounts import spell_usage, usage_of
+from threadkeep.capture.branches import THE_FIRST, Branch, branch_of, spell_branch
 from threadkeep.capture.record import Message, Role, Turn, Usage
 from threadkeep.capture.redact import redact
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
@@ -66,6 +67,7 @@ class TurnRecord:
         usage: What a model took for it, once it is done.
         worker: Who has taken it, while that is so; its lease ends when the row is due.
         rejected: Why statements of it were not kept, once it is done.
+        branch: Which branch of its thread it is on.
     """
 
     turn: Turn
@@ -77,6 +79,7 @@ class TurnRecord:
     usage: Usage | None = None
     worker: str | None = None
     rejected: tuple[str, ...] = ()
+    branch: Branch = THE_FIRST
 
 
 def turns_namespace(owner: Owner) -> Namespace:
@@ -131,7 +134,29 @@ def every_trace(turn: Spoken, *, thread_id: ThreadId | None) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
     alone = short_digest("turn alone", thread_id or "", *_words(turn.messages))
     said = said_trace(turn)
-    return tuple(dict.fromkeys((*turn.traces, alone, *([said] if said else []))))
+    messages = [message_trace(one.message_id) for one in turn.messages if one.role == "user" and one.message_id]
+    return tuple(dict.fromkeys((*turn.traces, alone, *([said] if said else []), *messages)))
+
+
+def message_trace(message_id: MessageId) -> str:
+    """Return the trace of a user's message, which tells its turn."""
+    return short_digest("message", message_id)
+
+
+def newest_trace(thread_id: ThreadId) -> str:
+    """Return the key under which a thread's newest turn is found, as :func:`newest_put` left it."""
+    return short_digest("newest turn in thread", thread_id)
+
+
+def names_of(turn: Spoken, *, newest: bool = False) -> tuple[str, ...]:
+    """Return the ids and traces that *turn* may be on record by, the surest first.
+
+    Args:
+        turn: A turn.
+        newest: Whether it may not be on record yet: then what others said in the same words does not count.
+    """
+    said = said_trace(turn)
+    return (turn.turn_id, *([said] if said else []), *(() if newest else turn.traces))
 
 
 def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spoken, ...]:
@@ -178,6 +203,8 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
         "thread_id": turn.thread_id,
         "at": turn.at.isoformat(),
     }
+    if branch := spell_branch(record.branch):
+        value["branch"] = branch
     if record.state == "done":
         value["memory_ids"] = list(record.memory_ids)
         if record.proposal_ids:
@@ -206,6 +233,12 @@ def trace_put(trace: str, turn_id: TurnId, owner: Owner) -> Put:
     return Put(traces_namespace(owner), trace, {"turn_id": turn_id})
 
 
+def newest_put(thread_id: ThreadId, turn_id: TurnId, branch: Branch, owner: Owner) -> Put:
+    """Return the put that says which turn of a thread was recorded last, and on which branch."""
+    value = {"turn_id": turn_id, "branch": spell_branch(branch)}
+    return Put(traces_namespace(owner), newest_trace(thread_id), value)
+
+
 def done(
     record: TurnRecord,
     memory_ids: Sequence[MemoryId],
@@ -223,6 +256,7 @@ def done(
         proposal_ids=tuple(proposal_ids),
         usage=usage,
         rejected=tuple(rejected),
+        branch=record.branch,
     )
 
 
@@ -255,6 +289,7 @@ def record_of(item: Item) -> TurnRecord | None:
         usage_of(value.get("usage")),
         worker if isinstance(worker, str) else None,
         tuple(_texts(value.get("rejected"))),
+        branch_of(value.get("branch")),
     )
 
 

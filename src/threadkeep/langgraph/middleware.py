@@ -98,12 +98,12 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
-        turn, question = self._turn(request)
+        turn = self._turn(request)
         before = self._seen.get(turn)
         seen = (
             before
             if before and not before.recall.memories
-            else self._tk.app.home.run_sync(self._recalled(turn, question))
+            else self._tk.app.home.run_sync(self._recalled(turn, request.messages))
         )
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
@@ -113,12 +113,12 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
-        turn, question = self._turn(request)
+        turn = self._turn(request)
         before = self._seen.get(turn)
         seen = (
             before
             if before and not before.recall.memories
-            else await self._tk.app.home.run(self._recalled(turn, question))
+            else await self._tk.app.home.run(self._recalled(turn, request.messages))
         )
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
@@ -142,20 +142,20 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 receipt = self._not_recorded(error)
             _tell_captured(receipt, runtime)
 
-    def _turn(self, request: ModelRequest[Any]) -> tuple[_Turn, str]:
-        """Tell the turn and its question; the owner is required before the model is called."""
+    def _turn(self, request: ModelRequest[Any]) -> _Turn:
+        """Tell the turn; the owner is required before the model is called."""
         return self._turn_of(request.messages, request.runtime, get_config())
 
-    def _turn_of(self, messages: Sequence[Any], runtime: Runtime[Any], config: Any) -> tuple[_Turn, str]:
+    def _turn_of(self, messages: Sequence[Any], runtime: Runtime[Any], config: Any) -> _Turn:
         position, message, question = newest_human(messages)
         key = message or short_digest(str(position), question)
-        return _Turn(self._whose(runtime, config), thread_id_of(runtime, config), key), question
+        return _Turn(self._whose(runtime, config), thread_id_of(runtime, config), key)
 
     def _whose(self, runtime: Runtime[Any], config: Any) -> Owner:
         owner = owner_from(self._owner, runtime=runtime, config=config)
         return self._tk.whose(owner)
 
-    async def _recalled(self, turn: _Turn, question: str) -> _Seen:
+    async def _recalled(self, turn: _Turn, messages: Sequence[Any]) -> _Seen:
         """Return what the turn was given already, if all of it still holds; else recall."""
         app = self._tk.app
         if await app.is_off(turn.owner, turn.thread_id):
@@ -170,18 +170,18 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 return seen
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
         # Only the owner's own memories are read, so this need not wait for whose the thread is.
-        recalling = asyncio.ensure_future(self._recall(turn, question))
+        recalling = asyncio.ensure_future(self._recall(turn, messages))
         try:
             await self._bind(turn)
             return _Seen(await recalling, epoch)
         finally:
             recalling.cancel()
 
-    async def _recall(self, turn: _Turn, question: str) -> Recall:
+    async def _recall(self, turn: _Turn, messages: Sequence[Any]) -> Recall:
         if not self._recalls:
             return Recall()
         return await self._tk.recall(
-            question,
+            messages,
             owner=turn.owner,
             thread_id=turn.thread_id,
             budget_tokens=self._budget_tokens,
@@ -222,7 +222,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
         config = get_config()
-        turn, _ = self._turn_of(state["messages"], runtime, config)
+        turn = self._turn_of(state["messages"], runtime, config)
         seen = self._seen.pop(turn, None)
         if not self._captures or not self._tk.app.capturing or written_by_a_model(config):
             return None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
+from threadkeep.ids import MemoryId
 from threadkeep.memories.record import Kind, Memory
 from threadkeep.memories.shapes import memory_namespaces, memory_of
 from threadkeep.owners.owner import Owner
@@ -47,6 +48,10 @@ class NewestMemories(Protocol):
         ...
 
 
+Elsewhere: TypeAlias = Callable[[Sequence[Memory]], Awaitable[Collection[MemoryId]]]
+"""Tells which memories were learnt on another branch of the thread that goes on."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """One question, checked."""
@@ -54,6 +59,7 @@ class _Asked:
     question: str
     owner: Owner
     thread_id: ThreadId | None
+    elsewhere: Elsewhere | None = None
 
 
 class Recalls:
@@ -78,6 +84,7 @@ class Recalls:
         max_facts: int | None = None,
         max_episodes: int | None = None,
         timeout: timedelta | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> Recall:
         """Find the memories that matter for *question* and fit them into *budget_tokens*.
 
@@ -95,12 +102,13 @@ class Recalls:
             max_facts: At most so many that are no episodes.
             max_episodes: At most so many episodes.
             timeout: How long it may take; ``None``: 300 ms.
+            elsewhere: Tells what was learnt on another branch of the thread, and is left out; ``None``: nothing is.
 
         Raises:
             OwnerRequiredError: *owner* is none.
             InvalidInputError: *question* is no text, or a bound is negative.
         """
-        asked = _checked(question, owner, thread_id)
+        asked = replace(_checked(question, owner, thread_id), elsewhere=elsewhere)
         fitting = Fitting(
             lambda recalled: line(recalled.memory, thread_id=thread_id),
             frame=_FRAME,
@@ -166,10 +174,13 @@ class Recalls:
     async def _fill(self, fitting: Fitting, asked: _Asked, degraded: list[str]) -> None:
         """Offer candidates to *fitting*, best first, until it is full."""
         if not asked.question.strip():
-            for memory in await self._memories.newest(owner=asked.owner, limit=_CONSIDERED):
+            newest = await self._memories.newest(owner=asked.owner, limit=_CONSIDERED)
+            left_out = await _elsewhere(newest, asked)
+            for memory in newest:
                 if fitting.full:
                     break
-                fitting.offer(Recalled(memory, 0.0))
+                if memory.memory_id not in left_out:
+                    fitting.offer(Recalled(memory, 0.0))
             return
         partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
         threads = () if asked.thread_id is None else (asked.thread_id,)
@@ -190,10 +201,16 @@ class Recalls:
                 for hit, memory in zip(chunk, memories, strict=True)
                 if memory is not None and holds(memory, at=now)
             ]
+            if left_out := await _elsewhere([recalled.memory for recalled in offered], asked):
+                offered = [recalled for recalled in offered if recalled.memory.memory_id not in left_out]
             taught.update(turn for recalled in offered for turn in turns_of_fact(recalled.memory))
             for recalled in offered:
                 if not repeats(recalled.memory, taught):
                     fitting.offer(recalled)
+
+
+async def _elsewhere(memories: Sequence[Memory], asked: _Asked) -> Collection[MemoryId]:
+    return () if asked.elsewhere is None else await asked.elsewhere(memories)
 
 
 def _in_order(ranking: Ranking) -> Iterator[Hit]:

@@ -1,0 +1,183 @@
+"""What is on record of a thread: which of its turns are missing, and which memories are from another branch of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.capture.branches import THE_FIRST, Branch, branch_of
+from threadkeep.capture.turns import (
+    Spoken,
+    TurnRecord,
+    message_trace,
+    missing_turns,
+    names_of,
+    newest_trace,
+    record_of,
+    said_trace,
+    split,
+    traces_namespace,
+    turns_namespace,
+)
+from threadkeep.ids import MemoryId, ThreadId, TurnId
+from threadkeep.storage.port import Ref
+
+if TYPE_CHECKING:
+    from threadkeep.capture.record import Message
+    from threadkeep.memories.record import Memory, Source
+    from threadkeep.owners.owner import Owner
+    from threadkeep.storage.port import Storage
+
+_LOOK_BACK: Final = 20
+"""How many turns are looked up at first; twice as many each time, until one is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is on record of the turns that a thread shows.
+
+    Attributes:
+        missing: Those that are newer than the newest known one, oldest first.
+        known: Ids and traces that are on record, and of which turn each is.
+        newest: The turn of the thread that was recorded last; ``None``: none was, or there is no thread.
+        branch: That turn's branch.
+    """
+
+    missing: tuple[Spoken, ...]
+    known: Mapping[str, TurnId]
+    newest: TurnId | None = None
+    branch: Branch = THE_FIRST
+
+
+class OnRecord:
+    """Looks up turns of owners.
+
+    Args:
+        storage: Where they are recorded.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def find(self, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None) -> Found:
+        """Return which of *turns* are missing, however many an outage left."""
+        known: dict[str, TurnId] = {}
+        newest, branch = None, THE_FIRST
+        looked, reach = 0, _LOOK_BACK
+        while True:
+            refs = self._refs(turns[-reach : len(turns) - looked], owner, newest=looked == 0)
+            if thread_id is not None and not looked:
+                refs.append(Ref(owner.partition, traces_namespace(owner), newest_trace(thread_id)))
+            for item in await self._storage.get(refs):
+                if item is None:
+                    continue
+                if thread_id is not None and item.ref.key == newest_trace(thread_id):
+                    newest, branch = TurnId(str(item.value.get("turn_id"))), branch_of(item.value.get("branch"))
+                else:
+                    known[item.ref.key] = TurnId(str(item.value.get("turn_id", item.ref.key)))
+            missing = missing_turns(turns[-reach:], known)
+            if len(missing) < reach or reach >= len(turns):
+                return Found(missing, known, newest, branch)
+            looked, reach = reach, 2 * reach
+
+    async def branch(
+        self, found: Found, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None
+    ) -> Branch:
+        """Return the branch that the missing ones of *turns* are on.
+
+        They are on the newest turn's, unless they go on from an older one: then they begin a branch of their own. What
+        was there before and is not shown any more, or never was, is taken to have been gone on from.
+        """
+        first = found.missing[0]
+        place = len(turns) - len(found.missing)
+        before = names_of(turns[place - 1]) if place else ()
+        said = said_trace(first)
+        goes_on_from = next((found.known[name] for name in (said or "", *before) if name in found.known), None)
+        if found.newest is None or goes_on_from in (None, found.newest):
+            return found.branch
+        (record,) = await self.records([goes_on_from], owner=owner)
+        if record is None:
+            return found.branch
+        return _branch_in(record, thread_id).left(at=record.turn.at, by=first.turn_id)
+
+    async def elsewhere(
+        self, memories: Sequence[Memory], messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId
+    ) -> Collection[MemoryId]:
+        """Return which of *memories* were learnt in this thread alone, and not on the way to its newest turn.
+
+        Args:
+            memories: Of *owner*.
+            messages: The thread as it goes on, the question included; what was learnt from one of them is on the way.
+            owner: Whose thread it is.
+            thread_id: Which.
+
+        Raises:
+            StorageError: The storage cannot be used.
+        """
+        shown = {message.message_id for message in messages if message.message_id}
+        doubtful = [one for one in memories if one.sources and _only_in(thread_id, one.sources, shown)]
+        if not doubtful:
+            return ()
+        turns = split(messages, thread_id=thread_id)[-_LOOK_BACK:]
+        traces = {one: _traces_of(one) for memory in doubtful for one in memory.sources}
+        refs = self._refs(turns, owner, newest=True)
+        refs += [Ref(owner.partition, traces_namespace(owner), trace) for trace in set(traces.values()) if trace]
+        known = {
+            item.ref.key: TurnId(str(item.value.get("turn_id", item.ref.key)))
+            for item in await self._storage.get(refs)
+            if item is not None
+        }
+        goes_on_from = next(
+            (
+                known[name]
+                for place, turn in enumerate(reversed(turns))
+                for name in names_of(turn, newest=place == 0)
+                if name in known
+            ),
+            None,
+        )
+        if goes_on_from is None:
+            return ()
+        of_source = {one: one.turn_id or known.get(trace or "") for one, trace in traces.items()}
+        ids = list(dict.fromkeys([goes_on_from, *(turn for turn in of_source.values() if turn)]))
+        records = dict(zip(ids, await self.records(ids, owner=owner), strict=True))
+        newest = records[goes_on_from]
+        if newest is None:
+            return ()
+        branch = _branch_in(newest, thread_id)
+
+        def led_here(source: Source) -> bool:
+            record = records.get(of_source[source] or TurnId(""))
+            if record is None or record.turn.thread_id != thread_id:
+                return True  # nobody knows any more
+            return record.branch.led_to(branch, at=record.turn.at, until=newest.turn.at)
+
+        return {one.memory_id for one in doubtful if not any(led_here(source) for source in one.sources)}
+
+    async def records(self, turn_ids: Sequence[TurnId], *, owner: Owner) -> list[TurnRecord | None]:
+        """Return the records of these turns, in their order; ``None`` for what is not there."""
+        items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
+        return [record_of(item) if item else None for item in items]
+
+    def _refs(self, turns: Sequence[Spoken], owner: Owner, *, newest: bool) -> list[Ref]:
+        """Return where the ids and traces of *turns* are; the newest of all is known by its id and the user's words."""
+        refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in turns]
+        older = turns[:-1] if newest else turns
+        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in older for trace in turn.traces]
+        refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in turns if (said := said_trace(turn))]
+        return refs
+
+
+def _only_in(thread_id: ThreadId, sources: Sequence[Source], shown: Collection[str]) -> bool:
+    return all(one.thread_id == thread_id and one.message_id not in shown for one in sources)
+
+
+def _traces_of(source: Source) -> str | None:
+    """Return what a source that names no turn may be known by: what a tool kept came before the turn was recorded."""
+    return message_trace(source.message_id) if source.turn_id is None and source.message_id else None
+
+
+def _branch_in(record: TurnRecord, thread_id: ThreadId | None) -> Branch:
+    """Return the branch of a turn as seen from a thread; what was copied from another one is the first one's."""
+    return record.branch if record.turn.thread_id == thread_id else THE_FIRST
