@@ -145,6 +145,7 @@ class App:
             max_bytes=settings.index_megabytes * 1024 * 1024,
             precision=settings.index_precision,
             telemetry=self.telemetry,
+            language=None if settings.language == "auto" else settings.language,
         )
         ledger = Ledger(self.storage, self.clock)
         tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime, ledger=ledger)

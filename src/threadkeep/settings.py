@@ -401,6 +401,28 @@ class Settings(BaseSettings):
         ge=1,
         description="Upper bound of the recalled block, in model tokens, a whole number.",
     )
+    language: Literal[
+        "auto",
+        "arabic",
+        "danish",
+        "dutch",
+        "english",
+        "finnish",
+        "french",
+        "german",
+        "hungarian",
+        "italian",
+        "norwegian",
+        "portuguese",
+        "romanian",
+        "russian",
+        "spanish",
+        "swedish",
+    ] = Field(
+        default="auto",
+        validation_alias="THREADKEEP_LANGUAGE",
+        description="What words are stemmed in; auto: each text in the language that its function words are of.",
+    )
     index_megabytes: int = Field(
         default=512,
         validation_alias="THREADKEEP_INDEX_MEGABYTES",

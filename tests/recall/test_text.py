@@ -91,8 +91,8 @@ class TestTokenise:
             ("The of and", []),
             ("Running runs", ["run", "run"]),
             ("don't", []),
-            ("Ana's café", ["ana", "café"]),
-            ("Ana’s CAFÉ", ["ana", "café"]),
+            ("Ana's café", ["ana", "cafe"]),
+            ("Ana’s CAFÉ", ["ana", "cafe"]),
             ("ＦＵＬＬ ﬁne", ["full", "fine"]),
             ("straße STRASSE", ["strass", "strass"]),
             ("snake_case a.b@x.org", ["snake", "case", "b", "x", "org"]),
@@ -114,9 +114,9 @@ class TestTokenise:
     @given(st.text(st.characters(codec="ascii")))
     def test_plain_text_is_found_in_a_text_with_accents(self, text: str):
         """The quick way for ASCII gives the same terms as the general one."""
-        assert tokenise(text) == tokenise(f"{text} é")[:-1]
+        assert tokenise(text) == tokenise(f"{text} ÿ")[:-1]
 
-    @pytest.mark.parametrize("text", ["word " * 300_000, "x" * 10**6, "é " * 500_000, "語" * 10**6, "\ufdfa" * 10**6])
+    @pytest.mark.parametrize("text", ["word " * 300_000, "x" * 10**6, "ÿ " * 500_000, "語" * 10**6, "\ufdfa" * 10**6])
     def test_a_long_text_is_bounded(self, text: str):
         """A megabyte gives a bounded number of bounded terms."""
         terms = tokenise(text)

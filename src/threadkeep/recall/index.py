@@ -25,6 +25,7 @@ from threadkeep.recall.traits import Traits, traits_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from threadkeep.recall.languages import Language
     from threadkeep.recall.record import Method, Ranking
     from threadkeep.recall.stale import VectorKind
     from threadkeep.storage.port import Changes, Item, Namespace, Ref
@@ -51,11 +52,20 @@ class PartitionIndex:
         model: Name of the embedder whose vectors are compared; ``None``: none are.
         dims: Their length; ``None``: that of the first one seen.
         precision: How their numbers are held.
+        language: What all texts are in; ``None``: each in its own.
     """
 
-    def __init__(self, *, model: str | None, dims: int | None = None, precision: Precision = "float32") -> None:
+    def __init__(
+        self,
+        *,
+        model: str | None,
+        dims: int | None = None,
+        precision: Precision = "float32",
+        language: Language | None = None,
+    ) -> None:
         self._model = model
         self._precision: Precision = precision
+        self._language: Language | None = language
         self._clear(dims)
 
     def _clear(self, dims: int | None) -> None:
@@ -158,7 +168,7 @@ class PartitionIndex:
         talk = self._conversations
         return Snapshot(
             slots=self._looked_at(prefixes),
-            question=self._postings.question(asked.terms),
+            question=self._postings.question(self._postings.chosen(asked.terms)),
             vectors=self._matrix.rows if usable else None,
             vector=unit(vector) if usable and vector is not None else None,
             aspect=unit(aspect) if usable and aspect is not None else None,
@@ -180,7 +190,7 @@ class PartitionIndex:
         now: datetime,
     ) -> Ranking:
         """Return the *limit* best items for *question*, best first; see :meth:`Snapshot.search`."""
-        snapshot = self.snapshot(read(question, now=now), vector, prefixes=prefixes, now=now)
+        snapshot = self.snapshot(read(question, now=now, language=self._language), vector, prefixes=prefixes, now=now)
         return snapshot.search(method, limit)
 
     def item(self, ref: Ref) -> Item | None:
@@ -195,7 +205,10 @@ class PartitionIndex:
         talk = self._conversations
         people = named(asked.people, talk.participants)
         whom = set(people.values())
-        names = [[term for word in name if word not in people for term in tokenise(word)] for name in asked.names]
+        names = [
+            [term for word in name if word not in people for term in tokenise(word, self._language)]
+            for name in asked.names
+        ]
         return Priors(
             standing=self._standing(),
             said_at=talk.said_at.filled if asked.dates else None,
@@ -296,7 +309,7 @@ class PartitionIndex:
             per_item += [len(own) or 1 for own in texts]
             for own in texts:
                 for text in own or ("",):
-                    terms = tokenise(text)
+                    terms = tokenise(text, self._language)
                     tokens += terms
                     lengths.append(len(terms))
             namespaces += [self._number(item.ref.namespace) for item in part]

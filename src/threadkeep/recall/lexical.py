@@ -206,6 +206,14 @@ class Postings:
             bound=bound,
         )
 
+    def chosen(self, alternatives: Sequence[Sequence[str]]) -> list[str]:
+        """Return the terms to ask for: of each word's *alternatives* those that some row holds, else the first."""
+        terms: list[str] = []
+        for each in alternatives:
+            held = each if len(each) == 1 else [term for term in each if self._is_held(term)]
+            terms += held or each[:1]
+        return terms
+
     def holding(self, terms: Sequence[str]) -> NDArray[np.bool_]:
         """Return which rows hold every one of *terms*, shape ``(rows,)``; none do where there are no terms."""
         rows = len(self._lengths)
@@ -219,6 +227,10 @@ class Postings:
             in_tail = self._log_terms.filled[self._sorted_to :] == number
             found[self._log_rows.filled[self._sorted_to :][in_tail]] += 1
         return found == len(numbers)
+
+    def _is_held(self, term: str) -> bool:
+        number = self._term_ids.get(term)
+        return number is not None and self._frequencies.filled[number] > 0
 
     def _in_tail(self, weight_of: dict[int, float]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Return the places in the log after the sorted part that hold one of these terms, and their weights.

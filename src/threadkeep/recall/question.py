@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Final
 
 from threadkeep.recall.dates import Span, Yearly, dates_in
-from threadkeep.recall.text import STOP_WORDS, tokenise
+from threadkeep.recall.languages import STOP_WORDS, Language
+from threadkeep.recall.text import alternatives
 
 _LONGEST: Final = 400
 """A longer text is a story rather than a question; its capitals say little."""
@@ -42,7 +43,7 @@ class Reading:
     """A question as it was read, without knowing of whose memory it is asked.
 
     Attributes:
-        terms: Its terms.
+        terms: For each of its words, the terms that it may stand as in a document.
         people: Its words that may name somebody who takes part, as they are spelled; none of a long text.
         names: Its names, each of one word or more: what has a capital inside a sentence.
         first_person: Whether the user asks about themselves, and not about what the assistant said.
@@ -50,7 +51,7 @@ class Reading:
         dates: The days and months that it names.
     """
 
-    terms: tuple[str, ...]
+    terms: tuple[tuple[str, ...], ...]
     people: tuple[str, ...] = ()
     names: tuple[tuple[str, ...], ...] = ()
     first_person: bool = False
@@ -58,9 +59,15 @@ class Reading:
     dates: tuple[Span | Yearly, ...] = ()
 
 
-def read(question: str, *, now: datetime) -> Reading:
-    """Read *question*; a text of more than 400 characters is a story, and only its words count."""
-    terms = tuple(tokenise(question))
+def read(question: str, *, now: datetime, language: Language | None = None) -> Reading:
+    """Read *question*; a text of more than 400 characters is a story, and only its words count.
+
+    Args:
+        question: Any text.
+        now: What days without a year are near to.
+        language: What all texts are in; ``None``: each in its own.
+    """
+    terms = alternatives(question, language)
     if len(question) > _LONGEST:
         return Reading(terms)
     words = set(_WORDS.findall(question.lower()))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.memories.record import Memory
     from threadkeep.models.port import Embedder
+    from threadkeep.recall.languages import Language
     from threadkeep.recall.matrix import Precision
     from threadkeep.storage.port import Changes, Namespace, Partition, Storage
     from threadkeep.telemetry import Telemetry
@@ -80,6 +81,7 @@ class Search:
         precision: How they hold vectors.
         telemetry: Counts and logs when the embedder is down.
         embed_timeout: From when on an embedder that does not answer counts as down.
+        language: What all texts are in; ``None``: each in its own.
     """
 
     def __init__(
@@ -92,12 +94,14 @@ class Search:
         precision: Precision = "float32",
         telemetry: Telemetry | None = None,
         embed_timeout: timedelta = EMBED_TIMEOUT,
+        language: Language | None = None,
     ) -> None:
         self._storage = storage
         self._embedder = embedder
         self._clock = clock
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
+        self._language: Language | None = language
         self._held = HeldIndexes(max_bytes)
         self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,7 +143,7 @@ class Search:
             StorageError: The storage could not be read.
         """
         query = query[:MAX_QUESTION_CHARACTERS]
-        asked = read(query, now=self._clock.now())
+        asked = read(query, now=self._clock.now(), language=self._language)
         embeds = vector is None and ranking != "lexical" and self._embedder is not None
         if ranking == "lexical":
             vector = None
@@ -260,7 +264,8 @@ class Search:
         if held is None:
             name = self._embedder.name if self._embedder is not None else None
             known_dims = dims or (self._embedder.dims if self._embedder is not None else None)
-            held = Held(partition, PartitionIndex(model=name, dims=known_dims, precision=self._precision))
+            index = PartitionIndex(model=name, dims=known_dims, precision=self._precision, language=self._language)
+            held = Held(partition, index)
             self._held.add(held)
         self._held.use(held)
         idle = held.waiting is None and (held.running is None or held.running.done())

@@ -6,12 +6,14 @@ import json
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final, cast
 
 import Stemmer
+
+from threadkeep.recall.languages import FUNCTION_WORDS, LANGUAGES, Language, language_of, languages_of, script_of
 
 MAX_TERMED_CHARACTERS: Final = 200_000
 """What comes after so many characters of a text is not found by its words; keeps 1 MB of text to some 50 ms."""
@@ -21,24 +23,6 @@ _WORD_CHARACTERS: Final = 64
 
 _REMEMBERED_WORDS: Final = 65_536
 _FOLDED_AT_ONCE: Final = 16_384  # one character can become eighteen
-
-STOP_WORDS: Final = frozenset(
-    """
-    a an the this that these those
-    i me my mine myself we us our ours ourselves you your yours yourself yourselves
-    he him his himself she her hers herself it its itself they them their theirs themselves
-    who whom whose which what when where why how
-    am is are was were be been being do does did doing done have has had having
-    can could will would shall should may might must
-    and or but nor if then else than so because while until although though
-    of at by for with about against between into through during before after above below
-    to from up down in out on off over under again further once
-    here there all any both each few more most other some such no not only own same too very just also
-    as ever yes please
-    s t d m ll re ve don doesn didn isn aren wasn weren hasn haven hadn won wouldn couldn shouldn
-    """.split()  # noqa: SIM905 - a table of words reads better than a list of quoted ones
-)
-"""Words that say nothing about what a text is about; a question's own words among them."""
 
 # Scripts that are written without spaces between words: they are found by single characters and pairs.
 _UNSPACED: Final = (
@@ -52,34 +36,73 @@ _MARKS: Final = (
 _ASCII_FOLD: Final = bytes(code if chr(code).isalnum() and code < 0x80 else 0x20 for code in bytes(range(256)).lower())  # noqa: PLR2004
 _WORDS: Final = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 _IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
+_ACCENTS: Final = re.compile("[\u0300-\u036f]")
+_LAST_LATIN: Final = "\u024f"
 
-_stem = cast("Callable[[str], str]", Stemmer.Stemmer("english", 0).stemWord)  # pyright: ignore[reportUnknownMemberType]
 _stemming: Final = threading.Lock()
 
+_UNTOLD_WORDS: Final = 32
+"""A question of more words that no language can be told of is data rather than a question."""
 
-def tokenise(text: str) -> list[str]:
-    """Return the terms of *text* in order: folded, without stop words, English stems; for documents and queries alike.
 
-    Scripts without spaces between words give single characters and pairs of neighbours. Any text is
-    taken; what is no letter or digit (NUL and lone surrogates included) only separates. At most
-    200,000 characters are looked at.
+def tokenise(text: str, language: Language | None = None) -> list[str]:
+    """Return the terms of *text* in order, as a document is found by them: folded, without stop words, stems.
+
+    Words in Latin letters are stemmed in *language*, or in the one that the text's function words are
+    of, English where nothing says; words in Cyrillic and Arabic letters as Russian and Arabic. Accents
+    on Latin letters do not count. Scripts without spaces between words give single characters and pairs
+    of neighbours. Any text is taken; what is no letter or digit (NUL and lone surrogates included) only
+    separates. At most 200,000 characters are looked at.
 
     Source:
         On LoCoMo, stemming and stop words are worth 12 points of recall@10 to BM25.
     """
+    words = _words_of(text)
+    terms_of = _TERMS[language or language_of(words)].__getitem__
+    if text.isascii():
+        return list(filter(None, map(terms_of, words)))
+    terms: list[str] = []
+    for word in words:
+        if _IS_UNSPACED.match(word):
+            terms += _unspaced(word)
+        elif term := terms_of(word):
+            terms.append(term)
+    return terms
+
+
+def alternatives(question: str, language: Language | None = None) -> tuple[tuple[str, ...], ...]:
+    """Return the terms that each word of *question* may stand as in a document, best first.
+
+    A short text often does not tell its language, and is then kept as English. So a question in another
+    language asks for English stems, too, and one that does not tell its own for those of all.
+    """
+    words = _words_of(question)
+    told = (language,) if language is not None else languages_of(words)
+    if told and told not in (("english",), (language,)):
+        told = (*dict.fromkeys((*told, "english")),)
+    elif not told:
+        told = _UNTOLD if len(words) <= _UNTOLD_WORDS else ("english",)
+    tables = [_TERMS[one] for one in told]
+    found: list[tuple[str, ...]] = []
+    for word in words:
+        if _IS_UNSPACED.match(word):
+            found += ((term,) for term in _unspaced(word))
+        elif tables[0][word]:
+            found.append(tuple(dict.fromkeys(term for table in tables if (term := table[word]))))
+    return tuple(found)
+
+
+def _words_of(text: str) -> list[str]:
+    """Return the words of *text* as they are compared; a run of an unspaced script is one."""
     text = text[:MAX_TERMED_CHARACTERS]
     if text.isascii():
-        words = text.encode("ascii").translate(_ASCII_FOLD).decode("ascii").split()  # twice as fast as a pattern
-        return list(filter(None, map(_term_of, words)))
-    terms: list[str] = []
-    for word in cast("list[str]", _WORDS.findall(_folded(text))):
-        if not _IS_UNSPACED.match(word):
-            if term := _term_of(word):
-                terms.append(term)
-            continue
-        terms.extend(word)
-        terms.extend(map("".join, pairwise(word)))
-    return terms
+        return text.encode("ascii").translate(_ASCII_FOLD).decode("ascii").split()  # twice as fast as a pattern
+    return cast("list[str]", _WORDS.findall(_folded(text)))
+
+
+def _unspaced(run: str) -> Iterator[str]:
+    yield from run
+    yield from map("".join, pairwise(run))
 
 
 def _folded(text: str) -> str:
@@ -96,20 +119,40 @@ def _folded(text: str) -> str:
 
 
 class _Terms(dict[str, str]):
-    """The term of each word that was met lately; nothing for a stop word."""
+    """The term of each word of one language that was met lately; nothing for a stop word."""
+
+    def __init__(self, language: Language) -> None:
+        super().__init__()
+        self._language: Language = language
+        self._stop_words = FUNCTION_WORDS[language]
+        self._stem = cast("Callable[[str], str]", Stemmer.Stemmer(language, 0).stemWord)  # pyright: ignore[reportUnknownMemberType]
 
     def __missing__(self, word: str) -> str:
         if len(word) > _WORD_CHARACTERS:
             return self[word[:_WORD_CHARACTERS]]
-        with _stemming:  # a stemmer is one C object with one buffer
-            term = "" if word in STOP_WORDS else _stem(word)
-            if len(self) >= _REMEMBERED_WORDS:
-                self.clear()
-            self[word] = term
+        language = script_of(word) or self._language
+        if language != self._language:
+            term = _TERMS[language][word]
+        elif word in self._stop_words:
+            term = ""
+        else:
+            with _stemming:  # a stemmer is one C object with one buffer
+                term = _without_accents(self._stem(word))
+        if len(self) >= _REMEMBERED_WORDS:
+            self.clear()
+        self[word] = term
         return term
 
 
-_term_of: Final = _Terms().__getitem__
+def _without_accents(term: str) -> str:
+    """Return *term* without marks on Latin letters; they are left out as often as not."""
+    if term.isascii() or term[0] > _LAST_LATIN:
+        return term
+    return _ACCENTS.sub("", unicodedata.normalize("NFD", term)) or term
+
+
+_TERMS: Final[Mapping[Language, _Terms]] = {language: _Terms(language) for language in LANGUAGES}
+_UNTOLD: Final[tuple[Language, ...]] = (*dict.fromkeys(("english", *LANGUAGES)),)
 
 TIME_TERMS: Final = frozenset(
     [

@@ -1,0 +1,162 @@
+"""Words of fifteen languages are found in other forms, each text in its own language, with no model at all."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+import threadkeep
+from threadkeep.recall.languages import FUNCTION_WORDS, LANGUAGES, language_of, languages_of
+from threadkeep.recall.text import alternatives, tokenise
+from threadkeep.settings import Settings
+
+KNOWN = {
+    "english": ["My brother studies medicine in Porto.", "I was allergic to walnuts.", "We painted the kitchen blue."],
+    "german": [
+        "Mein Bruder studiert Medizin in Porto.",
+        "Ich bin gegen Nüsse allergisch.",
+        "Wir haben die Küche gestrichen.",
+    ],
+    "spanish": [
+        "Mi hermano estudia medicina en Oporto.",
+        "Soy alérgico a las nueces.",
+        "Hemos pintado la cocina de azul.",
+    ],
+    "french": [
+        "Mon frère étudie la médecine à Porto.",
+        "Je suis allergique aux noix.",
+        "Nous avons repeint les cuisines.",
+    ],
+    "russian": ["Мой брат изучает медицину в Порту.", "У меня аллергия на орехи.", "Мы покрасили кухню."],
+    "japanese": ["兄はポルトで医学を勉強しています。", "私はクルミのアレルギーがあります。", "台所を青く塗りました。"],
+    "chinese": ["我的哥哥在波尔图学医。", "我对核桃过敏。", "我们把厨房刷成了蓝色。"],
+    "italian": [
+        "Mio fratello studia medicina a Porto.",
+        "Sono allergico alle noci.",
+        "Abbiamo dipinto la cucina di blu.",
+    ],
+    "portuguese": ["O meu irmão estuda medicina no Porto.", "Sou alérgico a nozes.", "Pintámos a cozinha de azul."],
+    "dutch": [
+        "Mijn broer studeert medicijnen in Porto.",
+        "Ik ben allergisch voor noten.",
+        "We hebben de keukens geverfd.",
+    ],
+    "swedish": ["Min bror studerar medicin i Porto.", "Jag är allergisk mot nötter.", "Vi har målat köket blått."],
+    "arabic": ["أخي يدرس الطب في بورتو", "عندي حساسية من المكسرات", "دهنا المطبخ باللون الأزرق"],
+}
+ASKED = [
+    ("english", "What are my brothers studying?", 0),
+    ("english", "Which walnut allergies do I have?", 1),
+    ("german", "Welcher meiner Brüder studiert?", 0),
+    ("german", "Welche Nuss vertrage ich nicht?", 1),
+    ("german", "Wer hat die Küchen gestrichen?", 2),
+    ("spanish", "¿Qué estudian mis hermanos?", 0),
+    ("spanish", "¿A qué soy alérgica?", 1),
+    ("spanish", "quien ha pintado las cocinas", 2),
+    ("french", "Qu'est-ce que mes frères étudient ?", 0),
+    ("french", "De quelle couleur est la cuisine ?", 2),
+    ("french", "Quelles allergies ai-je ?", 1),
+    ("russian", "Что изучают мои братья?", 0),
+    ("russian", "На какой орех у меня аллергии?", 1),
+    ("russian", "Кто покрасил кухни?", 2),
+    ("japanese", "医学を勉強しているのは誰ですか", 0),
+    ("japanese", "アレルギーは何ですか", 1),
+    ("chinese", "我对什么过敏？", 1),
+    ("chinese", "厨房刷成了什么颜色？", 2),
+    ("italian", "Che cosa studiano i miei fratelli?", 0),
+    ("portuguese", "O que estudam os meus irmãos?", 0),
+    ("dutch", "Welke noot verdraag ik niet?", 1),
+    ("swedish", "Vad studerar mina bröder för medicin?", 0),
+    ("arabic", "ماذا يدرس أخي؟", 0),
+]
+
+
+class TestRecall:
+    @pytest.mark.parametrize(("language", "question", "answer"), ASKED)
+    async def test_what_is_asked_in_other_forms_is_recalled(self, language: str, question: str, answer: int):
+        """The block begins with the statement that answers, and search gives it first."""
+        async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
+            for text in KNOWN[language]:
+                await tk.memories.remember(text)
+
+            recalled = await tk.recall(question)
+            found = await tk.memories.search(question, limit=1)
+
+        assert recalled.memories[0].memory.text == KNOWN[language][answer]
+        assert found[0].memory.text == KNOWN[language][answer]
+
+    async def test_languages_live_side_by_side(self):
+        """One person's memories in all of them, and each question finds its own."""
+        async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
+            for text in (text for texts in KNOWN.values() for text in texts):
+                await tk.memories.remember(text)
+
+            found = [(await tk.memories.search(question, limit=1))[0].memory.text for _, question, _ in ASKED]
+
+        right = [text == KNOWN[language][answer] for text, (language, _, answer) in zip(found, ASKED, strict=True)]
+        assert sum(right) >= len(right) - 2, [asked for asked, ok in zip(ASKED, right, strict=True) if not ok]
+
+    async def test_unrelated_question_in_another_language_brings_nothing(self):
+        """Function words that two languages share say nothing."""
+        async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
+            await tk.memories.remember(KNOWN["german"][0])
+
+            recalled = await tk.recall("¿Qué tiempo hace mañana en la montaña?")
+
+        assert recalled.text == ""
+
+
+class TestSetting:
+    async def test_a_language_that_is_set_is_every_texts(self, monkeypatch: pytest.MonkeyPatch):
+        """A text of one word tells no language; what is set is used for it."""
+        monkeypatch.setenv("THREADKEEP_LANGUAGE", "finnish")
+        async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
+            await tk.memories.remember("Koirani")
+            await tk.memories.remember("Kissani")
+
+            found = await tk.memories.search("koira", limit=2)
+
+        assert [one.memory.text for one in found if one.score > 0] == ["Koirani"]
+        assert tokenise("Koirani", "finnish") != tokenise("Koirani")
+
+    def test_every_language_can_be_set(self):
+        """The setting names what the stemmer knows, and nothing else."""
+        assert set(get_args(Settings.model_fields["language"].annotation)) == {"auto", *LANGUAGES}
+
+
+class TestLanguageOf:
+    @pytest.mark.parametrize(
+        ("text", "language"),
+        [
+            ("I live in Los Angeles with my dog", "english"),
+            ("My friend says 'ich liebe dich' when she goes to bed", "english"),
+            ("Take care!", "english"),
+            ("", "english"),
+            ("Hund", "english"),
+            ("Ich wohne in Rom", "german"),
+            ("Jag bor i Malmö", "swedish"),
+            ("Waar woon ik?", "dutch"),
+            ("Je vis à Lyon depuis trois ans", "french"),
+            ("Où est-ce que j'habite ?", "french"),
+            ("¿Cómo se llama mi perro?", "spanish"),
+            ("Quale musica ascolto?", "italian"),
+            ("Onde é que eu moro?", "portuguese"),
+            ("Unde lucrez și ce fac eu acum?", "romanian"),
+            ("Missä minä asun?", "finnish"),
+            ("Hol és mikor születtem?", "hungarian"),
+        ],
+    )
+    def test_function_words_tell_it(self, text: str, language: str):
+        """An English text with foreign words stays English, and so does what says nothing."""
+        assert language_of(text.casefold().replace("?", "").replace("'", " ").replace("¿", "").split()) == language
+
+    def test_neighbours_are_both_named(self):
+        """A question that may be Danish or Norwegian asks for the stems of both."""
+        assert languages_of(["hvor", "bor", "jeg"]) == ("danish", "norwegian")
+        assert alternatives("Hvor bor jeg?") == (("bor",),)
+
+    def test_no_function_word_is_a_term(self):
+        """Those of the language that a text is in are cut."""
+        for language, words in FUNCTION_WORDS.items():
+            assert tokenise(" ".join(words), language) == []
