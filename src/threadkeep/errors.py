@@ -29,6 +29,7 @@
     │   ├── NotAStorageError
     │   ├── SealError            it is sealed and the keys do not fit, or the other way round
     │   └── DamagedItemError
+    ├── VectorEngineError        the vector engine cannot be used; words are compared
     ├── EmbedderUnavailableError
     ├── ModelUnavailableError
     ├── AgentUnavailableError    a declared sub-agent's server or credential is missing
@@ -222,6 +223,12 @@ class DamagedItemError(StorageError):
     """A sealed item does not open: it is damaged, or was changed by somebody else. Restore or remove it."""
 
     code = "item_damaged"
+
+
+class VectorEngineError(ThreadkeepError):
+    """The vector engine did not answer or refused. Check that it is there; search is by words until it answers."""
+
+    code = "vector_engine_error"
 
 
 class EmbedderUnavailableError(ThreadkeepError):

@@ -34,8 +34,8 @@ _COUNTED: Final[Mapping[str, str]] = {
 class Indexes(Protocol):
     """What this room needs of search."""
 
-    def forget(self, partition: Partition) -> None:
-        """Drop the index of *partition*."""
+    async def erase(self, partition: Partition) -> None:
+        """Drop the index of *partition*, and remove what a vector engine holds of it."""
         ...
 
     async def forget_erased(self) -> int:
@@ -105,8 +105,11 @@ class Erasing:
         for thread_id in threads:
             await self._delete_thread(owner, thread_id)
         await self._threads.release(owner)
+        # Before the storage's, so that one that is down leaves an owner who is found again; after it, because
+        # another process may have read the rows in between.
+        await self._indexes.erase(owner.partition)
         items = await self._storage.erase(owner.partition)
-        self._indexes.forget(owner.partition)
+        await self._indexes.erase(owner.partition)
         await self._opt_outs.forget(owner)
         counts["threads"] = len(threads)
         begun_anew = (await self._storage.position(owner.partition)).epoch != receipt.epoch

@@ -13,6 +13,9 @@ from threadkeep.storage.port import Ref
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from threadkeep.memories.record import Memory
     from threadkeep.recall.index import PartitionIndex
     from threadkeep.storage.port import Changes, Namespace, Partition, Position
@@ -34,6 +37,7 @@ class Held:
         waiting: The round after it, which is shared by all who came since.
         changing: Whoever changes or copies the index has it.
         memories: Those that were read out of the index and have not changed since.
+        sample: Some of the vectors, shape ``(n, dims)``, where an engine has them all; ``None``: the index has them.
     """
 
     partition: Partition
@@ -44,6 +48,7 @@ class Held:
     waiting: asyncio.Task[None] | None = None
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     memories: dict[tuple[Namespace, str], Memory] = field(default_factory=dict)
+    sample: NDArray[np.float32] | None = None
 
 
 class HeldIndexes:

@@ -18,7 +18,7 @@ from threadkeep.recall.matrix import Matrix, Precision, unit
 from threadkeep.recall.question import Reading, named, read
 from threadkeep.recall.rank import WEIGHTS, recency
 from threadkeep.recall.shelf import Shelf, pack
-from threadkeep.recall.snapshot import Priors, Snapshot
+from threadkeep.recall.snapshot import COSINE_DECIMALS, Far, Priors, Snapshot
 from threadkeep.recall.text import TIME_TERMS, texts_of, tokenise
 from threadkeep.recall.traits import Traits, traits_of
 
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.recall.languages import Language
+    from threadkeep.recall.rank import Spread
     from threadkeep.recall.record import Method, Ranking
     from threadkeep.recall.stale import VectorKind
+    from threadkeep.recall.vectors.port import Near
     from threadkeep.storage.port import Changes, Item, Namespace, Ref
 
 _NEVER: Final = float("inf")
@@ -152,6 +154,7 @@ class PartitionIndex:
         prefixes: Sequence[Namespace] = ((),),
         threads: Sequence[str] = (),
         now: datetime,
+        far: Far | None = None,
     ) -> Snapshot:
         """Gather what answering one question needs, of this moment.
 
@@ -162,6 +165,7 @@ class PartitionIndex:
             prefixes: Only items whose namespace begins with one of these.
             threads: The conversation that is going on, and those that it branched off.
             now: Items that expired by then are not there.
+            far: What :meth:`far` made of what an engine has found; then *vector* and *aspect* are its own.
         """
         self._expire(now.timestamp())
         usable = vector is not None and len(vector) == self.dims
@@ -177,7 +181,26 @@ class PartitionIndex:
             neighbours=talk.neighbours(alive=self._alive.filled, revisions=self._revisions.filled, names=self._names),
             priors=self._priors(asked, threads),
             names=self._names,
+            far=far,
         )
+
+    def far(self, near: Sequence[Sequence[Near]], spread: Sequence[Spread]) -> Far:
+        """Place what an engine has found in the slots of its items; what has changed since is passed over.
+
+        Args:
+            near: For the question, and where it has an aspect for that.
+            spread: For each, the mean and standard deviation of the cosines in the partition.
+        """
+        cosines: list[NDArray[np.float64]] = []
+        for found in near:
+            column = np.full(len(self._names), np.nan)
+            for one in found:
+                slot = self._slots.get((one.namespace, one.key))
+                if slot is not None and int(self._revisions.filled[slot]) == one.revision:
+                    column[slot] = round(min(one.cosine, 1.0), COSINE_DECIMALS)
+            cosines.append(column)
+        more = len(cosines) > 1
+        return Far((cosines[0], cosines[1] if more else None), (spread[0], spread[1] if more else None))
 
     def search(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isnan, sqrt
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.recall.record import Hit
+
+Spread: TypeAlias = tuple[float, float]
+"""A mean and a standard deviation."""
 
 _SAME: Final = 1e-6
 """Cosines are told apart from here on; what spreads less is noise, and is not stretched to a signal."""
@@ -82,11 +85,14 @@ class Candidates:
         cosine: ``float64``, NaN where there is no vector; ``None`` where no item has one.
         lexical: BM25 in [0, 1], ``float64``.
         aspect: As *cosine*, of the question without its names; ``None`` where it has none.
+        spread: Mean and standard deviation of *cosine* and of *aspect* in the partition, where only the nearest items
+            have one; ``None``: they are those of the elements.
     """
 
     cosine: NDArray[np.float64] | None
     lexical: NDArray[np.float64]
     aspect: NDArray[np.float64] | None = None
+    spread: tuple[Spread | None, Spread | None] = (None, None)
 
 
 def similarity(candidates: Candidates, weights: Weights = WEIGHTS) -> NDArray[np.float64]:
@@ -101,14 +107,23 @@ def similarity(candidates: Candidates, weights: Weights = WEIGHTS) -> NDArray[np
     """
     fused = standardised(candidates.lexical, weights.lexical)
     if candidates.cosine is not None:
-        fused += standardised(candidates.cosine, weights.dense)
+        fused += standardised(candidates.cosine, weights.dense, candidates.spread[0])
     if candidates.aspect is not None:
-        fused += standardised(candidates.aspect, weights.aspect)
+        fused += standardised(candidates.aspect, weights.aspect, candidates.spread[1])
     return standardised(fused)
 
 
-def standardised(signal: NDArray[np.float64], weight: float = 1.0) -> NDArray[np.float64]:
-    """Return *signal* in standard deviations from its mean, times *weight*; what is missing (NaN) stands there."""
+def standardised(signal: NDArray[np.float64], weight: float = 1.0, spread: Spread | None = None) -> NDArray[np.float64]:
+    """Return *signal* in standard deviations from its mean, times *weight*; what is missing (NaN) stands there.
+
+    Args:
+        signal: One element an item.
+        weight: What a standard deviation is worth.
+        spread: The mean and the standard deviation, where they are not those of the elements.
+    """
+    if spread is not None:
+        mean, deviation = spread
+        return np.nan_to_num((signal - mean) * (weight / max(deviation, _SAME)), copy=False, nan=0.0)
     total = float(signal.sum())
     present = signal
     if isnan(total):

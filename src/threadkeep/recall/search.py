@@ -15,9 +15,12 @@ from threadkeep.memories.shapes import memory_of
 from threadkeep.recall.held import Held, HeldIndexes
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.loading import without_collector
+from threadkeep.recall.matrix import unit
 from threadkeep.recall.question import Reading, named, read, without_names, without_people
 from threadkeep.recall.record import Hit, Method, Ranking
 from threadkeep.recall.stale import stale
+from threadkeep.recall.vectors.following import ENGINE_TIMEOUT, Follower, sample_of, spread_of
+from threadkeep.recall.vectors.port import Space
 from threadkeep.storage.port import Embedding, Ref
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
     from threadkeep.recall.languages import Language
     from threadkeep.recall.matrix import Precision
+    from threadkeep.recall.rank import Spread
+    from threadkeep.recall.vectors.port import Near, VectorEngine
     from threadkeep.storage.port import Changes, Namespace, Partition, Storage
     from threadkeep.telemetry import Telemetry
 
@@ -45,6 +50,12 @@ _EMBED_SECONDS_A_TEXT: Final = 0.1
 
 MAX_QUESTION_CHARACTERS: Final = 32_768
 """What comes after so many characters of a question is not looked at."""
+
+ENGINE_FROM: Final = 20_000
+"""From so many items on a partition's vectors are an engine's, where there is one; below, RAM is quicker than any."""
+
+CANDIDATES: Final = 256
+"""So many of the nearest an engine is asked for at least; what is not among them stands at the partition's mean."""
 
 _INLINE_CHANGES: Final = 64
 """More puts than these are read into an index off the loop (about 1 ms for 64)."""
@@ -82,6 +93,9 @@ class Search:
         telemetry: Counts and logs when the embedder is down.
         embed_timeout: From when on an embedder that does not answer counts as down.
         language: What all texts are in; ``None``: each in its own.
+        engine: Who compares the vectors of large partitions; ``None``: every one's are compared here, exactly.
+        engine_from: From how many items on a partition is large.
+        engine_timeout: How long a search waits for the engine.
     """
 
     def __init__(
@@ -95,6 +109,9 @@ class Search:
         telemetry: Telemetry | None = None,
         embed_timeout: timedelta = EMBED_TIMEOUT,
         language: Language | None = None,
+        engine: VectorEngine | None = None,
+        engine_from: int = ENGINE_FROM,
+        engine_timeout: timedelta = ENGINE_TIMEOUT,
     ) -> None:
         self._storage = storage
         self._embedder = embedder
@@ -102,6 +119,10 @@ class Search:
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
         self._language: Language | None = language
+        self._follower = None
+        if engine is not None:
+            self._follower = Follower(engine, storage, telemetry, timeout=engine_timeout)
+        self._engine_from = engine_from
         self._held = HeldIndexes(max_bytes)
         self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
@@ -158,14 +179,20 @@ class Search:
         aspect: NDArray[np.float32] | None = None
         if vectors is not None:
             vector, aspect = vectors[0], vectors[1] if len(vectors) > 1 else None
+        near, spread = await self._near(held, [one for one in (vector, aspect) if one is not None], prefixes, limit)
+        if held.sample is not None and vector is not None and near is None:
+            degraded = (*degraded, VECTORS)
         async with held.changing:
+            far = held.index.far(near, spread) if near is not None else None
             snapshot = held.index.snapshot(
-                asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=self._clock.now()
+                asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=self._clock.now(), far=far
             )
         if held.index.rows > _INLINE_ROWS:
             found = await asyncio.to_thread(snapshot.search, ranking, limit, compared=compared)
         else:
             found = snapshot.search(ranking, limit, compared=compared)
+        if compared and near is not None:
+            found = replace(found, alike=await self._alike(partition, found.hits[:compared]))
         return replace(found, degraded=degraded)
 
     async def memories(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None]:
@@ -200,6 +227,16 @@ class Search:
         if held := self._held.get(partition):
             self._held.drop(held)
 
+    async def erase(self, partition: Partition) -> None:
+        """Drop the index of *partition*, and remove what an engine holds of it.
+
+        Raises:
+            VectorEngineError: The engine cannot be used; nothing of it is known to be gone.
+        """
+        self.forget(partition)
+        if self._follower is not None:
+            await self._follower.erase(partition)
+
     async def forget_erased(self) -> int:
         """Drop every index of a partition that was erased since it was read; return how many."""
         dropped = 0
@@ -225,6 +262,36 @@ class Search:
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._held.clear()
+        if self._follower is not None:
+            await self._follower.close()
+
+    async def _near(
+        self, held: Held, vectors: Sequence[NDArray[np.float32]], prefixes: Sequence[Namespace], limit: int | None
+    ) -> tuple[list[list[Near]] | None, list[Spread]]:
+        """Return what an engine finds near *vectors*, ``None`` where none tells, and how cosines are spread."""
+        if self._follower is None or self._embedder is None or held.sample is None or held.position is None:
+            return None, []
+        asked = [unit(vector) for vector in vectors]
+        if not asked:
+            return None, []
+        space, most = Space(self._embedder.name, len(asked[0])), max(limit or 0, CANDIDATES)
+        near = await self._follower.near(held.partition, space, asked, at=held.position, prefixes=prefixes, limit=most)
+        if near is not None and min(map(len, near)) < min(most, len(held.index)):
+            self._follower.doubt(held.partition)
+        return near, [spread_of(held.sample, one) for one in asked]
+
+    async def _alike(self, partition: Partition, hits: Sequence[Hit]) -> NDArray[np.float32] | None:
+        """Return the cosines of *hits* with each other, by the first vector of each, read from the storage."""
+        if not hits or self._embedder is None:
+            return None
+        items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in hits])
+        found = [None if item is None or item.embedding is None else item.embedding for item in items]
+        dims = max((one.dims for one in found if one is not None), default=0)
+        rows = np.zeros((len(hits), dims), np.float32)
+        for row, one in zip(rows, found, strict=True):
+            if one is not None and one.model == self._embedder.name and one.dims == dims:
+                row[:] = np.frombuffer(one.data, "<f4", dims)
+        return rows @ rows.T
 
     async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         if self._embedder is None:
@@ -299,7 +366,21 @@ class Search:
         if changes.position == held.position and not changes.reset:
             return
         async with held.changing:
+            if changes.reset:
+                await self._decide(held, changes)
+            before = len(held.index)
             await self._apply(held, changes)
+            if self._follower is not None and not changes.reset and before < self._engine_from <= len(held.index):
+                self._held.drop(held)  # it has become large: the next search reads its words, and leaves the rest
+
+    async def _decide(self, held: Held, changes: Changes) -> None:
+        """Leave the vectors to the engine, but for a sample, where there are many, or it has had them before."""
+        if self._follower is None or self._embedder is None:
+            return
+        large = len(changes.puts) >= self._engine_from
+        if large or await self._follower.knows(held.partition):
+            held.index = PartitionIndex(model=None, language=self._language)
+            held.sample = sample_of(changes.puts, self._embedder.name)
 
     async def _apply(self, held: Held, changes: Changes) -> None:
         try:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from threadkeep.recall.lexical import Question
     from threadkeep.recall.matrix import Rows
     from threadkeep.recall.neighbours import Neighbours
+    from threadkeep.recall.rank import Spread
     from threadkeep.storage.port import Namespace
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
-_COSINE_DECIMALS: Final = 6
+COSINE_DECIMALS: Final = 6
 _FEW: Final = 8
 """Below an eighth of the items, their vectors are gathered before they are multiplied."""
 
@@ -61,6 +62,20 @@ class Priors:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Far:
+    """What an engine has found near a question.
+
+    Attributes:
+        cosines: Of each slot with the question, and with the question without its names: NaN where the engine did
+            not name it, because others are nearer. ``None``: not asked for.
+        spread: Mean and standard deviation of each in the partition, by a sample.
+    """
+
+    cosines: tuple[NDArray[np.float64], NDArray[np.float64] | None]
+    spread: tuple[Spread, Spread | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
     """An index as it was at one moment, with a question's postings: may be searched in any thread.
 
@@ -75,6 +90,7 @@ class Snapshot:
         neighbours: What was said beside what.
         priors: What else matters.
         names: Namespace and key of each item.
+        far: What an engine has found, where the vectors are there; then *vectors* is ``None``.
     """
 
     slots: NDArray[np.intp] | None
@@ -87,6 +103,7 @@ class Snapshot:
     neighbours: Neighbours
     priors: Priors
     names: list[tuple[Namespace, str]]
+    far: Far | None = None
 
     def search(self, method: Method, limit: int | None, *, compared: int = 0) -> Ranking:
         """Return the *limit* best items, best first; all that there are, where there are fewer.
@@ -104,7 +121,8 @@ class Snapshot:
         asked = () if method == "lexical" else (self.vector, self.aspect if method == "hybrid" else None)
         cosine, aspect = self._cosines(*asked) if asked else (None, None)
         if method == "hybrid":
-            order_by = self._fused(Candidates(cosine, lexical, aspect))
+            spread = self.far.spread if self.far is not None else (None, None)
+            order_by = self._fused(Candidates(cosine, lexical, aspect, spread))
         elif method == "lexical":
             order_by = lexical
         else:
@@ -193,6 +211,12 @@ class Snapshot:
         self, vector: NDArray[np.float32] | None, aspect: NDArray[np.float32] | None
     ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """Return the cosines of each item that is looked at with both, NaN without a vector; ``None``: none has one."""
+        if self.far is not None:
+            near, others = self.far.cosines
+            cosine = self._picked(near)
+            return (
+                (None, None) if np.isnan(cosine).all() else (cosine, None if others is None else self._picked(others))
+            )
         if self.vectors is None or vector is None:
             return None, None
         asked = vector[None] if aspect is None else np.stack((vector, aspect))
@@ -200,7 +224,7 @@ class Snapshot:
         of_items = self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows
         if self.slots is not None and of_items:
             vectors = vectors.at(self.slots)
-        cosines = np.round(vectors.products(asked).astype(np.float64), _COSINE_DECIMALS)
+        cosines = np.round(vectors.products(asked).astype(np.float64), COSINE_DECIMALS)
         np.minimum(cosines, 1.0, out=cosines)
         missing = not vectors.present.all()
         if missing:

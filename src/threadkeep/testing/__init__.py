@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer
     from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
     from threadkeep.testing.texts import NASTY_TEXTS
+    from threadkeep.testing.vectors_contract import OpenEngine, VectorsContract
 
 __all__ = [
     "NASTY_TEXTS",
@@ -26,6 +27,7 @@ __all__ = [
     "Held",
     "MongoServer",
     "OpenAIServer",
+    "OpenEngine",
     "OpenStorage",
     "PostgresServer",
     "RedisServer",
@@ -33,6 +35,7 @@ __all__ = [
     "ScriptedModel",
     "SharedStorageContract",
     "StorageContract",
+    "VectorsContract",
 ]
 
 _HOMES = {
@@ -44,6 +47,7 @@ _HOMES = {
     "Held": "models",
     "MongoServer": "servers",
     "OpenAIServer": "openai_server",
+    "OpenEngine": "vectors_contract",
     "OpenStorage": "storage_contract",
     "PostgresServer": "servers",
     "RedisServer": "servers",
@@ -51,6 +55,7 @@ _HOMES = {
     "ScriptedModel": "models",
     "SharedStorageContract": "storage_contract",
     "StorageContract": "storage_contract",
+    "VectorsContract": "vectors_contract",
 }
 
 
