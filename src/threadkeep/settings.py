@@ -446,6 +446,12 @@ class Settings(BaseSettings):
         description="LangSmith's own switch; where it is true, LangChain sends prompts and replies there.",
     )
 
+    def __init__(self, **given: Any) -> None:
+        if by_field := [name for name in given if name in type(self).model_fields]:
+            msg = f"Settings() takes variables, not fields, and would not see {by_field[0]}; use Settings.load()."
+            raise SettingsError(msg)
+        super().__init__(**given)
+
     @classmethod
     def load(cls, *, env_file: Path | None = None, **given: Any) -> Settings:
         """Read the environment (and *env_file*, which it overrides); *given* fields win over both.
@@ -455,7 +461,7 @@ class Settings(BaseSettings):
         """
         named = {_variables(field)[0]: value for field, value in given.items() if value is not None}
         try:
-            return cls(_env_file=env_file, **named)  # pyright: ignore[reportCallIssue]
+            return cls(_env_file=env_file, **named)
         except ValidationError as error:
             raise _explained(error) from None
 

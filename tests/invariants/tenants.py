@@ -123,7 +123,9 @@ def place(storage: str) -> Iterator[str]:
 
 def walk(url: str, tally: Tally, *, until: int) -> None:
     """Let pairs of owners take steps at *url* until there are as many as *until* in all."""
-    chosen = Settings(capture="off", store_key_prefix=new_id(), recall_timeout_ms=60_000, sqlite_synchronous="NORMAL")
+    chosen = Settings.load(
+        capture="off", store_key_prefix=new_id(), recall_timeout_ms=60_000, sqlite_synchronous="NORMAL"
+    )
     with threadkeep.open(url, embedder=HashingEmbedder(), settings=chosen) as tk, ExitStack() as stack:
         tk.sync.ready()
         raw = stack.enter_context(RawSql(url, chosen.store_key_prefix)) if url.startswith("postgres") else None

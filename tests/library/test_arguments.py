@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import threadkeep
-from threadkeep.errors import TooLargeError
+from threadkeep.errors import SettingsError, TooLargeError
 from threadkeep.testing import HashingEmbedder
 
 SAID = [{"role": "user", "content": "I like tea."}]
@@ -37,3 +37,14 @@ class TestBudget:
             tk.sync.memories.remember("I like tea.", owner="ana")
 
             assert tk.sync.recall("tea?", owner="ana", budget_tokens=0).text == ""
+
+
+class TestSettings:
+    """What is set by a program."""
+
+    def test_a_field_is_not_taken_for_a_variable(self) -> None:
+        """It would be ignored in silence: other variables than ours may be there, too."""
+        with pytest.raises(SettingsError, match="lease_seconds; use"):
+            threadkeep.Settings(lease_seconds=1)
+
+        assert threadkeep.Settings.load(lease_seconds=1).lease_seconds == 1
