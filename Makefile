@@ -25,6 +25,9 @@ demo: $(READY) ## Two threads: the second knows what the first one taught
 chat: $(READY) ## Talk to an agent that remembers (ARGS="--user ana")
 	@$(BIN)/threadkeep chat $(ARGS)
 
+# Tests start many processes; where bytecode may not be kept, each of them compiles everything anew.
+test test-fast soak: export PYTHONDONTWRITEBYTECODE =
+
 test: $(READY) ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 -m "not soak" $(ARGS)
 
@@ -69,12 +72,8 @@ bench: $(READY) ## Measure speed beside peers (ARGS="--json")
 invariants: $(READY) ## Break it on purpose: kills, collisions, two owners (N=200, JSON=1 for one object at the end)
 	@$(BIN)/python -m tests.invariants $(if $(N),--n $(N)) $(if $(JSON),--json)
 
-soak: $(READY) ## Everything at full size: long tests, invariants, benchmarks
-	@$(BIN)/python -m pytest -q -m soak $(ARGS) || test $$? -eq 5
-	@$(BIN)/python -m tests.invariants --tenants 200000 --workers 1000
-	@$(BIN)/python -m tests.faults
-	@$(BIN)/threadkeep bench
-	@$(BIN)/threadkeep bench --storage all --full
+soak: $(READY) ## Everything at full size: long tests, invariants, faults, benchmarks (ARGS="--quick", ARGS=faults)
+	@$(BIN)/python -m tools.soak $(ARGS)
 
 docs: $(READY) ## Write the generated reference anew, then check what the docs name
 	@$(BIN)/python -m tools.reference
