@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import itertools
 import os
 import sys
 import threading
@@ -50,17 +52,20 @@ pytest_plugins = ["tests.servers"]
 hypothesis.settings.register_profile("threadkeep", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("threadkeep")
 
+_WORLDS: Final = itertools.count()
+
 
 @pytest.fixture(autouse=True)
-def world_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the developer's settings and data: no variable is set, and the user's folders are in ``tmp_path``."""
+def world_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the developer's settings and data: no variable is set, and the user's folders are new, made when used."""
+    world = tmp_path_factory.getbasetemp() / f"world{next(_WORLDS)}"
     for name in list(os.environ):
         if (name.startswith(PREFIXES) and not name.startswith(KEPT)) or name in OTHERS:
             monkeypatch.delenv(name)
     for kind in ("DATA", "CONFIG", "STATE"):
-        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / "xdg" / kind.lower()))
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(world / kind.lower()))
     if sys.platform == "darwin":  # its user folders follow HOME
-        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.setenv("HOME", str(world / "home"))
 
 
 @pytest.fixture(scope="session")
@@ -86,14 +91,15 @@ def spans(exporter: Any) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind(tmp_path: Path) -> Iterator[None]:
-    """Fail a test that leaves a thread running or a file of its folder open."""
-    before = set(threading.enumerate())
+def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fail a test that leaves a thread running or a file of a test's folder open."""
+    folder = tmp_path_factory.getbasetemp()
+    threads, files = set(threading.enumerate()), open_files_below(folder)
     yield
-    left = threads_left(before)
+    left = threads_left(threads)
     assert not left, f"threads still run after the test: {left}; close what was opened"
-    still_open = open_files_below(tmp_path)
-    assert not still_open, f"still open after the test: {still_open}; close what was opened"
+    still_open = open_files_below(folder) - files
+    assert not still_open, f"still open after the test: {sorted(still_open)}; close what was opened"
 
 
 def threads_left(before: set[threading.Thread]) -> list[str]:
@@ -104,37 +110,47 @@ def threads_left(before: set[threading.Thread]) -> list[str]:
     return [thread.name for thread in started if thread.is_alive()]
 
 
-def open_files_below(folder: Path) -> list[str]:
+def open_files_below(folder: Path) -> set[str]:
     """Return the open files of this process that are below *folder*; none where the system does not tell.
 
     An SQLite connection that nobody closed shows here on every Python; the interpreter itself warns from 3.13 on.
     """
+    if sys.platform != "linux":
+        return set()
+    below = f"{folder}{os.sep}"
     found: set[str] = set()
-    descriptors = Path("/proc/self/fd")
-    for entry in descriptors.iterdir() if descriptors.is_dir() else ():
-        try:
-            target = entry.readlink()
-        except OSError:  # it was the descriptor of this very listing
-            continue
-        if target.is_relative_to(folder):
-            found.add(str(target.relative_to(folder)))
-    return sorted(found)
+    with os.scandir("/proc/self/fd") as descriptors:
+        for descriptor in descriptors:
+            try:
+                target = os.readlink(descriptor)  # noqa: PTH115 - a Path of each takes longer than many a test
+            except OSError:  # closed since
+                continue
+            if target.startswith(below):
+                found.add(target.removeprefix(below))
+    return found
 
 
-_SERVED = frozenset({"postgres", "redis", "mongodb"})
-"""What stands in a file's name, or as the parameter ``kind`` of a test that asks for its server while it runs."""
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
-_AT_LENGTH = frozenset({"cli", "evals", "moving", "sealed", "pruning", "conformance"})
-"""Folders, and words of files' names, with many tests of half a second: doors and variants of what the others test."""
+
+_SERVED = frozenset({"postgres", "redis", "mongodb", "servers"})
+"""What stands in a file's name, or in the id of its parameters, where a test asks for a server while it runs."""
+
+
+_AT_LENGTH = frozenset({"cli"})
+"""Folders with many tests of half a second: doors to what the others test."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a server, or has many long tests, as slow: `make test-fast` is memory and SQLite."""
     for item in items:
         served = any(name.endswith("_server") for name in getattr(item, "fixturenames", ()))
-        params: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
-        words = {item.path.parent.name, *item.path.stem.split("_")}
-        if served or params.get("kind") in _SERVED or words & (_SERVED | _AT_LENGTH):
+        params = getattr(getattr(item, "callspec", None), "id", "")
+        names_one = not _SERVED.isdisjoint((*item.path.stem.split("_"), *params.split("-")))
+        if served or names_one or item.path.parent.name in _AT_LENGTH:
             item.add_marker(pytest.mark.slow)
 
 

@@ -15,9 +15,12 @@ from tests import conftest
 
 
 class TestWorldOfItsOwn:
-    def test_the_users_data_folder_is_the_tests_own(self, tmp_path: Path):
+    def test_the_users_data_folder_is_the_tests_own(self, tmp_path_factory: pytest.TempPathFactory):
         """No test touches what the developer's own agents remember."""
-        assert Path(platformdirs.user_data_dir("threadkeep")).is_relative_to(tmp_path)
+        folder = Path(platformdirs.user_data_dir("threadkeep"))
+
+        assert folder.is_relative_to(tmp_path_factory.getbasetemp())
+        assert not folder.exists()
 
     def test_no_setting_of_the_developer_is_seen(self):
         """A test sets what it needs."""
@@ -33,8 +36,8 @@ class TestNothingLeftBehind:
         seen = conftest.open_files_below(tmp_path)
         connection.close()
 
-        assert seen == ["a.sqlite3"]
-        assert conftest.open_files_below(tmp_path) == []
+        assert seen == {"a.sqlite3"}
+        assert conftest.open_files_below(tmp_path) == set()
 
     def test_a_running_thread_is_seen(self, monkeypatch: pytest.MonkeyPatch):
         """A thread that does not end by itself."""

@@ -23,6 +23,9 @@ from threadkeep.storage.sqlite import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
 
+pytestmark = pytest.mark.slow
+"""Seven hundred tests, on what `make test-fast` tests in the clear."""
+
 MASTERS: Final = MasterKeys(new_master_key(), variable="THREADKEEP_MASTER_KEY")
 
 
