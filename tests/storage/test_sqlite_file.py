@@ -260,6 +260,25 @@ class TestConnect:
 
         assert ended_well(forked(work))
 
+    async def test_a_log_that_is_half_in_the_file_is_no_damage(self, tmp_path: Path) -> None:
+        """As where a process was killed while it moved the log: the first page counts pages that are not there yet."""
+        path, left = tmp_path / "memory.db", tmp_path / "left" / "memory.db"
+        left.parent.mkdir()
+        storage = sqlite(path)
+        await storage.connect()
+        before = path.read_bytes()
+        await commit(storage, *(str(number) for number in range(100)))
+        shutil.copy(tmp_path / "memory.db-wal", left.parent)
+        await storage.close()  # the log is in the file
+        left.write_bytes(path.read_bytes()[:4096] + before[4096:])
+
+        again = sqlite(left)
+        await again.connect()
+        found = (await again.scan(ANA, limit=200)).items
+        await again.close()
+
+        assert len(found) == 100
+
     async def test_a_storage_that_failed_to_connect_connects_later(self, tmp_path: Path) -> None:
         """Once what was in the way is gone."""
         path = tmp_path / "memory.db"

@@ -144,10 +144,15 @@ def _check_header(path: Path) -> None:
     It must be SQLite that opens it. Were we to open and close the file ourselves, the system would
     drop the locks that other connections of this process hold on it. The identity stands in
     the main file from the first commit on, which is made before there is a log.
+
+    While a process moves the log into the file, or where one was killed at that, the first page may say that
+    the file is longer than it is. What reads the log, too, sees that it is whole; this look does not, and would take
+    the file for a damaged one.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise _not_a_storage(path)
     with storage_errors(path), closing(_connected(path, "ro&immutable=1", seconds=0)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")  # nothing is written: with it SQLite bears a wrong length
         ((application_id,),) = connection.execute("PRAGMA application_id").fetchall()
     if application_id != APPLICATION_ID:
         raise _not_a_storage(path)
