@@ -322,8 +322,7 @@ def statements(sentence: str) -> list[Statement]:
 def clauses(sentence: str) -> list[str]:
     """Return *sentence* without greeting and request, and, where it has several clauses, each of them."""
     text = _trimmed(plain(sentence))
-    parts = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
-    return parts if len(parts) > 1 else [text]
+    return [said for clause in _CLAUSES.split(text) if (said := clause.strip(" ,;"))]
 
 
 def asserts(clause: str) -> bool:
