@@ -10,7 +10,7 @@ import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedIm
 import math
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -213,7 +213,7 @@ class App:
                 bindings,
                 erasure_receipts_of(settings, self.storage),
                 self.clock,
-                delete_thread=self._delete_thread,
+                delete_threads=self._delete_threads,
                 opt_outs=opt_outs,
             ),
             opt_outs,
@@ -384,9 +384,9 @@ class App:
                     }
                 return
 
-    async def _delete_thread(self, owner: Owner, thread_id: str) -> None:
+    async def _delete_threads(self, owner: Owner, thread_ids: Sequence[str]) -> None:
         if self.checkpointer is not None:
-            await self.checkpointer.adelete_of_owner(thread_id, owner=owner)
+            await self.checkpointer.adelete_of_owner(thread_ids, owner=owner)
 
     async def _start(self) -> Rooms:
         await self.storage.connect()

@@ -212,9 +212,9 @@ class TestCheckingInTheCheckpointer:
         await aput(bound.scoped(ANA), config_of("1"), "ana's, scoped")
         await aput(bound.scoped(BOB), config_of("1"), "bob's, scoped")
 
-        await bound.adelete_of_owner("1", owner=BOB)
+        await bound.adelete_of_owner(["1"], owner=BOB)
         after_bob = await avalue_of(bound, config_of("1")), await avalue_of(bound.scoped(ANA), config_of("1"))
-        await bound.adelete_of_owner("1", owner=ANA)
+        await bound.adelete_of_owner(["1"], owner=ANA)
 
         assert after_bob == ("ana's", "ana's, scoped")
         assert await avalue_of(bound.scoped(BOB), config_of("1")) is None

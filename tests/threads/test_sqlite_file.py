@@ -10,12 +10,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from tests.threads.checkpoints import config_of, connection_of, put, value_of
+from tests.threads.checkpoints import aput, config_of, connection_of, put, value_of
 from threadkeep.errors import (
     InvalidInputError,
     NotAStorageError,
@@ -24,8 +25,10 @@ from threadkeep.errors import (
     StorageUnavailableError,
     StorageVersionError,
 )
+from threadkeep.owners.owner import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
+ANA, BOB = Owner("ana"), Owner("bob")
 HERE = config_of("1", checkpoint_ns="")
 Make = Callable[..., ThreadkeepCheckpointer]
 
@@ -249,6 +252,11 @@ class TestFailingWrites:
         assert value_of(checkpointer, HERE) == "after"
 
 
+def held_in(folder: Path) -> bytes:
+    """Return what all files of *folder* hold."""
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
 class TestDeleting:
     def test_a_deleted_threads_words_are_in_no_byte_of_the_files(self, make: Make, path: Path):
         """Erasing is physical: pages are overwritten and the log is emptied."""
@@ -262,3 +270,22 @@ class TestDeleting:
 
         assert [file.name for file in path.parent.iterdir() if b"marzipan" in file.read_bytes()] == []
         assert value_of(checkpointer, config_of("other")) == "stays"
+
+    async def test_an_erased_owners_words_are_in_no_byte_of_the_file(self, make: Make, path: Path):
+        """Pages may hold what SQLite moved, or what another program deleted there, so the file is written anew."""
+        checkpointer = make("sqlite")
+        for thread in ("1", "2", "3"):
+            await aput(checkpointer.scoped(ANA), config_of(thread, checkpoint_ns=""), "marzipan")
+            await aput(checkpointer.scoped(BOB), config_of(thread, checkpoint_ns=""), "nougat")
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("PRAGMA secure_delete = OFF")
+            other.execute("DELETE FROM checkpoints WHERE rowid = 1")
+            other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        left_there = held_in(path.parent)
+
+        await checkpointer.adelete_of_owner(["1", "2", "3"], owner=ANA)
+
+        held = held_in(path.parent)
+        assert b"marzipan" in left_there
+        assert b"nougat" in held
+        assert b"marzipan" not in held

@@ -174,8 +174,7 @@ class ThreadDoor:
             raise InvalidInputError(msg)
         whose = self._whose(owner)
         chosen = await self._chosen(thread_ids, whose, older_than)
-        for thread_id in chosen:
-            await self._saver.adelete_of_owner(thread_id, owner=whose)
+        await self._saver.adelete_of_owner(chosen, owner=whose)
         return [*chosen]
 
     async def copy(self, thread_id: str, to: str, *, owner: str | Owner | None = None) -> Thread:

@@ -64,7 +64,7 @@ class Erasing:
         threads: Which threads are whose.
         receipts: What is kept of an erasure.
         clock: What the time is.
-        delete_thread: Removes a thread's checkpoints.
+        delete_threads: Removes threads' checkpoints.
         opt_outs: Who wants no memory.
     """
 
@@ -76,14 +76,14 @@ class Erasing:
         receipts: ErasureReceipts,
         clock: Clock,
         *,
-        delete_thread: Callable[[Owner, str], Awaitable[None]],
+        delete_threads: Callable[[Owner, Sequence[str]], Awaitable[None]],
         opt_outs: OptOuts,
     ) -> None:
         self._storage = storage
         self._indexes = indexes
         self._threads = threads
         self._clock = clock
-        self._delete_thread = delete_thread
+        self._delete_threads = delete_threads
         self._opt_outs = opt_outs
         self._noticed: tuple[str, int] | None = None
         self.receipts = receipts
@@ -102,8 +102,7 @@ class Erasing:
         async for item in items_in(self._storage, owner.partition, direction="oldest"):
             counts[_COUNTED.get(place_of(item), "other")] += 1
         threads = tuple(await self._threads.of_owner(owner))
-        for thread_id in threads:
-            await self._delete_thread(owner, thread_id)
+        await self._delete_threads(owner, threads)
         await self._threads.release(owner)
         # Before the storage's, so that one that is down leaves an owner who is found again; after it, because
         # another process may have read the rows in between.

@@ -44,6 +44,7 @@ from threadkeep.storage.scan import Scan
 from threadkeep.storage.sqlite_connections import SqliteConnections, opened_at
 from threadkeep.storage.sqlite_file import size_bytes, transaction
 from threadkeep.storage.sqlite_group_commit import GroupCommit
+from threadkeep.storage.sqlite_rewriting import rewrite
 
 T = TypeVar("T")
 
@@ -214,7 +215,7 @@ class SqliteStorage:
         def work() -> tuple[int, bool]:
             items = opened.write(lambda connection: opened.tables.erase(connection, partition))
             if items:
-                opened.rewrite()
+                rewrite(opened.connection, self._path)
             return items, opened.empty_log()
 
         items, emptied = await asyncio.get_running_loop().run_in_executor(opened.writer, work)

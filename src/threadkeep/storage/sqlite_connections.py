@@ -34,9 +34,6 @@ SCRUB_SECONDS: Final = 30.0
 """How long what was deleted may stay in the write-ahead log, from where nothing reads it."""
 
 _READERS: Final = 4
-REWRITE_BYTES: Final = 256 * 1024 * 1024
-"""Up to this size a file is written anew after an erasure."""
-
 TRUNCATE_SECONDS: Final = 1.0
 """How long emptying the log waits for whoever still reads from it; commits wait that long, too."""
 
@@ -110,25 +107,6 @@ class SqliteConnections:
             log.warning("The write-ahead log of %s could not be emptied (%s); it is tried again", self.path, error)
             return False
         return not busy
-
-    def rewrite(self) -> None:
-        """Write the file anew, so that no page holds what was deleted from it.
-
-        ``secure_delete`` overwrites a row where it is deleted, and not what is left of it in a page from which
-        SQLite had moved it before. A file of more than 256 MB would keep writers waiting for too long.
-        """
-        size = self.path.stat().st_size
-        if size > REWRITE_BYTES:
-            log.warning(
-                "%s has %d MB: run VACUUM on it when nobody waits, to rid it of moved rows.", self.path, size >> 20
-            )
-            return
-        try:
-            self.connection.execute("VACUUM")
-        except sqlite3.OperationalError as error:
-            log.warning(
-                "%s could not be written anew (%s); run VACUUM on it to rid it of moved rows.", self.path, error
-            )
 
     def scrub_later(self) -> None:
         """See to it that what was deleted leaves the write-ahead log, too, where nothing reads it any more."""

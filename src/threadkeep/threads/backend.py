@@ -159,6 +159,10 @@ class Backend(ABC):
     async def reparent(self, saver: Saver, thread: str, place: Place, parent_id: str) -> None:
         """Let one checkpoint be the child of that other one of its namespace."""
 
+    async def scrub(self, saver: Saver) -> None:  # noqa: ARG002 - servers see to it themselves
+        """Rid the place of what deleted checkpoints have left in it beside those that stay."""
+        return
+
     def with_serializer(self, saver: Saver, serde: SerializerProtocol) -> Saver:
         """Return *saver* for one operation, reading and writing by *serde*."""
         one = copy.copy(saver)

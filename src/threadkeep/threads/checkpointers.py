@@ -179,9 +179,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         finally:
             hold.end()
 
-    async def adelete_of_owner(self, thread_id: str, *, owner: Owner) -> None:
-        """Delete the thread as *owner* has it: scoped, and unscoped where it is bound to them."""
-        await self._home.run(self._delete_of_owner(thread_id_from(thread_id), owner))
+    async def adelete_of_owner(self, thread_ids: Sequence[str], *, owner: Owner) -> None:
+        """Delete threads as *owner* has them: scoped, and unscoped where they are bound to them.
+
+        Nothing of them is left in the place afterwards, where that is a file.
+        """
+        await self._home.run(self._delete_of_owner([thread_id_from(one) for one in thread_ids], owner))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the thread's newest.
@@ -441,10 +444,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             elif self._binder:
                 await self._binder.unbind(thread_id)
 
-    async def _delete_of_owner(self, thread_id: ThreadId, owner: Owner) -> None:
-        await self.scoped(owner).adelete_thread(thread_id)
-        if self._binder and await self._binder.owner_of(thread_id) == owner:
-            await self._delete_thread(thread_id)
+    async def _delete_of_owner(self, thread_ids: Sequence[ThreadId], owner: Owner) -> None:
+        for thread_id in thread_ids:
+            await self.scoped(owner).adelete_thread(thread_id)
+            if self._binder and await self._binder.owner_of(thread_id) == owner:
+                await self._delete_thread(thread_id)
+        if thread_ids:
+            async with self._shared.using():
+                await self._run(self.backend.scrub, patience=LONG)
 
     async def _delta_history(
         self, config: RunnableConfig, channels: Sequence[str]

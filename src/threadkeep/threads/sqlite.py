@@ -7,12 +7,14 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.storage.sqlite_rewriting import rewrite
 from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.sql import statements
@@ -82,6 +84,11 @@ class SqliteCheckpoints(ThreadedBackend):
         """Return what *work* returns; a claim is judged in its transaction."""
         cast("_SqliteSaver", saver).claim = claim
         return await work(saver)
+
+    async def scrub(self, saver: Saver) -> None:
+        """Write the file anew."""
+        real = cast("_SqliteSaver", saver)
+        await real.there(partial(real.rewrite, self._path))
 
     def explained(self, error: Exception) -> Exception:
         """Return what SQLite's *error* means."""
@@ -201,6 +208,11 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
 
     def delete_thread(self, thread_id: str) -> None:
         super().delete_thread(thread_id)
+        self._empty_the_log()
+
+    def rewrite(self, path: Path) -> None:
+        with self.lock:
+            rewrite(self.conn, path)
         self._empty_the_log()
 
     def _empty_the_log(self) -> None:
