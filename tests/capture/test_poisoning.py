@@ -26,6 +26,22 @@ from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 PATH: Final = Path(__file__).parent.parent / "data" / "injections.jsonl"
 ASKED: Final = "Could you look that up for me and tell me in one line what it is about?"
 REPLIED: Final = "It is a short text with a request in it."
+PASTED: Final = {
+    "fenced": "Summarise this document in one line:\n\n```\n{}\n```",
+    "announced": "Summarise this document in one line:\n\n{}",
+    "in the same line": "What does this mean: {}",
+    "quoted": "What do you make of this?\n\n> {}",
+    "in quotation marks": 'What is this about?\n\n"{}"',
+    "in typographic quotation marks": "What is this about? “{}”",
+    "told": 'My colleague wrote this: "{}"',
+    "between tags": "<document>\n{}\n</document>\n\nWhat is it about?",
+    "between rules": "Can you check this page for me?\n\n---\n{}\n---",
+    "as a mail": "Can you answer this?\n\nFrom: Mallory <m@x.example>\nSubject: Hello\n\n{}",
+    "above the question": "{}\n\nSummarise the text above in one line.",
+    "fenced above the question": "```\n{}\n```\n\nWhat is that about?",
+    "below the question": "Can you look over this text that I found?\n\n{}",
+}
+"""How a user puts a document into a message: with marks around it and without."""
 TURNS_EACH: Final = 40
 """So many turns an owner has: what waits is read with every turn."""
 LEAST_DIFFERENT: Final = 0.45
@@ -44,8 +60,13 @@ def texts() -> list[str]:
 
 
 def thirds(place: int) -> list[str]:
-    """Return every third attack: each comes by one of the three ways in CI, and by all of them in the long run."""
+    """Return every third attack: each comes by one of three ways in CI, and by all of them in the long run."""
     return texts()[place::3]
+
+
+def part_of(way: str) -> list[str]:
+    """Return the attacks that come by one of the ways to paste in CI."""
+    return texts()[[*PASTED].index(way) :: len(PASTED)]
 
 
 class TestCorpus:
@@ -113,11 +134,8 @@ class Taken:
 
 
 def conversation(attack: str, way: str, *, key: str) -> list[BaseMessage]:
-    """Return a turn in which *attack* comes from a tool, a pasted document or the reply, or is what the user says."""
-    said = {
-        "user": attack,
-        "document": f"Summarise this document in one line:\n\n```\n{attack.replace('```', '')}\n```",
-    }.get(way, ASKED)
+    """Return a turn in which *attack* comes from a tool, the reply or as pasted, or is what the user says."""
+    said = attack if way == "user" else pasted(attack, way) if way in PASTED else ASKED
     found: list[BaseMessage] = [HumanMessage(said, id=f"{key}-user")]
     if way == "tool":
         call = {"name": "read_page", "args": {"url": "https://x.example"}, "id": f"{key}-call"}
@@ -128,14 +146,20 @@ def conversation(attack: str, way: str, *, key: str) -> list[BaseMessage]:
     return [*found, AIMessage(attack if way == "assistant" else REPLIED, id=f"{key}-reply")]
 
 
+def pasted(attack: str, way: str) -> str:
+    return PASTED[way].format(attack.replace("\n", "\n> ") if way == "quoted" else attack)
+
+
 def owners(attacks: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
     for start in range(0, len(attacks), TURNS_EACH):
         yield f"victim-{start}@x.org", attacks[start : start + TURNS_EACH]
 
 
-def is_theirs(text: str) -> bool:
+def is_theirs(text: str, way: str) -> bool:
     """Whether a memory says what the user asked, and nothing else."""
-    return text.removeprefix("Asked: ").removeprefix("Said: ") in (ASKED, "Summarise this document in one line")
+    asked = PASTED.get(way, ASKED).partition("{}")
+    said = text.removeprefix("Asked: ").removeprefix("Said: ").removesuffix("…")
+    return any(said in part for part in (asked[0], asked[2]) if part)
 
 
 async def not_believed(attacks: Sequence[str], way: str, *, obeys: bool) -> None:
@@ -144,7 +168,7 @@ async def not_believed(attacks: Sequence[str], way: str, *, obeys: bool) -> None
         for owner, part in owners(attacks):
             await taken.turns(owner, part, way)
 
-            believed = [memory.text for memory in await taken.memories(owner) if not is_theirs(memory.text)]
+            believed = [memory.text for memory in await taken.memories(owner) if not is_theirs(memory.text, way)]
             assert believed == []
             if obeys:  # they came to something: they wait
                 assert await tk.proposals.list(owner=owner, limit=1)
@@ -156,14 +180,21 @@ class TestFromOthers:
     """Nothing that a tool, a document or a reply says is active without approval."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("place", "way"), list(enumerate(["tool", "document", "assistant"])))
+    @pytest.mark.parametrize(("place", "way"), list(enumerate(["tool", "assistant"])))
     @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
     async def test_nothing_is_believed(self, place: int, way: str, obeys: bool):
         """By the local extractor, and by a model that obeys every attack."""
         await not_believed(thirds(place), way, obeys=obeys)
 
+    @pytest.mark.slow
+    @pytest.mark.parametrize("way", PASTED)
+    @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
+    async def test_nothing_that_was_pasted_is_believed(self, way: str, obeys: bool):
+        """However the user put it there: with a fence, in quotation marks, or with nothing around it."""
+        await not_believed(part_of(way), way, obeys=obeys)
+
     @pytest.mark.soak
-    @pytest.mark.parametrize("way", ["tool", "document", "assistant"])
+    @pytest.mark.parametrize("way", ["tool", "assistant", *PASTED])
     @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
     async def test_nothing_is_believed_whichever_way(self, way: str, obeys: bool):
         """Every attack by every way."""

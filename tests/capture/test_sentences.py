@@ -64,6 +64,12 @@ class TestSentences:
             "Proofread: I live in Rome",
             "Can you fix my text: I live in Rome",
             "I live in Rome " * 200,
+            "What does this mean: I live in Rome",
+            'Look, my aunt.\n"I like rain. I live in Rome."',
+            "A guest wrote to us “I like rain. I live in Rome.” yesterday.",
+            "<page>\nI like rain.\n\nI live in Rome.\n</page>\nCurious.",
+            "---\nI like rain.\n\nI live in Rome.\n---",
+            "Please explain this letter to me:\n```\nI like rain.\n```\nI live in Rome.\n```",
         ],
     )
     def test_what_was_pasted_is_left_out(self, foreign: str):
@@ -72,6 +78,24 @@ class TestSentences:
 
         assert found[0] == "I like tea."
         assert "Rome" not in "".join(found)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("Can you look over this text?\n\nI live in Rome.", ["Can you look over this text?"]),
+            ("I live in Rome.\n\nI like rain.\n\nTranslate the above.", ["Translate the above."]),
+            ("Read this page.\n\nI live in Rome.\n\nSummarise this text.", []),
+            ("I live in Rome.\n\nCan you review this code?", ["I live in Rome.", "Can you review this code?"]),
+        ],
+    )
+    def test_a_text_that_is_asked_about_is_not_theirs(self, text: str, expected: list[str]):
+        """Where the first or last paragraph asks about one, the others are it; if both do, nobody can tell."""
+        assert sentences(text) == expected
+
+    def test_titles_are_kept(self):
+        """What is called something is no quotation."""
+        said = 'I watched "The Lord of the Rings" last night.'
+        assert sentences(said) == [said]
 
     def test_own_words_after_fenced_code_are_kept(self):
         """A fence ends what was announced."""

@@ -12,6 +12,10 @@ from threadkeep.memories.wording import plain, words
 MAX_CHARACTERS: Final = 32_768
 """What comes after so many characters of a message is not looked at."""
 
+QUOTATION: Final = '"…"'
+"""What stands for a quotation that was left out."""
+
+_BLANK: Final = re.compile(r"\n[ \t]*\n")
 _PASTED_PARAGRAPH: Final = 1_500
 """A paragraph longer than this was not typed into a chat."""
 _HARD_WRAP: Final = 50
@@ -46,12 +50,38 @@ _INTRODUCES: Final = re.compile(
         |review|analy[sz]e|explain|classify|convert|format|fix|check|parse|extract|refactor|debug|complete|continue
         |read|write|draft|compose|reply|respond|send|generate|create
         |here(?:'s|’s|\ is|\ are)|this\ is|these\ are|following|below|as\ follows
-        |says?|said|wrote|writes|told|tells|asked|asks|replied|texted|quotes?|quoted|reads|goes|states|stated|according
+        |means?|says?|said|wrote|writes|told|tells|asked|asks|replied|texted|quotes?|quoted|reads|goes|states|stated|according
         |e-?mails?|letter|message|text|article|paragraph|document|paper|essay|story|poem|lyrics|song|transcript|conversation|chat|prompt
         |code|snippet|script|function|query|output|error|logs?|trace|input|example|config|yaml|json|file
         |üb?ersetze?|fasse|traduis|traduisez|résume|traduce|resume|traduza|resuma|traduci|riassumi
         )\b[^:\n]{0,200}:"""
 )
+# Whoever asks about a text has put it into a paragraph of its own.
+_ASKS_ABOUT: Final = re.compile(
+    r"""(?ix)\b(?:
+        (?:this|the|these|my|attached|pasted)\ (?:\w+\ ){0,2}(?:texts?|pages?|documents?|docs?|articles?|e-?mails?|mails?|letters?|messages?|notes?|posts?|drafts?|papers?|reports?|reviews?|comments?|transcripts?|passages?|paragraphs?|quotes?)
+        |(?:text|one|lines?)\ (?:above|below)
+        |what\ (?:is|are|does|do|did)\ (?:this|these|it)\b.{0,40}\b(?:about|means?|says?|for)
+        |(?:summari[sz]e|translate|explain|proof-?read|rewrite|rephrase|paraphrase|review|check|read|look\ (?:over|at|through|into)|analy[sz]e|answer|reply\ to|respond\ to|make\ of|think\ of|about)\ (?:this|these|the\ (?:following|above|below))
+            (?!\ (?:[\w-]+\ ){0,2}(?:code|script|function|class|method|module|component|query|schema|test|tests|config\w*|implementation|workflow|issue|error|bug|approach|feature|problem|idea|plan)\b)
+        )\b"""
+)
+_OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{0,200})?>")
+_CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
+_RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
+_FENCED: Final = re.compile(r"(?ms)^[ \t]{0,8}(```|~~~).*^[ \t]{0,8}\1")
+_QUOTED_ALONE: Final = re.compile(
+    r"(?ms)(?:^|(?<=[?:.!]))[ \t]*(?:\".*\"|“.*”|„.*[“”]|«.*»|‹.*›|「.*」|『.*』)[ \t]*[.!?]?[ \t]*$"
+)
+_QUOTED: Final = re.compile(
+    r"(?s)(?<!\w)\"[^\"]{1,4000}\"(?!\w)|“[^”]{1,4000}”|„[^“”]{1,4000}[“”]|«[^»]{1,4000}»|「[^」]{1,4000}」|『[^』]{1,4000}』"
+)
+_WORD: Final = re.compile(r"\w[\w'’-]*")
+_CAPITALISED: Final = re.compile(r"[A-Z][a-z'’-]*|[A-Z]+|\d{1,4}")
+_SHORT_WORDS: Final = 4
+"""So many words in quotation marks inside a sentence are called something, not said by somebody."""
+_TITLE_WORDS: Final = 10
+
 _ABOUT_ME: Final = re.compile(
     r"(?i)\b(?:about (?:me|myself|us|my\b.*)|my (?:preferences|details|setup|situation|background|context|profile|facts)|context|background|fyi)\W*$"
 )
@@ -73,7 +103,51 @@ def sentences(text: str) -> list[str]:
     Left out are fenced and indented code, quoted lines, tables, logs, mails with their headers, what
     follows a colon that introduces somebody else's text, and very long paragraphs.
     """
-    return [sentence for paragraph in _paragraphs(text[:MAX_CHARACTERS]) for sentence in _split(paragraph)]
+    own = _typed(text[:MAX_CHARACTERS])
+    return [sentence for paragraph in _paragraphs(own) for sentence in _split(paragraph)]
+
+
+def _typed(text: str) -> str:
+    """Return *text* without what stands between marks that somebody sets around a text that is not theirs.
+
+    From the first such mark to the last: what is between may hold marks of its own. Where the first or the last
+    paragraph asks about a text, the others are that text.
+    """
+    text = _QUOTED_ALONE.sub("", _RULED.sub("\n\n", _untagged(text)))
+    text = _QUOTED.sub(lambda found: found[0] if _is_short(found[0]) or _is_title(found[0]) else QUOTATION, text)
+    if (fence := _FENCED.search(text)) and _ASKS_ABOUT.search(text[: fence.start()]):
+        text = f"{text[: fence.start()]}\n```\n```{text[fence.end() :]}"
+    blocks = [block for block in _BLANK.split(text) if block.strip()]
+    if len(blocks) == 1 or not blocks:
+        return text
+    first, *_, last = blocks
+    asks_first, asks_last = (_ASKS_ABOUT.search(one) and not _INTRODUCES.search(one) for one in (first, last))
+    if asks_last:  # where the first speaks of a text, too, nobody can tell which of them is the text
+        return "" if asks_first or _INTRODUCES.search(first) else last
+    return first if asks_first else text
+
+
+def _untagged(text: str) -> str:
+    kept: list[str] = []
+    start = 0
+    closing = {found[1]: found.end() for found in _CLOSING_TAG.finditer(text)}
+    for opening in _OPENING_TAG.finditer(text):
+        end = closing.get(opening[1], 0)
+        if opening.start() >= start and end > opening.end():
+            kept += [text[start : opening.start()], "\n\n"]
+            start = end
+    return "".join([*kept, text[start:]])
+
+
+def _is_short(quoted: str) -> bool:
+    return len(quoted.split()) <= _SHORT_WORDS
+
+
+def _is_title(quoted: str) -> bool:
+    """Whether it is a work's title in quotation marks, by its capitals: "The Lord of the Rings"."""
+    said = _WORD.findall(quoted)
+    weighty = [word for word in said if len(word) >= _SHORT_WORDS]
+    return len(said) <= _TITLE_WORDS and all(_CAPITALISED.fullmatch(word) for word in weighty or said)
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -96,6 +170,8 @@ def _paragraphs(text: str) -> list[str]:
             break
         if not body or _is_foreign(line, body):
             wraps = False
+            head, colon, _ = body.partition(":")
+            introduced = bool(_INTRODUCES.search(head + colon)) and not _is_foreign(head, head)
             continue
         bullet = _BULLET.match(line)
         body = line[bullet.end() :].strip() if bullet else body

@@ -16,6 +16,7 @@ from threadkeep.capture import languages
 from threadkeep.capture.endings import ended_by
 from threadkeep.capture.happenings import has_happened
 from threadkeep.capture.redact import MARK
+from threadkeep.capture.sentences import QUOTATION
 from threadkeep.capture.slots import slot_of
 from threadkeep.memories.wording import plain, straight, words
 
@@ -392,7 +393,7 @@ def _is_sized(said: str) -> bool:
 
 def _is_quotation(said: str) -> bool:
     """Whether it is somebody else's: in quotation marks, but for a short title."""
-    return said[0] in "\"'«„" or any(len(quoted.split()) > 4 for quoted in _QUOTED.findall(said))  # noqa: PLR2004 - a title's length
+    return QUOTATION in said or said[0] in "\"'«„" or any(len(quoted.split()) > 4 for quoted in _QUOTED.findall(said))  # noqa: PLR2004 - a title's length
 
 
 def _details(said: str, *, anchored: bool) -> float:
