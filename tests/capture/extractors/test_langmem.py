@@ -234,14 +234,6 @@ class TestFailure:
             assert [m.text for m in await tk.memories.list(kind="semantic")] == ["I bank with Acme."]
             assert await tk.proposals.list() == []
 
-    async def test_ten_megabytes_are_refused(self):
-        """As too long; nothing else is touched."""
-        async with opened(ScriptedModel(replies=[inserting("word " * 2_000_000)])) as tk:
-            receipt = await learn(tk)
-
-            assert receipt.status == "done"
-            assert [m.kind for m in await tk.memories.list()] == ["episodic"]
-
     async def test_words_without_calls_teach_nothing_and_are_counted(self):
         """A model that only talks has found nothing; the turn's episode is kept all the same."""
         async with opened(ScriptedModel(replies=["Sure, noted!"])) as tk:

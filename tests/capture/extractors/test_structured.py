@@ -195,7 +195,6 @@ class TestWire:
             '{"facts": [], "episode": "", "secret_extra": 1}',
             '{"facts": [{"text": "x", "kind": "semantic"}], "episode": ""}',
             "[]",
-            "x" * 10_000_000,
             ToolCalls([("Unknown", {"a": 1})]),
             Raw(b"<html>no JSON at all</html>"),
             Raw(b""),

@@ -21,12 +21,17 @@ from threadkeep.errors import ExtractionError
 
 T = TypeVar("T")
 
+MAX_REPLY_CHARACTERS: Final = 65_536
+"""A longer reply is no answer to what was asked."""
+
 NOSTREAM: Final = "nostream"
 """LangGraph leaves calls with this tag out of every stream."""
 
 
 class Meter(BaseCallbackHandler):
-    """Counts calls and tokens of one extraction."""
+    """Counts calls and tokens of one extraction, and refuses a reply that is none before anybody reads it."""
+
+    raise_error = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +52,7 @@ class Meter(BaseCallbackHandler):
                 message = generation.message if isinstance(generation, ChatGeneration) else None
                 if isinstance(message, AIMessage):
                     self._count(message)
+                    _require_answer(message)
 
     def _count(self, message: AIMessage) -> None:
         used = message.usage_metadata
@@ -94,6 +100,16 @@ async def metered(
         msg = f"The extraction model failed ({type(error).__name__})."
         raise ExtractionError(msg, usage=meter.usage(model=model, prompt=prompt)) from None
     return result, meter.usage(model=model, prompt=prompt)
+
+
+def _require_answer(message: AIMessage) -> None:
+    called = [str(call["args"]) for call in (*message.tool_calls, *message.invalid_tool_calls)]
+    if not message.text.strip() and not called:
+        msg = "The extraction model answered with nothing."
+        raise ExtractionError(msg)
+    if max(map(len, (message.text, *called))) > MAX_REPLY_CHARACTERS:
+        msg = f"The extraction model answered with more than {MAX_REPLY_CHARACTERS:,} characters."
+        raise ExtractionError(msg)
 
 
 def name_of(model: BaseChatModel) -> str:

@@ -22,8 +22,6 @@ from threadkeep.errors import ExtractionError
 from threadkeep.memories.record import Memory, Source
 
 MAX_FACTS: Final = 3
-MAX_REPLY_CHARACTERS: Final = 65_536
-"""A longer reply is no answer to what was asked."""
 MAX_CONTEXT_CHARACTERS: Final = 16_384
 """Of what the user and the assistant said each, so much is shown to the model."""
 
@@ -112,23 +110,14 @@ def _learnt(answer: Any) -> Learnt:
     """Read the model's answer: parsed by its provider, or as JSON in its text.
 
     Raises:
-        ExtractionError: It is empty, or too long.
         ValidationError: It is not of the schema.
     """
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
     parsed, raw = fields.get("parsed"), fields.get("raw")
-    text = raw.text if isinstance(raw, AIMessage) else ""
-    called = "".join(json.dumps(call["args"]) for call in raw.tool_calls) if isinstance(raw, AIMessage) else ""
-    if max(len(text), len(called)) > MAX_REPLY_CHARACTERS:
-        msg = f"The extraction model answered with more than {MAX_REPLY_CHARACTERS:,} characters."
-        raise ExtractionError(msg)
     if isinstance(parsed, Learnt):
         return parsed
-    body = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
-    if not body and not called:
-        msg = "The extraction model answered with nothing."
-        raise ExtractionError(msg)
-    return Learnt.model_validate_json(body)
+    text = raw.text if isinstance(raw, AIMessage) else ""
+    return Learnt.model_validate_json(text.strip().removeprefix("```json").removeprefix("```").removesuffix("```"))
 
 
 def _not_asked_for(error: ValidationError) -> ExtractionError:
