@@ -43,9 +43,8 @@ MAX_CANDIDATES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What was read of an owner before deciding, and the epoch that it belongs to."""
+    """What was read of an owner before deciding."""
 
-    epoch: str
     record: Item
     head: Item | None
     memories: Mapping[MemoryId, Item]
@@ -109,11 +108,12 @@ class Learning:
             RevisionConflictError: Other writers kept getting in the way; nothing was written.
             Exception: Whatever the extractor raised; nothing was written.
         """
+        epoch = (await self._storage.position(owner.partition)).epoch
         (item,) = await self._storage.get([ref])
         record = record_of(item) if item else None
         if record is None or record.state != "pending":
             return False
-        found = await self._extracted(record.turn, owner, extractor or self._extractor)
+        found = await self._extracted(record.turn, owner, extractor or self._extractor, epoch)
         extraction = replace(found, candidates=judged(found.candidates, record.turn, redact=self._redact))
         texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
         vectors = rows_of(await self._search.embed_put(texts), texts)
@@ -122,7 +122,7 @@ class Learning:
         for attempt in range(_TRIES):
             try:
                 async with writing:
-                    return await self._finish(ref, owner, extraction, vectors)
+                    return await self._finish(ref, owner, extraction, vectors, epoch)
             except PartitionErasedError:
                 return False
             except RevisionConflictError:
@@ -131,7 +131,7 @@ class Learning:
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
         return False
 
-    async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor) -> Extraction:
+    async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> Extraction:
         """Ask *extractor*, and keep account of what it took, whether it gave something or not."""
         try:
             known = await self._alike(turn, owner) if extractor.uses_known else []
@@ -141,7 +141,7 @@ class Learning:
             usage = error.details.get("usage")
             if isinstance(usage, Usage):
                 self._meter(usage)
-                await self._charge(owner, priced(usage, self._prices))
+                await self._charge(owner, priced(usage, self._prices), epoch)
             raise
         if found.usage is None:
             return found
@@ -150,14 +150,13 @@ class Learning:
             self._telemetry.count("extraction.empty")
         return replace(found, usage=priced(found.usage, self._prices))
 
-    async def _charge(self, owner: Owner, usage: Usage) -> None:
+    async def _charge(self, owner: Owner, usage: Usage, epoch: str) -> None:
         """Add what a failure took to the owner's account."""
         for _ in range(_TRIES):
-            position = await self._storage.position(owner.partition)
             (before,) = await self._storage.get([account_ref(owner)])
             put = account_put(owner, before, usage, failed=True, at=self._clock.now())
             try:
-                await self._storage.commit(Batch(owner.partition, [put], epoch=position.epoch))
+                await self._storage.commit(Batch(owner.partition, [put], epoch=epoch))
             except PartitionErasedError:
                 return
             except RevisionConflictError:
@@ -168,7 +167,9 @@ class Learning:
         for name in ("calls", "input_tokens", "output_tokens"):
             self._telemetry.count(f"extraction.{name}", getattr(usage, name))
 
-    async def _finish(self, ref: Ref, owner: Owner, extraction: Extraction, vectors: Mapping[str, Embedding]) -> bool:
+    async def _finish(
+        self, ref: Ref, owner: Owner, extraction: Extraction, vectors: Mapping[str, Embedding], epoch: str
+    ) -> bool:
         read = await self._read(ref, owner, extraction)
         record = record_of(read.record) if read else None
         if read is None or record is None or record.state != "pending":
@@ -204,15 +205,14 @@ class Learning:
             put_of(finished, owner, due_at=None, expect=read.record.revision),
         ]
         why = f"turn:{record.turn.turn_id}"
-        await self._ledger.commit_from(read.head, owner, puts, by="capture", why=why, epoch=read.epoch)
+        await self._ledger.commit_from(read.head, owner, puts, by="capture", why=why, epoch=epoch)
         self._count(decisions, record)
         return True
 
     async def _read(self, ref: Ref, owner: Owner, extraction: Extraction) -> _Read | None:
-        """Read everything that the decision rests on; the epoch and the head first."""
+        """Read everything that the decision rests on; the head first."""
         partition = owner.partition
         namespace = (shapes.MEMORIES, owner.label)
-        position = await self._storage.position(partition)
         record, head, account = await self._storage.get([ref, shapes.head_ref(owner), account_ref(owner)])
         if record is None:
             return None
@@ -225,7 +225,6 @@ class Learning:
         memories = {MemoryId(item.ref.key): item for item in items if is_ours(item, namespace)}
         foreign = [shapes.memory_of(item) for item in items if not is_ours(item, namespace)]
         return _Read(
-            position.epoch,
             record,
             head,
             memories,

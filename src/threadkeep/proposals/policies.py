@@ -40,9 +40,10 @@ class Policies:
             InvalidInputError: One sentence that names the rule to correct.
         """
         value = {"rules": spelled(rules_of(rules))}
+        epoch = (await self._storage.position(owner.partition)).epoch
         namespace = policy_namespace(owner)
         operation: Operation = Put(namespace, POLICY_KEY, value) if value["rules"] else Delete(namespace, POLICY_KEY)
-        await self._ledger.commit(owner, [operation], by=USER)
+        await self._ledger.commit(owner, [operation], by=USER, epoch=epoch)
         return self._with(value)
 
     def _with(self, row: Mapping[str, Any] | None) -> Policy:

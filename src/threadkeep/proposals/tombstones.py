@@ -129,9 +129,10 @@ class Tombstones:
 
     async def lift(self, tombstone_id: str, *, owner: Owner) -> bool:
         """Let a statement be learnt again; return whether there was such a tombstone."""
+        epoch = (await self._storage.position(owner.partition)).epoch
         if all(one.tombstone_id != tombstone_id for one in (await self.of(owner)).tombstones):
             return False
-        await self._ledger.commit(owner, [Delete(tombstones_namespace(owner), tombstone_id)], by=USER)
+        await self._ledger.commit(owner, [Delete(tombstones_namespace(owner), tombstone_id)], by=USER, epoch=epoch)
         return True
 
     async def rejecting(self, owner: Owner, text: str, *, by: str) -> Sequence[Operation]:
