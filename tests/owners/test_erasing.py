@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from langgraph.graph import StateGraph
 
 import threadkeep
-from tests.owners.erasing import EACH, Canaries, GatedEmbedder, plant, raw, rows_of, shut
+from tests.owners.erasing import EACH, Canaries, GatedEmbedder, State, plant, raw, rows_of, shut
 from threadkeep.capture.record import Message
 from threadkeep.errors import InvalidInputError, NotYoursError, PartitionErasedError, SettingsError
 from threadkeep.owners.owner import Owner
@@ -173,6 +174,38 @@ class TestErase:
             again = await tk.memories.remember("I live in Porto.", owner=ANA)
             assert again.status == "accepted"
         assert canary.found_in(raw(kind, path=tmp_path / "db" / "memory.db", url=url)) == []
+
+    async def test_a_job_that_outlives_its_owner_keeps_nothing(self, place: tuple[str, str], tmp_path: Path):
+        """Neither how it stands, nor what its effects gave, nor checkpoints."""
+        kind, url = place
+        began, gate, done = asyncio.Event(), asyncio.Event(), list[str]()
+        async with opened(url, tmp_path) as tk:
+
+            async def pay(key: str) -> str:
+                done.append(key)
+                return "canarypaid"
+
+            async def node(_: State) -> dict[str, Any]:
+                began.set()
+                await gate.wait()
+                await tk.runs.once("refund", pay)
+                return {"messages": [("ai", "canaryreply")]}
+
+            graph = StateGraph(State).add_node("node", node).set_entry_point("node")
+            compiled = graph.compile(checkpointer=tk.checkpointer)
+            said = {"messages": [("human", "I want canarymoney.")]}
+            job = asyncio.ensure_future(tk.runs.start(compiled, said, thread_id="canaryjob", owner=ANA))
+            await began.wait()
+
+            await tk.owners.erase(ANA)
+            gate.set()
+
+            with pytest.raises(PartitionErasedError):
+                await job
+            assert done == []
+            assert await rows_of(tk, ANA) == []
+        held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
+        assert [word for word in (b"canaryjob", b"canarymoney", b"canarypaid", b"canaryreply") if word in held] == []
 
     async def test_another_process_drops_what_it_holds_in_ram(self, tmp_path: Path):
         """Its index is gone without anybody asking it about the owner."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NOTHING: Final = object()
+_EPOCH: Final = "__threadkeep_epoch"
+"""Where a job's config holds the owner's epoch that it began in; savers keep nothing with such a name."""
 
 
 class RunDoor:
@@ -242,12 +244,13 @@ class RunDoor:
         if snapshot.created_at is None:
             msg = "The job has no such checkpoint; history() lists them."
             raise InvalidInputError(msg, thread_id=thread_id, checkpoint_id=checkpoint_id)
+        epoch = await self._app.call(lambda rooms: rooms.runs.epoch(whose))
         async with self._at_work(graph, whose, named, None):
             if state:
                 await graph.aupdate_state(snapshot.config, dict(state), as_node=as_node)
             else:
                 await graph.aupdate_state(snapshot.config, None, as_node="__copy__")
-            await self._note(whose, named, "paused")
+            await self._note(whose, named, "paused", epoch)
             return await self.get(graph, thread_id=named, owner=whose)
 
     async def once(self, key: str, effect: Callable[[str], Awaitable[T] | T]) -> T:
@@ -264,7 +267,10 @@ class RunDoor:
         config = get_config()
         whose = self._whose(claimed_owner(config.get("configurable", {})))
         named = thread_id_from(config.get("configurable", {}).get("thread_id"))
-        begun = await self._app.call(lambda rooms: rooms.runs.begin_effect(key, owner=whose, thread_id=named))
+        epoch = config.get("configurable", {}).get(_EPOCH)
+        begun = await self._app.call(
+            lambda rooms: rooms.runs.begin_effect(key, owner=whose, thread_id=named, epoch=epoch)
+        )
         if begun.done:
             return cast("T", begun.result)
         if inspect.iscoroutinefunction(effect):
@@ -316,10 +322,11 @@ class RunDoor:
     ) -> Run:
         """Run *graph* until it waits, is done or has failed."""
         place = (owner, thread_id)
+        epoch = await self._app.call(lambda rooms: rooms.runs.epoch(owner))
         if place in self._running and not lease:
             msg = "The job is running already; wait for it, or cancel it."
             raise ConflictError(msg, thread_id=thread_id)
-        steps = asyncio.ensure_future(self._steps(graph, given, owner, thread_id, context, config, lease))
+        steps = asyncio.ensure_future(self._steps(graph, given, owner, thread_id, context, config, lease, epoch))
         self._running[place] = steps
         error: Exception | None = None
         stopped = False
@@ -328,7 +335,7 @@ class RunDoor:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if caller is not None and caller.cancelling():
-                await self._note(owner, thread_id, "cancelled")
+                await self._note(owner, thread_id, "cancelled", epoch)
                 raise
             stopped = True
         except Exception as failure:  # noqa: BLE001 - it is the run's error, and the caller's to raise
@@ -341,7 +348,7 @@ class RunDoor:
         noted = "failed" if error is not None else "cancelled" if stopped else None
         run = _run_of(thread_id, snapshot, noted)
         if not replaced:  # else how the job stands is for its other run to say
-            await self._note(owner, thread_id, run.status)
+            await self._note(owner, thread_id, run.status, epoch)
         return replace(run, error=error)
 
     async def _steps(
@@ -353,10 +360,11 @@ class RunDoor:
         context: Any,
         config: Mapping[str, Any] | None,
         lease: Mapping[str, Any],
+        epoch: str,
     ) -> bool:
         """Let *graph* run step by step; return whether somebody wanted it to stop."""
-        await self._note(owner, thread_id, "running")
-        whole = {**(config or {}), **self._config(owner, thread_id, **lease)}
+        await self._note(owner, thread_id, "running", epoch)
+        whole = {**(config or {}), **self._config(owner, thread_id, **lease, **{_EPOCH: epoch})}
         stream = graph.astream(given, whole, context=context, stream_mode="values", durability="sync")
         async with aclosing(stream):
             async for _ in stream:
@@ -364,8 +372,8 @@ class RunDoor:
                     return True
         return False
 
-    async def _note(self, owner: Owner, thread_id: ThreadId, status: RunStatus) -> None:
-        await self._app.call(lambda rooms: rooms.runs.note(thread_id, status, owner=owner))
+    async def _note(self, owner: Owner, thread_id: ThreadId, status: RunStatus, epoch: str) -> None:
+        await self._app.call(lambda rooms: rooms.runs.note(thread_id, status, owner=owner, epoch=epoch))
 
     async def _resume_of(
         self, graph: Any, thread_id: ThreadId, owner: Owner, answer: Any, answers: Mapping[str, Any] | None

@@ -26,11 +26,13 @@ class Effect:
 
     Attributes:
         idempotency_key: The same each time the node runs again; give it to whoever does the effect.
+        epoch: The owner's when it began; after an erasure nothing of it is kept.
         done: Whether it is known to have happened.
         result: What it gave, if it did.
     """
 
     idempotency_key: str
+    epoch: str
     done: bool = False
     result: Any = None
 
@@ -42,16 +44,25 @@ class Runs:
         self._storage = storage
         self._clock = clock
 
-    async def note(self, thread_id: ThreadId, status: RunStatus, *, owner: Owner) -> None:
-        """Keep how the job stands. A wish to cancel it is dropped where it begins anew."""
-        await self._put(thread_id, owner, {"status": status, "cancel": False})
+    async def epoch(self, owner: Owner) -> str:
+        """Tell the epoch that a job begins in: where its owner is erased meanwhile, it writes nothing more."""
+        return (await self._storage.position(owner.partition)).epoch
+
+    async def note(self, thread_id: ThreadId, status: RunStatus, *, owner: Owner, epoch: str) -> None:
+        """Keep how the job stands. A wish to cancel it is dropped where it begins anew.
+
+        Raises:
+            PartitionErasedError: The owner was erased since *epoch*; nothing is kept.
+        """
+        await self._put(thread_id, owner, {"status": status, "cancel": False}, epoch)
 
     async def wish_cancelled(self, thread_id: ThreadId, *, owner: Owner) -> bool:
         """Ask whoever runs the job to stop after the node that it is at; return whether it was running."""
+        epoch = await self.epoch(owner)
         value = await self.noted(thread_id, owner=owner)
         if value.get("status") != "running":
             return False
-        await self._put(thread_id, owner, {**value, "cancel": True})
+        await self._put(thread_id, owner, {**value, "cancel": True}, epoch)
         return True
 
     async def is_cancelled(self, thread_id: ThreadId, *, owner: Owner) -> bool:
@@ -63,22 +74,30 @@ class Runs:
         (item,) = await self._storage.get([Ref(owner.partition, (RUNS,), short_digest(thread_id))])
         return item.value if item else {}
 
-    async def begin_effect(self, key: str, *, owner: Owner, thread_id: ThreadId) -> Effect:
+    async def begin_effect(self, key: str, *, owner: Owner, thread_id: ThreadId, epoch: str | None = None) -> Effect:
         """Say that an effect is about to happen, or what it gave when it did.
+
+        Args:
+            key: Tells the job's effects apart.
+            owner: Whose job.
+            thread_id: The job.
+            epoch: The one that the job began in; ``None``: the effect is the first thing that is known of it.
 
         Raises:
             InvalidInputError: *key* is empty.
+            PartitionErasedError: The owner was erased since *epoch*.
         """
         if not key:
             msg = "An effect needs a key that is the same each time the node runs, e.g. 'refund'."
             raise InvalidInputError(msg)
-        effect = Effect(short_digest("effect", owner.tenant, owner.user_id, thread_id, key))
+        named = short_digest("effect", owner.tenant, owner.user_id, thread_id, key)
+        effect = Effect(named, await self.epoch(owner) if epoch is None else epoch)
         (item,) = await self._storage.get([Ref(owner.partition, (EFFECTS,), effect.idempotency_key)])
         if item is not None:
             return replace(effect, done=bool(item.value.get("done")), result=item.value.get("result"))
         value = {"thread_id": thread_id, "key": key, "done": False, "at": self._clock.now().isoformat()}
         try:
-            await self._write(owner, EFFECTS, effect.idempotency_key, value, expect="absent")
+            await self._write(owner, EFFECTS, effect.idempotency_key, value, effect.epoch, expect="absent")
         except RevisionConflictError:  # another process runs the same node: it has the same key, so nothing doubles
             return effect
         return effect
@@ -88,16 +107,24 @@ class Runs:
 
         Raises:
             InvalidInputError: *result* is no JSON value.
+            PartitionErasedError: The owner was erased since the effect began.
         """
         now = self._clock.now().isoformat()
         value = {"thread_id": thread_id, "key": key, "done": True, "result": result, "at": now}
-        await self._write(owner, EFFECTS, effect.idempotency_key, value)
+        await self._write(owner, EFFECTS, effect.idempotency_key, value, effect.epoch)
 
-    async def _put(self, thread_id: ThreadId, owner: Owner, value: Mapping[str, Any]) -> None:
+    async def _put(self, thread_id: ThreadId, owner: Owner, value: Mapping[str, Any], epoch: str) -> None:
         value = {**value, "thread_id": thread_id, "at": self._clock.now().isoformat()}
-        await self._write(owner, RUNS, short_digest(thread_id), value)
+        await self._write(owner, RUNS, short_digest(thread_id), value, epoch)
 
     async def _write(
-        self, owner: Owner, namespace: str, key: str, value: Mapping[str, Any], *, expect: Expectation = "any"
+        self,
+        owner: Owner,
+        namespace: str,
+        key: str,
+        value: Mapping[str, Any],
+        epoch: str,
+        *,
+        expect: Expectation = "any",
     ) -> None:
-        await self._storage.commit(Batch(owner.partition, [Put((namespace,), key, value, expect=expect)]))
+        await self._storage.commit(Batch(owner.partition, [Put((namespace,), key, value, expect=expect)], epoch))

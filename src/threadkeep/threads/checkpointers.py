@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import ConflictError, InvalidInputError
 from threadkeep.home import Home
 from threadkeep.ids import ThreadId
 from threadkeep.owners.claims import claimed_owner
@@ -416,14 +416,18 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             kept = self._envelope.checkpoint(checkpoint, serde=self.serde, thread=name, namespace=namespace)
             packed = self._envelope.metadata(noted, serde=self.serde, thread=name)
             claim = self._claim_of_put(config, name, namespace, checkpoint["id"], str(metadata.get("source", "")))
-            put = await self._run(lambda saver: saver.aput(inner, kept, packed, new_versions), claim=claim)
+            try:
+                put = await self._run(lambda saver: saver.aput(inner, kept, packed, new_versions), claim=claim)
+            except ConflictError:
+                await self._let_go_of_deleted(thread_id)
+                raise
             return _with_thread(put, thread_id)
 
     async def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
         async with self._shared.using():
-            _, inner = await self._admitted(config, writing=True)
+            thread_id, inner = await self._admitted(config, writing=True)
             name, namespace = _place(inner)
             packed = self._envelope.writes(writes, serde=self.serde, thread=name, namespace=namespace)
             configurable = _configurable(config)
@@ -431,18 +435,33 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                 claim = claim_of_subgraph(configurable, name, self._leases.hold_of(name))
             else:
                 claim = claim_of_writes(configurable, name)
-            if packed:
+            if not packed:
+                return
+            try:
                 await self._run(lambda saver: saver.aput_writes(inner, packed, task_id, task_path), claim=claim)
+            except ConflictError:
+                await self._let_go_of_deleted(thread_id)
+                raise
 
     async def _delete_thread(self, thread_id: ThreadId) -> None:
         async with self._shared.using():
             name = self._name(thread_id)
             claim = Claim("delete", name, anywhere=True)
             await self._run(lambda saver: saver.adelete_thread(name), claim=claim, patience=LONG)
-            if self._binder and self.owner:
-                await self._binder.leave(thread_id, self.owner)
-            elif self._binder:
-                await self._binder.unbind(thread_id)
+            await self._let_go(thread_id)
+
+    async def _let_go(self, thread_id: ThreadId) -> None:
+        """Forget whose thread it was."""
+        if self._binder and self.owner:
+            await self._binder.leave(thread_id, self.owner)
+        elif self._binder:
+            await self._binder.unbind(thread_id)
+
+    async def _let_go_of_deleted(self, thread_id: ThreadId) -> None:
+        """Forget whose a thread is of which nothing is there: a run that came too late has bound it again."""
+        last: RunnableConfig = {"configurable": {"thread_id": self._name(thread_id), "checkpoint_ns": ""}}
+        if await self._run(lambda saver: saver.aget_tuple(last)) is None:
+            await self._let_go(thread_id)
 
     async def _delete_of_owner(self, thread_ids: Sequence[ThreadId], owner: Owner) -> None:
         for thread_id in thread_ids:
