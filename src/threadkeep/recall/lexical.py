@@ -224,8 +224,9 @@ class Postings:
         for number in cast("list[int]", numbers):
             if number < len(self._offsets) - 1:
                 found[self._sorted_rows[int(self._offsets[number]) : int(self._offsets[number + 1])]] += 1
-            in_tail = self._log_terms.filled[self._sorted_to :] == number
-            found[self._log_rows.filled[self._sorted_to :][in_tail]] += 1
+            if self._sorted_to < len(self._log_terms):
+                in_tail = self._log_terms.filled[self._sorted_to :] == number
+                found[self._log_rows.filled[self._sorted_to :][in_tail]] += 1
         return found == len(numbers)
 
     def _is_held(self, term: str) -> bool:

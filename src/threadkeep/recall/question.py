@@ -74,7 +74,7 @@ def read(question: str, *, now: datetime, language: Language | None = None) -> R
     first_person = not words.isdisjoint(_FIRST_PERSON)
     return Reading(
         terms,
-        people=tuple(core for word in question.split() if (core := _AROUND.sub("", word))),
+        people=tuple(core for word in question.split() if (core := _core(word))),
         names=tuple(_names(question)),
         first_person=first_person and not ("you" in words and _ASKS_THE_ASSISTANT.search(question)),
         when=not words.isdisjoint(_MAY_ASK_WHEN) and _WHEN.search(question) is not None,
@@ -118,7 +118,7 @@ def without_people(question: str, people: Iterable[str]) -> str:
     if left == question:
         return question
     left = re.sub(r"\s+(?=[?.,!])", "", " ".join(left.split()))
-    cores = [_AROUND.sub("", word).lower() for word in left.split()]
+    cores = [_core(word).lower() for word in left.split()]
     return left if any(core and core not in STOP_WORDS for core in cores) else question
 
 
@@ -138,7 +138,7 @@ def without_names(question: str) -> str | None:
     kept = [word for word, _, is_name in _words(question) if not is_name]
     if len(kept) == len(question.split()):
         return None
-    function_words = [_AROUND.sub("", word).lower() in STOP_WORDS for word in kept]
+    function_words = [_core(word).lower() in STOP_WORDS for word in kept]
     return " ".join(kept) if any(function_words) and not all(function_words) else None
 
 
@@ -165,7 +165,7 @@ def _words(question: str) -> Iterator[tuple[str, str, bool]]:
     """Yield each word, what it is without the signs around it, and whether it is (part of) a name."""
     begins = True
     for word in question.split():
-        core = _AROUND.sub("", word)
+        core = _core(word)
         yield word, core, not begins and core[:1].isupper() and core != "I" and not core.startswith(("I'", "I’"))
         begins = word.endswith(_ENDS_SENTENCE)
 
@@ -176,3 +176,8 @@ def asks_about_everything(question: str) -> bool:
     Nothing is close to such a question, and everything that is kept answers it.
     """
     return len(question) <= _LONGEST and _ABOUT_ME.search(question) is not None
+
+
+def _core(word: str) -> str:
+    """Return *word* without the signs around it."""
+    return word if word.isalnum() else _AROUND.sub("", word)  # most words have none, and are not looked through

@@ -193,7 +193,7 @@ class Search:
             found = snapshot.search(ranking, limit, compared=compared)
         if compared and near is not None:
             found = replace(found, alike=await self._alike(partition, found.hits[:compared]))
-        return replace(found, degraded=degraded)
+        return replace(found, degraded=degraded) if degraded else found
 
     async def memories(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None]:
         """Return the memories that *hits* are, which :meth:`ranking` has just found in *partition*.
