@@ -119,6 +119,7 @@ class App:
         sweep_every: How often expired rows are removed physically.
         notice_every: How often it is seen what other processes have done to owners.
         extractor: What turns are learnt from with; ``None``: rules on the user's words.
+        embedder_seen: Whether the embedder has been ready, so that no turn waits for that again.
     """
 
     settings: Settings
@@ -132,6 +133,7 @@ class App:
     notice_every: timedelta = NOTICE_EVERY
     extractor: Extractor | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
+    embedder_seen: bool = False
     _starting: asyncio.Task[Rooms] | None = None
     _sweeping: asyncio.Task[None] | None = None
     _noticing: asyncio.Task[None] | None = None
@@ -312,13 +314,19 @@ class App:
 
         A call that failed leaves the next one to try again. Runs on the home loop.
         """
-        if self._starting is not None and self._starting.done() and not self._starting.cancelled():
-            if self._starting.exception() is None:
-                return self._rooms
-            self._starting = None
-        if self._starting is None or self._starting.cancelled():
+        if (rooms := self.connected) is not None:
+            return rooms
+        if self._starting is None or self._starting.done():
             self._starting = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._starting)
+
+    @property
+    def connected(self) -> Rooms | None:
+        """The rooms, where they are connected already: then a turn need not wait to be told so."""
+        started = self._starting
+        if started is None or not started.done() or started.cancelled() or started.exception() is not None:
+            return None
+        return self._rooms
 
     async def is_off(self, owner: Owner, thread_id: str | None) -> bool:
         """Whether the owner wants no memory, or none in this thread. It reads nothing; runs on the home loop.
@@ -326,7 +334,7 @@ class App:
         Connecting, at the first turn, is what it may wait for; where that fails, nothing can be remembered anyway.
         """
         try:
-            rooms = await self.patience.wait(self.rooms())
+            rooms = self.connected or await self.patience.wait(self.rooms())
         except (StorageError, TimeoutError):  # whoever goes on says so
             return False
         return rooms.opt_outs.holds(owner, thread_id)

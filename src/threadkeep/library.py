@@ -438,13 +438,14 @@ class Threadkeep:
 
         async def found() -> Recall:
             try:
-                rooms = await self._app.patience.wait(self._app.rooms(), timeout=limit)
+                rooms = self._app.connected or await self._app.patience.wait(self._app.rooms(), timeout=limit)
             except (StorageError, TimeoutError) as error:
                 self._app.telemetry.degraded("recall", error)
                 return Recall(degraded=("storage",))
             if rooms.opt_outs.holds(whose, thread_id):
                 return Recall()
-            await self._warm(self._app.loading)
+            if not self._app.embedder_seen:
+                await self._warm(self._app.loading)
 
             async def elsewhere(memories: Sequence[Memory]) -> Collection[MemoryId]:
                 if named is None or isinstance(question, str):
@@ -596,6 +597,7 @@ class Threadkeep:
         except (EmbedderUnavailableError, TimeoutError) as error:
             self._app.telemetry.degraded("embedder", error)
             return ("embedder",)
+        self._app.embedder_seen = True
         return ()
 
 

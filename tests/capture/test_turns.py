@@ -40,8 +40,8 @@ def long_talk(turns: int, *, ids: str | None = None) -> list[Message]:
     return talk(*said, ids=ids)
 
 
-def on_record(*turns: Spoken, thread_id: ThreadId | None = TH) -> set[str]:
-    return {key for turn in turns for key in (turn.turn_id, *every_trace(turn, thread_id=thread_id))}
+def on_record(*turns: Spoken) -> set[str]:
+    return {key for turn in turns for key in (turn.turn_id, *every_trace(turn))}
 
 
 class TestSplit:

@@ -29,8 +29,14 @@ if TYPE_CHECKING:
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
 
-_LOOK_BACK: Final = 20
-"""How many turns are looked up at first; twice as many each time, until one is known."""
+_LOOK_BACK: Final = 2
+"""How many turns are looked up at first: mostly the one before the newest is known. Then ever more, until one is."""
+
+_LOOK_FURTHER: Final = 10
+"""So many times as many are looked up each time."""
+
+_NEAR: Final = 20
+"""How many of the newest turns tell which branch goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,7 @@ class OnRecord:
             missing = missing_turns(turns[-reach:], known)
             if len(missing) < reach or reach >= len(turns):
                 return Found(missing, known, newest, branch)
-            looked, reach = reach, 2 * reach
+            looked, reach = reach, _LOOK_FURTHER * reach
 
     async def branch(
         self, found: Found, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None
@@ -119,7 +125,7 @@ class OnRecord:
         doubtful = [one for one in memories if one.sources and _only_in(thread_id, one.sources, shown)]
         if not doubtful:
             return ()
-        turns = split(messages, thread_id=thread_id)[-_LOOK_BACK:]
+        turns = split(messages, thread_id=thread_id)[-_NEAR:]
         traces = {one: _traces_of(one) for memory in doubtful for one in memory.sources}
         refs = self._refs(turns, owner, newest=True)
         refs += [Ref(owner.partition, traces_namespace(owner), trace) for trace in set(traces.values()) if trace]

@@ -354,7 +354,7 @@ def _batch(
             record = done(record, (), rejected=[NOT_WANTED])
         put = put_of(record, owner, due_at=due_at, expect="absent")
         puts[put.namespace[0], put.key] = put
-        for trace in every_trace(turn, thread_id=thread_id):
+        for trace in every_trace(turn):
             put = trace_put(trace, turn.turn_id, owner)
             puts[put.namespace[0], put.key] = put
         if thread_id is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from threadkeep.capture.accounts import spell_usage, usage_of
@@ -38,19 +39,38 @@ TURN_SPACING: Final = timedelta(milliseconds=1)
 State: TypeAlias = Literal["pending", "done", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Spoken:
-    """A turn as a thread shows it.
+    """A turn as a thread shows it. Its digests are made when they are asked for: of a long thread, few are.
 
     Attributes:
-        turn_id: See the module.
         messages: As they came, from the user's on; without what neither user nor assistant wrote.
-        traces: Digests under which it is known when it is not the newest turn any more.
+        thread_id: Where.
+        before: The words of the turn before it.
     """
 
-    turn_id: TurnId
     messages: tuple[Message, ...]
-    traces: tuple[str, ...]
+    thread_id: ThreadId | None
+    before: tuple[str, ...] = ()
+
+    @cached_property
+    def turn_id(self) -> TurnId:
+        """See the module."""
+        return TurnId(_by_ids(self.messages) or self._chained)
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """Digests under which it is known when it is not the newest turn any more."""
+        return (self._chained,) if self.before else (self._chained, self.alone)
+
+    @cached_property
+    def alone(self) -> str:
+        """The digest of its words in this thread, whatever came before."""
+        return short_digest("turn alone", self.thread_id or "", *_words(self.messages))
+
+    @cached_property
+    def _chained(self) -> str:
+        return short_digest("turn in thread", self.thread_id or "", *_words(self.messages), "after", *self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +130,8 @@ def split(messages: Sequence[Message], *, thread_id: ThreadId | None) -> tuple[S
     spoken: list[Spoken] = []
     before: tuple[str, ...] = ()
     for turn in turns:
-        own = _words(turn)
-        chained = short_digest("turn in thread", thread_id or "", *own, "after", *before)
-        alone = short_digest("turn alone", thread_id or "", *own)
-        traces = (chained,) if before else (chained, alone)
-        spoken.append(Spoken(TurnId(_by_ids(turn) or chained), tuple(turn), traces))
-        before = own
+        spoken.append(Spoken(tuple(turn), thread_id, before))
+        before = _words(turn)
     return tuple(spoken)
 
 
@@ -130,12 +146,11 @@ def said_trace(turn: Spoken) -> str | None:
     return short_digest("said", *(part for message in said for part in (message.message_id or "", message.text)))
 
 
-def every_trace(turn: Spoken, *, thread_id: ThreadId | None) -> tuple[str, ...]:
+def every_trace(turn: Spoken) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
-    alone = short_digest("turn alone", thread_id or "", *_words(turn.messages))
     said = said_trace(turn)
     messages = [message_trace(one.message_id) for one in turn.messages if one.role == "user" and one.message_id]
-    return tuple(dict.fromkeys((*turn.traces, alone, *([said] if said else []), *messages)))
+    return tuple(dict.fromkeys((*turn.traces, turn.alone, *([said] if said else []), *messages)))
 
 
 def message_trace(message_id: MessageId) -> str:

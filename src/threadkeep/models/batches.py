@@ -49,6 +49,11 @@ class Batches:
         self._waiting: list[_Request] = []
         self._working = False
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the model is loaded."""
+        return self._encode is not None
+
     def submit(self, texts: Sequence[str]) -> Future[list[NDArray[np.float32]]]:
         """Return what will be the vectors of *texts*, in their order. Cancelling it drops what is not embedded yet.
 

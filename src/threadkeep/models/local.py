@@ -84,7 +84,8 @@ class LocalEmbedder:
         Raises:
             EmbedderUnavailableError: A package or the model is missing or broken; the message says which.
         """
-        await asyncio.wrap_future(self._batches.submit(()))
+        if not self._batches.loaded:
+            await asyncio.wrap_future(self._batches.submit(()))
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return unit vectors, shape ``(len(texts), 384)``, in the order given; the same text is embedded once.
