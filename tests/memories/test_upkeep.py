@@ -256,6 +256,19 @@ class TestImport:
         assert await tk.memories.list() == []
         assert (await tk.memories.remember("I have two cats.")).status == "accepted"
 
+    async def test_copies_are_told_of_in_the_audit_once(self, tk: threadkeep.Threadkeep):
+        """What is there already is no change; copies with ids of their own are, and their merging is."""
+        lines = [json.dumps({"text": "I like tea.", "memory_id": key}) for key in ("a", "b")]
+        await tk.memories.import_lines([json.dumps({"text": "I live in Lisbon."}), *lines])
+        again = await tk.memories.import_lines([json.dumps({"text": "i live in  lisbon"}), *lines])
+        await tk.memories.consolidate()
+
+        told = [(entry.by, sorted(change.id for change in entry.changes)) for entry in await tk.owners.audit()]
+
+        assert len(again.duplicates) == 3
+        assert told == [("consolidation", ["a", "b"]), ("import", sorted([again.duplicates[0], "a", "b"]))]
+        assert (await tk.owners.verify_audit()).fault is None
+
 
 class TestCommands:
     """The same at the command line."""
