@@ -50,6 +50,7 @@ from threadkeep.proposals.service import Proposals
 from threadkeep.proposals.tombstones import Tombstones
 from threadkeep.recall.search import Search
 from threadkeep.recall.service import Recalls
+from threadkeep.recall.vectors.following import Follower
 from threadkeep.runs.service import Runs
 from threadkeep.settings import Settings
 from threadkeep.storage.sealed.marker import refuse_sealed
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.engines.port import Engine
     from threadkeep.models.port import Embedder
     from threadkeep.owners.owner import Owner
+    from threadkeep.recall.vectors.port import VectorEngine
     from threadkeep.storage.port import Storage
     from threadkeep.storage.postgres_pool import PostgresPool
     from threadkeep.storage.sealed.storage import SealedStorage
@@ -148,6 +150,7 @@ class App:
             precision=settings.index_precision,
             telemetry=self.telemetry,
             language=None if settings.language == "auto" else settings.language,
+            follower=self._follower(),
         )
         ledger = Ledger(self.storage, self.clock)
         tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime, ledger=ledger)
@@ -361,6 +364,21 @@ class App:
         self.home.close()
         _open.discard(self)
 
+    def _follower(self) -> Follower | None:
+        """Make who keeps a vector engine where the storage is; ``None``: all vectors are compared in RAM."""
+        settings = self.settings
+        if settings.vectors == "exact":
+            return None
+        if settings.sealed:
+            msg = (
+                f"THREADKEEP_VECTORS is {settings.vectors}, which would hold vectors of sealed items in the open; "
+                "set it to exact, or take the master key away."
+            )
+            raise SettingsError(msg, variable="THREADKEEP_VECTORS")
+        timeout = timedelta(milliseconds=settings.vectors_timeout_ms)
+        engine = vectors_of(settings, self.postgres_pool)
+        return Follower(engine, self.storage, self.telemetry, timeout=timeout, large_from=settings.vectors_from)
+
     def _queue(self, learn: Learn) -> Queue:
         engine = engine_of(self.settings, self.clock, self.telemetry)
         terms = Terms(
@@ -441,9 +459,9 @@ class App:
             if captures.works:
                 await captures.drain(timedelta(seconds=max(0.0, left)))
             await captures.stop()
+        await self._rooms.search.close()
         for closer in reversed(self.closers):
             await closer()
-        await self._rooms.search.close()
         await self.storage.close()
 
 
@@ -579,6 +597,30 @@ def engine_of(settings: Settings, clock: Clock, telemetry: Telemetry) -> Engine:
         debounce=timedelta(seconds=settings.capture_debounce_seconds),
         migrate=settings.migrate == "auto",
     )
+
+
+def vectors_of(settings: Settings, pool: Callable[..., PostgresPool]) -> VectorEngine:
+    """Build the vector engine that *settings* choose, without I/O.
+
+    Raises:
+        SettingsError: It needs what is not set or not installed.
+    """
+    if settings.vectors == "faiss":
+        try:
+            from threadkeep.recall.vectors.faiss import FaissEngine
+        except ImportError as error:
+            msg = f"THREADKEEP_VECTORS is faiss, which is not installed ({error}); run: pip install threadkeep[faiss]"
+            raise SettingsError(msg, variable="THREADKEEP_VECTORS") from error
+        return FaissEngine(settings.vectors_path, key_prefix=settings.store_key_prefix)
+    variable = "THREADKEEP_VECTORS_POSTGRES_DSN"
+    dsn = settings.vectors_postgres_dsn or settings.store_postgres_dsn
+    if dsn is None:
+        msg = f"THREADKEEP_VECTORS is pgvector, which needs {variable}; set it to where its PostgreSQL is."
+        raise SettingsError(msg, variable=variable)
+    leads = pool(dsn.get_secret_value(), variable=variable)
+    from threadkeep.recall.vectors.pgvector import PgVectorEngine
+
+    return PgVectorEngine(leads, key_prefix=settings.store_key_prefix)
 
 
 def postgres_pool_of(dsn: str, settings: Settings, *, variable: str) -> PostgresPool:

@@ -435,6 +435,33 @@ class Settings(BaseSettings):
         description="How search indexes hold vectors: float32 as they are, int8 in a quarter of the memory.",
     )
 
+    vectors: Literal["exact", "pgvector", "faiss"] = Field(
+        default="exact",
+        validation_alias="THREADKEEP_VECTORS",
+        description="Where vectors of large owners are searched: exact (in RAM), pgvector or faiss.",
+    )
+    vectors_from: int = Field(
+        default=20_000,
+        validation_alias="THREADKEEP_VECTORS_FROM",
+        ge=1,
+        description="From how many items on an owner is searched there, a whole number.",
+    )
+    vectors_timeout_ms: int = Field(
+        default=200,
+        validation_alias="THREADKEEP_VECTORS_TIMEOUT_MS",
+        ge=1,
+        description="How long a search waits for the vector engine, in milliseconds, a whole number.",
+    )
+    vectors_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_VECTORS_POSTGRES_DSN",
+        description="Where pgvector's PostgreSQL is; unset: the memories' one.",
+    )
+    vectors_folder: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_VECTORS_FOLDER",
+        description="Folder of FAISS's indexes; unset: vectors in the data directory.",
+    )
     trace_content: bool = Field(
         default=False,
         validation_alias="THREADKEEP_TRACE_CONTENT",
@@ -559,6 +586,11 @@ class Settings(BaseSettings):
     def sqlite_path(self) -> Path:
         """The SQLite file of the memories."""
         return (self.store_sqlite_path or self.data_folder / "memory.sqlite3").expanduser()
+
+    @property
+    def vectors_path(self) -> Path:
+        """The folder of FAISS's indexes."""
+        return (self.vectors_folder or self.data_folder / "vectors").expanduser()
 
     @property
     def erasure_path(self) -> Path | None:

@@ -19,7 +19,7 @@ from threadkeep.recall.matrix import unit
 from threadkeep.recall.question import Reading, named, read, without_names, without_people
 from threadkeep.recall.record import Hit, Method, Ranking
 from threadkeep.recall.stale import stale
-from threadkeep.recall.vectors.following import ENGINE_TIMEOUT, Follower, sample_of, spread_of
+from threadkeep.recall.vectors.following import Follower, sample_of, spread_of
 from threadkeep.recall.vectors.port import Space
 from threadkeep.storage.port import Embedding, Ref
 
@@ -50,9 +50,6 @@ _EMBED_SECONDS_A_TEXT: Final = 0.1
 
 MAX_QUESTION_CHARACTERS: Final = 32_768
 """What comes after so many characters of a question is not looked at."""
-
-ENGINE_FROM: Final = 20_000
-"""From so many items on a partition's vectors are an engine's, where there is one; below, RAM is quicker than any."""
 
 CANDIDATES: Final = 256
 """So many of the nearest an engine is asked for at least; what is not among them stands at the partition's mean."""
@@ -93,9 +90,7 @@ class Search:
         telemetry: Counts and logs when the embedder is down.
         embed_timeout: From when on an embedder that does not answer counts as down.
         language: What all texts are in; ``None``: each in its own.
-        engine: Who compares the vectors of large partitions; ``None``: every one's are compared here, exactly.
-        engine_from: From how many items on a partition is large.
-        engine_timeout: How long a search waits for the engine.
+        follower: Who asks a vector engine about large partitions; ``None``: every one's are compared here, exactly.
     """
 
     def __init__(
@@ -109,9 +104,7 @@ class Search:
         telemetry: Telemetry | None = None,
         embed_timeout: timedelta = EMBED_TIMEOUT,
         language: Language | None = None,
-        engine: VectorEngine | None = None,
-        engine_from: int = ENGINE_FROM,
-        engine_timeout: timedelta = ENGINE_TIMEOUT,
+        follower: Follower | None = None,
     ) -> None:
         self._storage = storage
         self._embedder = embedder
@@ -119,13 +112,15 @@ class Search:
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
         self._language: Language | None = language
-        self._follower = None
-        if engine is not None:
-            self._follower = Follower(engine, storage, telemetry, timeout=engine_timeout)
-        self._engine_from = engine_from
+        self._follower = follower
         self._held = HeldIndexes(max_bytes)
         self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def engine(self) -> VectorEngine | None:
+        """Where the vectors of large partitions are; ``None``: in RAM."""
+        return self._follower.engine if self._follower is not None else None
 
     @property
     def semantic(self) -> bool:
@@ -370,14 +365,15 @@ class Search:
                 await self._decide(held, changes)
             before = len(held.index)
             await self._apply(held, changes)
-            if self._follower is not None and not changes.reset and before < self._engine_from <= len(held.index):
+            grown = self._follower is not None and before < self._follower.large_from <= len(held.index)
+            if grown and not changes.reset:
                 self._held.drop(held)  # it has become large: the next search reads its words, and leaves the rest
 
     async def _decide(self, held: Held, changes: Changes) -> None:
         """Leave the vectors to the engine, but for a sample, where there are many, or it has had them before."""
         if self._follower is None or self._embedder is None:
             return
-        large = len(changes.puts) >= self._engine_from
+        large = len(changes.puts) >= self._follower.large_from
         if large or await self._follower.knows(held.partition):
             held.index = PartitionIndex(model=None, language=self._language)
             held.sample = sample_of(changes.puts, self._embedder.name)

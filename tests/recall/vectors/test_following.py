@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.recall.world import ANA, MEMORIES, HeldStorage, StillClock, embedder, keep, put
 from threadkeep.errors import VectorEngineError
 from threadkeep.recall.search import VECTORS, Search
+from threadkeep.recall.vectors.following import Follower
 from threadkeep.recall.vectors.port import FENCE, Space, Update
 from threadkeep.storage.port import Batch, Delete, Partition, Put
 from threadkeep.telemetry import Telemetry
@@ -76,7 +77,13 @@ def telemetry() -> Telemetry:
 
 @pytest.fixture
 async def search(storage: HeldStorage, engine: Flaky, telemetry: Telemetry) -> AsyncIterator[Search]:
-    opened = Search(storage, embedder(), StillClock(), telemetry=telemetry, engine=engine, engine_from=1)
+    opened = Search(
+        storage,
+        embedder(),
+        StillClock(),
+        telemetry=telemetry,
+        follower=Follower(engine, storage, telemetry, large_from=1),
+    )
     yield opened
     await opened.close()
 
@@ -108,7 +115,7 @@ class TestRanking:
 
     async def test_only_a_large_partition_is_given_to_the_engine(self, storage: HeldStorage, engine: Flaky):
         """One that grows past the bound is, from the next search on."""
-        search = Search(storage, embedder(), StillClock(), engine=engine, engine_from=10)
+        search = Search(storage, embedder(), StillClock(), follower=Follower(engine, storage, large_from=10))
         await keep(storage, search, *texts(9))
         assert len(await keys(search)) == 5
         assert engine.updates == []
@@ -168,7 +175,10 @@ class TestDown:
     async def test_one_that_never_answers_is_not_waited_for(self, storage: HeldStorage, engine: Flaky):
         """For longer than it may take; words are compared then."""
         search = Search(
-            storage, embedder(), StillClock(), engine=engine, engine_from=1, engine_timeout=timedelta(milliseconds=30)
+            storage,
+            embedder(),
+            StillClock(),
+            follower=Follower(engine, storage, timeout=timedelta(milliseconds=30), large_from=1),
         )
         await keep(storage, search, *texts(30))
         engine.hangs = True
@@ -215,7 +225,7 @@ async def _walk(done: Sequence[tuple[str, int]]) -> None:
     await storage.connect()
 
     def opened() -> Search:
-        return Search(storage, model, StillClock(), engine=engine, engine_from=1)
+        return Search(storage, model, StillClock(), follower=Follower(engine, storage, large_from=1))
 
     search, partition = opened(), ANA
     for number, (what, which) in enumerate(done):

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 ENGINE_TIMEOUT: Final = timedelta(milliseconds=200)
 """How long a search waits for an engine; less than a turn waits for recall, so that words are still compared."""
 
+LARGE_FROM: Final = 20_000
+"""From so many items on a partition's vectors are an engine's, where there is one; below, RAM is quicker than any."""
+
 SAMPLE: Final = 1_024
 """So many vectors tell how cosines with a question are spread in a partition: the standard error is a thirtieth."""
 
@@ -37,6 +40,7 @@ class Follower:
         storage: What is followed.
         telemetry: Counts and logs when the engine is down.
         timeout: How long a search waits; following goes on after it.
+        large_from: From how many items on a partition's vectors are the engine's.
     """
 
     def __init__(
@@ -46,10 +50,12 @@ class Follower:
         telemetry: Telemetry | None = None,
         *,
         timeout: timedelta = ENGINE_TIMEOUT,
+        large_from: int = LARGE_FROM,
     ) -> None:
         self.engine = engine
         self._storage = storage
         self._telemetry = telemetry
+        self.large_from = large_from
         self._seconds = timeout.total_seconds()
         self._at: dict[bytes, tuple[Space, Position]] = {}
         self._running: dict[bytes, asyncio.Task[None]] = {}
