@@ -31,6 +31,7 @@ from threadkeep.capture.reviews import Reviews
 from threadkeep.capture.service import POLL, Captures
 from threadkeep.capture.waiting import Terms
 from threadkeep.clock import Clock, SystemClock
+from threadkeep.collections.service import Collections
 from threadkeep.errors import InvalidInputError, SettingsError, StorageError
 from threadkeep.home import Home
 from threadkeep.memories.ledger import Ledger
@@ -105,6 +106,7 @@ class Rooms:
     erasing: Erasing
     opt_outs: OptOuts
     upkeep: Upkeep
+    collections: Collections
 
 
 @dataclass(eq=False)
@@ -223,6 +225,7 @@ class App:
             ),
             opt_outs,
             Upkeep(self.storage, memories, search, ledger, ttl=settings.ttl),
+            Collections(self.storage, search, self.clock),
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
             check(settings)

@@ -1,13 +1,14 @@
-"""The rooms of the Python door: ``tk.memories``, ``tk.proposals``, ``tk.queue`` and ``tk.owners``."""
+"""The rooms of the Python door: ``tk.memories``, ``tk.proposals``, ``tk.queue``, ``tk.owners``, ``tk.collections``."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from threadkeep.capture.record import QueuedTurn
+from threadkeep.collections.record import Document, Ingested, Passages, Similar, collection
 from threadkeep.errors import InvalidInputError, NotYoursError, OwnerRequiredError
 from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.arriving import Imported, parsed
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from threadkeep.app import App, Rooms
     from threadkeep.owners.receipts import ErasureReceipt
+    from threadkeep.storage.port import Partition
 
 
 T = TypeVar("T")
@@ -570,3 +572,95 @@ class OwnerDoor:
 
 async def _next(rows: AsyncIterator[T]) -> T | None:
     return await anext(rows, None)
+
+
+class CollectionDoor:
+    """Documents that a tenant shares. Who is locked to an owner reads their tenant's, and writes none."""
+
+    def __init__(self, app: App, whose: Whose) -> None:
+        self._app = app
+        self._whose = whose
+
+    async def ingest(
+        self,
+        name: str,
+        text: str,
+        *,
+        document_id: str,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        tenant: str = "",
+    ) -> Ingested:
+        """Keep a document in the collection *name*, in parts; one with this id is replaced.
+
+        Args:
+            name: The collection's; made with its first document.
+            text: Plain text, or Markdown; at most some 4 million characters.
+            document_id: Any text, such as a path or an address.
+            title: What it is called.
+            metadata: Anything that is JSON; given back, never searched.
+            tenant: Whose collection it is.
+
+        Raises:
+            NotYoursError: This memory is locked to an owner.
+            InvalidInputError: Something of it cannot be kept.
+            SettingsError: The splitter is not installed.
+        """
+        partition = self._to_write(name, tenant)
+        given = dict(metadata or {})
+        return await self._app.call(
+            lambda rooms: rooms.collections.ingest(
+                partition, text, document_id=document_id, title=title, metadata=given
+            )
+        )
+
+    async def search(self, name: str, query: str, *, limit: int = 10, tenant: str | None = None) -> Passages:
+        """Return the passages of the collection *name* that are closest to *query*, ranked as memories are."""
+        partition = self._to_read(name, tenant)
+        return await self._app.call(lambda rooms: rooms.collections.search(partition, query, limit=limit))
+
+    async def similar(self, name: str, document_id: str, *, limit: int = 5, tenant: str | None = None) -> list[Similar]:
+        """Return the documents of the collection *name* that are most like one of them.
+
+        Raises:
+            DocumentNotFoundError: There is none with this id.
+        """
+        partition = self._to_read(name, tenant)
+        return await self._app.call(lambda rooms: rooms.collections.similar(partition, document_id, limit=limit))
+
+    async def list(self, name: str, *, tenant: str | None = None) -> list[Document]:
+        """Return the documents of the collection *name*, the newest first."""
+        partition = self._to_read(name, tenant)
+        return await self._app.call(lambda rooms: rooms.collections.list(partition))
+
+    async def delete(self, name: str, document_id: str, *, tenant: str = "") -> None:
+        """Remove a document from the collection *name*.
+
+        Raises:
+            NotYoursError: This memory is locked to an owner.
+            DocumentNotFoundError: There is none with this id.
+        """
+        partition = self._to_write(name, tenant)
+        await self._app.call(lambda rooms: rooms.collections.delete(partition, document_id))
+
+    async def erase(self, name: str, *, tenant: str = "") -> int:
+        """Remove the collection *name* with everything in it; return how many documents there were.
+
+        Raises:
+            NotYoursError: This memory is locked to an owner.
+        """
+        partition = self._to_write(name, tenant)
+        return await self._app.call(lambda rooms: rooms.collections.erase(partition))
+
+    def _to_write(self, name: str, tenant: str) -> Partition:
+        if self._whose.locked:
+            msg = "Collections are shared, and this memory is locked to one owner; write without for_owner()."
+            raise NotYoursError(msg)
+        return collection(name, tenant)
+
+    def _to_read(self, name: str, tenant: str | None) -> Partition:
+        own = self._whose.default.tenant if self._whose.default is not None else ""
+        if self._whose.locked and tenant not in (None, own):
+            msg = "This collection belongs to another tenant."
+            raise NotYoursError(msg)
+        return collection(name, own if tenant is None else tenant)

@@ -13,6 +13,7 @@
     ├── OptedOutError            whoever it is about wants no memory
     ├── MemoryNotFoundError
     ├── ProposalNotFoundError
+    ├── DocumentNotFoundError
     ├── ApprovalRequiredError    nobody who is believed stands behind a statement
     ├── ConflictError            somebody else wrote first
     │   ├── ProposalDecidedError
@@ -115,6 +116,12 @@ class ProposalNotFoundError(ThreadkeepError, LookupError):
     """The owner has no proposal with this id. List the owner's proposals to see which there are."""
 
     code = "proposal_not_found"
+
+
+class DocumentNotFoundError(ThreadkeepError, LookupError):
+    """The collection has no document with this id. List its documents to see which there are."""
+
+    code = "document_not_found"
 
 
 class ApprovalRequiredError(ThreadkeepError):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
 from threadkeep.app import App, Rooms, embedder_of, extractor_of, settings_of, storage_of
 from threadkeep.capture.record import Receipt
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.doors import MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
+from threadkeep.doors import CollectionDoor, MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, StorageError
 from threadkeep.ids import MemoryId, ThreadId, TurnId
 from threadkeep.owners.owner import Owner
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
-_ROOMS: Final = frozenset({"agents", "memories", "owners", "proposals", "queue", "runs", "threads"})
+_ROOMS: Final = frozenset({"agents", "collections", "memories", "owners", "proposals", "queue", "runs", "threads"})
 _APART: Final = frozenset({"agents", "runs"})
 """Where graphs run or are built: that must not hold up the home loop."""
 
@@ -229,6 +229,11 @@ class Threadkeep:
     def queue(self) -> QueueDoor:
         """Recorded turns that are not learnt from yet: list, retry."""
         return QueueDoor(self._app, self._whose)
+
+    @cached_property
+    def collections(self) -> CollectionDoor:
+        """Documents that a tenant shares: ingest, search, similar, list, delete, erase."""
+        return CollectionDoor(self._app, self._whose)
 
     @cached_property
     def owners(self) -> OwnerDoor:

@@ -12,6 +12,7 @@ from threadkeep.cli import (
     agents,
     audit,
     chat,
+    collections,
     demo,
     doctor,
     init,
@@ -42,6 +43,7 @@ app.command(rich_help_panel="Use")(init.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(threads.app, name="threads", rich_help_panel="Memory")
+app.add_typer(collections.app, name="collections", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
 app.add_typer(audit.app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(agents.agents)

@@ -1,0 +1,193 @@
+"""Tests of collections through the library: found like memories, shared within a tenant, and never anybody's word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import threadkeep
+from threadkeep.cli.main import app
+from threadkeep.collections.service import MAX_PARTS, PART_CHARACTERS
+from threadkeep.errors import DocumentNotFoundError, InvalidInputError, NotYoursError, TooLargeError
+from threadkeep.owners.owner import Owner
+from threadkeep.settings import Settings
+from threadkeep.testing.models import HashingEmbedder
+
+TRAINS = "Trains leave for Lisbon at seven.\n\nThe night train has a dining car. " + "Rails are made of steel. " * 80
+TEA = "Green tea is brewed at eighty degrees.\n\nBlack tea takes boiling water. " + "Leaves are dried slowly. " * 80
+COFFEE = "Coffee is brewed at ninety degrees, tea at eighty.\n\nWater that boils makes it bitter."
+
+
+@pytest.fixture
+def tk(tmp_path: Path) -> Iterator[threadkeep.Threadkeep]:
+    with threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def library(tk: threadkeep.Threadkeep) -> Any:
+    door = tk.sync.collections
+    door.ingest("handbook", TRAINS, document_id="trains.md", title="Trains", metadata={"by": "ops"})
+    door.ingest("handbook", TEA, document_id="tea.md", title="Tea")
+    door.ingest("handbook", COFFEE, document_id="coffee.md", title="Coffee")
+    return door
+
+
+class TestIngest:
+    def test_a_long_document_is_kept_in_parts(self, library: Any):
+        """Each of at most a thousand characters, all of them found."""
+        (trains,) = [one for one in library.list("handbook") if one.document_id == "trains.md"]
+
+        found = library.search("handbook", "rails of steel", limit=50).passages
+
+        assert (trains.title, trains.metadata, trains.parts > 2) == ("Trains", {"by": "ops"}, True)
+        assert {one.place for one in found if one.document_id == "trains.md"} == set(range(trains.parts))
+        assert all(len(one.text) <= PART_CHARACTERS for one in found)
+
+    def test_the_same_again_writes_nothing(self, library: Any):
+        """Nothing is embedded anew either."""
+        again = library.ingest("handbook", TEA, document_id="tea.md", title="Tea")
+
+        assert not again.changed
+
+    def test_a_new_version_takes_the_place_of_the_old(self, library: Any):
+        """With fewer parts, none of the old ones stays."""
+        library.ingest("handbook", "Tram lines end at midnight.", document_id="trains.md", title="Trains")
+
+        found = library.search("handbook", "trains tram Lisbon rails", limit=50).passages
+
+        assert [one.text for one in found if one.document_id == "trains.md"] == ["Tram lines end at midnight."]
+        assert len(library.list("handbook")) == 3
+
+    @pytest.mark.parametrize(("text", "document_id"), [("", "a"), ("  \n", "a"), ("text", "")])
+    def test_what_is_no_document_is_refused(self, library: Any, text: str, document_id: str):
+        """With what is missing."""
+        with pytest.raises(InvalidInputError, match="A document needs"):
+            library.ingest("handbook", text, document_id=document_id)
+
+    def test_one_that_is_too_long_is_refused(self, library: Any):
+        """Before anything is embedded."""
+        with pytest.raises(TooLargeError, match="split it"):
+            library.ingest("handbook", "word " * (MAX_PARTS * 201), document_id="long")
+
+
+class TestSearch:
+    def test_it_is_ranked_as_memories_are(self, library: Any):
+        """By meaning and by words."""
+        found = library.search("handbook", "At how many degrees is green tea brewed?", limit=3)
+
+        assert found.passages[0].document_id == "tea.md"
+        assert found.passages[0].text.startswith("Green tea is brewed at eighty degrees.")
+        assert found.degraded == ()
+        assert library.search("another", "green tea").passages == ()
+
+    def test_similar_documents_are_told(self, library: Any):
+        """Each once, never the document itself."""
+        found = library.similar("handbook", "coffee.md")
+
+        assert found[0].document_id == "tea.md"
+        assert {one.document_id for one in found} == {"tea.md", "trains.md"}
+
+    def test_without_an_embedder_words_are_compared(self, tmp_path: Path):
+        """For both."""
+        with threadkeep.open(f"sqlite:///{tmp_path}/words.db", embedder="none") as tk:
+            for name, text in (("tea", TEA), ("trains", TRAINS), ("coffee", COFFEE)):
+                tk.sync.collections.ingest("handbook", text, document_id=name)
+
+            assert tk.sync.collections.search("handbook", "dining car").passages[0].document_id == "trains"
+            assert tk.sync.collections.similar("handbook", "coffee")[0].document_id == "tea"
+
+    @pytest.mark.slow
+    def test_an_engine_finds_the_same(self, tmp_path: Path):
+        """And loses what is erased."""
+        settings = Settings(
+            THREADKEEP_VECTORS="faiss", THREADKEEP_VECTORS_FROM="1", THREADKEEP_VECTORS_TIMEOUT_MS="20000",
+            THREADKEEP_VECTORS_FOLDER=str(tmp_path / "vectors"),
+        )  # fmt: skip
+        with threadkeep.open(f"sqlite:///{tmp_path}/m.db", embedder=HashingEmbedder(), settings=settings) as tk:
+            door = tk.sync.collections
+            for name, text in (("tea.md", TEA), ("trains.md", TRAINS), ("coffee.md", COFFEE)):
+                door.ingest("handbook", text, document_id=name)
+            found = door.search("handbook", "At how many degrees is green tea brewed?", limit=3)
+            assert found.passages[0].document_id == "tea.md"
+            assert found.degraded == ()
+
+            assert door.erase("handbook") == 3
+
+            assert door.search("handbook", "green tea").passages == ()
+
+
+class TestDelete:
+    def test_nothing_of_a_document_stays(self, library: Any):
+        """Its parts go with it, and only its."""
+        library.delete("handbook", "tea.md")
+
+        assert {one.document_id for one in library.list("handbook")} == {"trains.md", "coffee.md"}
+        assert all(one.document_id != "tea.md" for one in library.search("handbook", "tea", limit=50).passages)
+        with pytest.raises(DocumentNotFoundError, match="list its documents"):
+            library.delete("handbook", "tea.md")
+
+    def test_a_whole_collection_is_erased(self, library: Any):
+        """And can begin anew."""
+        assert library.erase("handbook") == 3
+        assert library.list("handbook") == []
+
+        library.ingest("handbook", COFFEE, document_id="coffee.md")
+
+        assert len(library.list("handbook")) == 1
+
+
+class TestWhose:
+    def test_whoever_is_locked_to_an_owner_reads_and_writes_nothing(self, tk: threadkeep.Threadkeep, library: Any):
+        """What a stranger's door may do."""
+        door = tk.for_owner("ana").sync.collections
+
+        assert door.search("handbook", "night train").passages[0].document_id == "trains.md"
+        for write in (
+            lambda: door.ingest("handbook", "mine", document_id="x"),
+            lambda: door.delete("handbook", "tea.md"),
+            lambda: door.erase("handbook"),
+        ):
+            with pytest.raises(NotYoursError, match="for_owner"):
+                write()
+
+    def test_tenants_share_nothing(self, tk: threadkeep.Threadkeep, library: Any):
+        """Not by the same name, nor by asking."""
+        door = tk.for_owner(Owner("ana", "acme")).sync.collections
+
+        assert door.search("handbook", "night train").passages == ()
+        with pytest.raises(NotYoursError, match="another tenant"):
+            door.search("handbook", "night train", tenant="")
+        library.ingest("handbook", "Acme's own train.", document_id="own", tenant="acme")
+        assert [one.document_id for one in door.search("handbook", "train").passages] == ["own"]
+
+    def test_a_document_is_nobodys_memory(self, tk: threadkeep.Threadkeep, library: Any):
+        """It is not recalled, not listed and not exported."""
+        assert tk.sync.recall("When does the night train leave for Lisbon?", owner="ana").memories == ()
+        assert tk.sync.memories.list(owner="ana") == []
+
+
+def test_the_command_line_does_the_same(tmp_path: Path):
+    """Ingest, search, list, similar, delete."""
+    file = tmp_path / "tea.md"
+    file.write_text(TEA)
+    other = tmp_path / "coffee.md"
+    other.write_text(COFFEE)
+    where = ["--data-dir", str(tmp_path)]
+
+    def run(*words: str) -> str:
+        done = CliRunner().invoke(app, ["collections", *words, *where])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "parts, kept" in run("ingest", "handbook", str(file), str(other))
+    assert "unchanged" in run("ingest", "handbook", str(file))
+    assert "tea.md, part 1" in run("search", "handbook", "green tea brewed", "-n", "1")
+    assert "coffee.md" in run("similar", "handbook", str(file))
+    assert "1 document removed." in run("delete", "handbook", str(file))
+    assert "tea.md" not in run("list", "handbook")
+    assert "1 document removed." in run("delete", "handbook", "--all")
