@@ -104,10 +104,13 @@ class TestSearch:
     @pytest.mark.slow
     def test_an_engine_finds_the_same(self, tmp_path: Path):
         """And loses what is erased."""
-        settings = Settings(
-            THREADKEEP_VECTORS="faiss", THREADKEEP_VECTORS_FROM="1", THREADKEEP_VECTORS_TIMEOUT_MS="20000",
-            THREADKEEP_VECTORS_FOLDER=str(tmp_path / "vectors"),
-        )  # fmt: skip
+        chosen: dict[str, Any] = {
+            "THREADKEEP_VECTORS": "faiss",
+            "THREADKEEP_VECTORS_FROM": "1",
+            "THREADKEEP_VECTORS_TIMEOUT_MS": "20000",
+            "THREADKEEP_VECTORS_FOLDER": str(tmp_path / "vectors"),
+        }
+        settings = Settings(**chosen)
         with threadkeep.open(f"sqlite:///{tmp_path}/m.db", embedder=HashingEmbedder(), settings=settings) as tk:
             door = tk.sync.collections
             for name, text in (("tea.md", TEA), ("trains.md", TRAINS), ("coffee.md", COFFEE)):

@@ -115,6 +115,7 @@ def test_an_erased_owner_is_erased_in_the_engine(open_with: Callable[..., Any], 
 
 async def held(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
     rooms = await tk.app.rooms()
+    assert rooms.search.engine is not None
     return await rooms.search.engine.holds(owner.partition)
 
 
@@ -127,4 +128,4 @@ def test_a_sealed_storage_takes_no_engine(open_with: Callable[..., Any]):
 def test_pgvector_needs_to_know_where_it_is(small: dict[str, Any]):
     """Not in the storage, which is a file."""
     with pytest.raises(SettingsError, match="THREADKEEP_VECTORS_POSTGRES_DSN"):
-        threadkeep.open("memory://", settings=Settings(THREADKEEP_VECTORS="pgvector", **small))
+        threadkeep.open("memory://", settings=Settings(**{"THREADKEEP_VECTORS": "pgvector", **small}))

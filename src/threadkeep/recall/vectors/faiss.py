@@ -6,14 +6,14 @@ import asyncio
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import faiss
+import faiss as untyped_faiss
 import numpy as np
 
 from threadkeep.errors import VectorEngineError
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+
+faiss: Final[Any] = untyped_faiss
+"""Its calls are made when it is imported, and its annotations do not tell them."""
 
 DEFAULT_MAX_BYTES: Final = 4 * 1024 * 1024 * 1024
 
@@ -154,7 +157,7 @@ class FaissEngine:
             raise VectorEngineError(msg, engine=self.name) from error
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _locked(self) -> Generator[None]:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (self._folder / "lock").open("ab") as lock:
             if fcntl is not None:
@@ -255,12 +258,12 @@ class FaissEngine:
             files = f"{name}.{new_id()}"
             faiss.write_index(copy.index, str(self._folder / f"{files}.faiss"))
             (self._folder / f"{files}.names").write_text(json.dumps(copy.names), encoding="ascii")
-        texts = np.bincount(copy.items, minlength=len(copy.names)) if len(copy.names) else []
+        texts: list[int] = np.bincount(copy.items, minlength=len(copy.names)).tolist()
         header = {
             "space": [copy.space.model, copy.space.dims] if copy.space else None,
             "position": [copy.position.epoch, copy.position.sequence],
             "files": files,
-            "texts": [int(number) for number in texts] if len(copy.items) != len(copy.names) else None,
+            "texts": texts if len(copy.items) != len(copy.names) else None,
         }
         part = self._folder / f"{name}.part"
         part.write_text(json.dumps(header), encoding="ascii")
@@ -299,7 +302,8 @@ def _compacted(copy: _Copy) -> _Copy:
     index = faiss.IndexFlatIP(copy.index.d)
     for start in range(0, len(rows), _AT_ONCE):
         index.add(copy.index.reconstruct_batch(rows[start : start + _AT_ONCE]))
-    names = [copy.names[number] for number in kept]
+    left: list[int] = kept.tolist()
+    names = [copy.names[number] for number in left]
     numbers = {(labels, key): number for number, (labels, key, _) in enumerate(names)}
     items = np.searchsorted(kept, copy.items[rows])
     return _Copy(copy.space, copy.position, index, items, names, numbers, copy.changed)
