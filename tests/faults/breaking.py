@@ -43,7 +43,7 @@ class Outcome:
         lost: Of the acknowledged, those that are not there.
         doubled: Commits that were done twice.
         recovery_seconds: From the moment when the server accepts again until every writer was acknowledged a commit.
-        turn_delay_ms: How much longer the slowest turn took than the usual one, where turns were taken.
+        turn_delay_ms: How much longer turns took than the same turns beside them, where turns were taken.
         said: What writers were told meanwhile.
     """
 

@@ -1,8 +1,13 @@
-"""Turns of a real agent whose memory is on a server, timed one by one; its threads are elsewhere."""
+"""Turns of a real agent whose memory is on a server, timed one by one; its threads are elsewhere.
+
+Each turn is taken a second time, by an agent whose memory is in this process: a turn takes longer with every
+turn that its thread has, and what the server adds to it is the difference between two threads of one length.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import time
 from collections.abc import AsyncIterator
@@ -27,30 +32,35 @@ _BREATH_SECONDS: Final = 0.2
 class Turns:
     """One user's turns, by several threads in turn.
 
+    Args:
+        tk: Its memory is on the server.
+        beside: Its memory is in this process; it is said the same.
+
     Attributes:
-        delays: How much longer a turn took than the usual one, in milliseconds.
+        delays: How much longer a turn took than the same turn beside it, in milliseconds.
         said: What the user said, a durable fact in each turn.
     """
 
-    def __init__(self, tk: threadkeep.Threadkeep) -> None:
+    def __init__(self, tk: threadkeep.Threadkeep, beside: threadkeep.Threadkeep) -> None:
         self.delays: list[float] = []
         self.said: list[str] = []
         self._tk = tk
-        self._model = ScriptedModel()
-        self._agent = create_agent(self._model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        self._agent, self._beside = (
+            create_agent(ScriptedModel(), [], middleware=[each.middleware()], checkpointer=each.checkpointer)
+            for each in (tk, beside)
+        )
         self._numbers = itertools.count()
-        self._usual = 0.0
 
     async def settle_in(self) -> None:
-        """Take some turns with everything in place; the median is what is usual."""
-        taken = sorted([await self._turn() for _ in range(15)])
-        self._usual = taken[len(taken) // 2]
+        """Take some turns with everything in place."""
+        for _ in range(15):
+            await self._turn()
 
     async def during(self, seconds: float) -> None:
         """Take turns for so long, at least one in each thread."""
         until = time.monotonic() + seconds
         while time.monotonic() < until or len(self.delays) < THREADS:
-            self.delays.append((await self._turn() - self._usual) * 1_000)
+            self.delays.append(await self._turn() * 1_000)
 
     async def missing(self) -> list[str]:
         """Take one more turn in each thread, and return what was said and is not known when all is learnt."""
@@ -71,25 +81,35 @@ class Turns:
         return missing
 
     async def _turn(self) -> float:
-        """Take a turn; return how many seconds it took."""
+        """Take a turn; return how many seconds longer it took than the one beside it."""
         number = next(self._numbers)
         text = f"I keep the key of locker {number} behind shelf {number * 7 + 3}."
         said: Any = {"messages": [{"role": "user", "content": text}]}
         config = self._tk.config(user_id=USER, thread_id=f"{number % THREADS}")
-        started = time.monotonic()
-        reply = await self._agent.ainvoke(said, config)
-        taken = time.monotonic() - started
-        assert reply["messages"][-1].type == "ai"
+        taken: list[float] = []
+        gc.disable()  # as timeit has it: a full collection takes as long as what is measured, and comes between turns
+        try:
+            for agent in (self._agent, self._beside):
+                started = time.monotonic()
+                reply = await agent.ainvoke(said, config)
+                taken.append(time.monotonic() - started)
+                assert reply["messages"][-1].type == "ai"
+        finally:
+            gc.enable()
         self.said.append(text)
-        return taken
+        return taken[0] - taken[1]
 
 
 @asynccontextmanager
 async def taking_turns(url: str) -> AsyncIterator[Turns]:
     """Open a memory at *url* with the settings that everybody has, and threads in this process."""
     settings = Settings.load(checkpoint_type="memory")
-    async with threadkeep.open(url, embedder=HashingEmbedder(), settings=settings) as tk:
+    async with (
+        threadkeep.open(url, embedder=HashingEmbedder(), settings=settings) as tk,
+        threadkeep.open("memory://", embedder=HashingEmbedder(), settings=settings) as beside,
+    ):
         await tk.ready()
-        turns = Turns(tk)
+        await beside.ready()
+        turns = Turns(tk, beside)
         await turns.settle_in()
         yield turns
