@@ -205,6 +205,18 @@ class TestGettingFree:
 
         assert (await graph.ainvoke(said("b"), HERE))["words"][-2:] == ["b", "B"]
 
+    async def test_after_a_stream_that_is_kept_and_closed(self, kind: str, make: Make):
+        """While it is kept it may be read on, so until it is closed another input finds the thread at work."""
+        graph = echo_graph(make(kind))
+        stream = graph.astream(said("a"), HERE)
+        await anext(stream)
+        with pytest.raises(ThreadBusyError):
+            await graph.ainvoke(said("b"), here("reject"))
+
+        await stream.aclose()
+
+        assert (await graph.ainvoke(said("b"), HERE))["words"][-2:] == ["b", "B"]
+
     async def test_after_a_run_that_was_cancelled(self, kind: str, make: Make):
         gates = Gates()
         graph, running = await at_work(make(kind), gates)
