@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 from weakref import WeakSet
 
@@ -655,6 +655,9 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
     """
     if url is None:
         return settings or Settings.load()
+    if not isinstance(cast("object", url), str) or "\0" in url:
+        msg = "The storage is given as a URL, a text without NUL, such as sqlite:///file.db or memory://."
+        raise SettingsError(msg)
     try:
         parts = urlsplit(url)
     except ValueError:  # its text may repeat a part of the password

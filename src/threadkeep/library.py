@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from threadkeep.app import App, Rooms, embedder_of, extractor_of, settings_of, storage_of
 from threadkeep.capture.record import Receipt
@@ -196,6 +196,9 @@ class Threadkeep:
         """
         from threadkeep.langgraph.store import ThreadkeepStore
 
+        if ranking not in ("hybrid", "dense"):
+            msg = f"ranking is hybrid or dense, not {ranking!r}."
+            raise InvalidInputError(msg)
         minutes = self._app.settings.store_ttl_minutes
         if ttl is None and minutes:
             ttl = {"default_ttl": minutes, "refresh_on_read": False}
@@ -291,6 +294,9 @@ class Threadkeep:
 
         if placement not in ("user", "system"):
             msg = f"placement is user or system, not {placement[:40]!r}."
+            raise InvalidInputError(msg)
+        if budget_tokens is not None and budget_tokens < 0:
+            msg = f"budget_tokens must be 0 or more, not {budget_tokens}."
             raise InvalidInputError(msg)
         return ThreadkeepMiddleware(
             self,
@@ -498,6 +504,7 @@ class Threadkeep:
             wait: Return only when what was said can be recalled.
 
         Raises:
+            NotYoursError: The thread is another owner's.
             StorageError: Nothing was recorded; the next turn records it.
         """
         from threadkeep.models.langchain import plain_messages
@@ -510,6 +517,8 @@ class Threadkeep:
         async def record(rooms: Rooms) -> Receipt:
             if rooms.opt_outs.holds(whose, thread):
                 return Receipt("nothing")
+            if thread is not None and self.locked_to is None:  # a locked one's threads are its own anyway
+                await self._app.binder.bind(thread, whose)
             receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
             if wait:
                 return await rooms.captures.settle(receipt, owner=whose, timeout=SETTLE)
@@ -673,6 +682,9 @@ async def _nothing(_rooms: Rooms) -> None:
 
 
 def _newest_question(messages: Sequence[Any]) -> str:
+    if not isinstance(cast("object", messages), Sequence):
+        msg = f"A question is a text or a list of messages, not {type(messages).__name__}."
+        raise InvalidInputError(msg)
     from threadkeep.models.langchain import newest_human
 
     return newest_human(messages)[2]

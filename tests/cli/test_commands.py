@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from typer.testing import CliRunner, Result
 
+from threadkeep.cli import chat, output
 from threadkeep.cli.main import app
 from threadkeep.errors import ThreadkeepError
 
@@ -39,6 +43,22 @@ def answer(*words: str, stdin: str | None = None) -> Any:
     result = run(*words, "--json", stdin=stdin)
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+class _Whole(BaseChatModel):
+    """Cannot stream."""
+
+    said: str
+
+    @property
+    def _llm_type(self) -> str:
+        return "whole"
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.said))])
+
+    def bind_tools(self, tools: Any, **kwargs: Any) -> Any:
+        return self
 
 
 class TestAgents:
@@ -161,6 +181,27 @@ class TestChat:
         run("chat", "--user", USER, "--thread", "1", stdin="I have two cats.\n")
 
         assert answer("owners", "show", "--user", USER)["turns_seen"] == 2
+
+    @pytest.mark.parametrize(("said", "shown"), [("Whole reply.", "Whole reply."), ("", "The model said nothing.")])
+    def test_a_model_that_cannot_stream_is_heard(self, said: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What it says comes in one piece; nothing at all is said to be nothing."""
+        monkeypatch.setattr(chat, "opened", lambda data_dir: output.opened(data_dir, model=_Whole(said=said)))
+
+        assert shown in run("chat", "--user", USER, stdin="I live in Lisbon.\n").output
+        assert answer("chat", "--user", USER, stdin="I live in Lisbon.\n")["reply"] == said
+
+    def test_what_is_not_the_model_s_fault_is_told_as_it_is(self, folder: Path) -> None:
+        """One sentence on the error stream, and exit 1; the next input may be well again."""
+        answer("chat", "--user", USER, "--thread", "1", stdin="I live in Lisbon.\n")
+
+        refused = run("chat", "--user", "bob", "--thread", "1", stdin="Where do I live?\n")
+        (folder / "data" / "memory-checkpoints.sqlite3").write_bytes(os.urandom(100_000))
+        broken = run("chat", "--user", USER, "--thread", "2", stdin="Where do I live?\n")
+
+        assert refused.exit_code == broken.exit_code == 1
+        assert "This thread belongs to another owner" in refused.stderr
+        assert "memory-checkpoints.sqlite3" in broken.stderr
+        assert "kept" not in refused.stderr + broken.stderr
 
     @pytest.mark.linux
     @pytest.mark.slow

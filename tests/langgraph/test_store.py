@@ -78,6 +78,8 @@ class TestPut:
         assert (await store.abatch([GetOp(("docs",), 7)]))[0]  # pyright: ignore[reportArgumentType]
         await store.adelete(("docs",), 7)  # pyright: ignore[reportArgumentType]
         assert await store.aget(("docs",), "7") is None
+        with pytest.raises(InvalidInputError, match="not None"):
+            await store.aput(("docs",), None, {"v": 1})  # pyright: ignore[reportArgumentType]
 
     @on_memory
     @pytest.mark.parametrize("namespace", [(), ("langgraph",), ("langgraph", "x"), *ILLEGAL])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import threadkeep
-from threadkeep.errors import SettingsError, TooLargeError
+from threadkeep.errors import InvalidInputError, NotYoursError, SettingsError, TooLargeError
 from threadkeep.testing import HashingEmbedder
 
 SAID = [{"role": "user", "content": "I like tea."}]
@@ -26,6 +26,39 @@ class TestThreadId:
         """As the checkpointer refuses it."""
         with threadkeep.open("memory://", embedder="none") as tk, pytest.raises(TooLargeError):
             tk.sync.capture(SAID, owner="ana", thread_id="x" * 1001)
+
+
+class TestWrongOnes:
+    """What cannot be meant is one sentence."""
+
+    @pytest.mark.parametrize("url", [5, "sqlite:///\0x", b"memory://"])
+    def test_a_storage_that_is_no_url(self, url: Any) -> None:
+        """Before anything is opened."""
+        with pytest.raises(SettingsError, match="a URL, a text"):
+            threadkeep.open(url)
+
+    def test_a_question_that_is_none(self) -> None:
+        """Neither a text nor messages."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            for question in (None, 5):
+                with pytest.raises(InvalidInputError, match="A question is"):
+                    tk.sync.recall(question, owner="ana")
+
+    def test_options_that_there_are_not(self) -> None:
+        """Named with what there is."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            with pytest.raises(InvalidInputError, match="ranking is hybrid or dense"):
+                tk.store_with(ranking="foo")  # type: ignore[arg-type]
+            with pytest.raises(InvalidInputError, match="budget_tokens must be 0 or more"):
+                tk.middleware(budget_tokens=-1)
+
+    def test_a_thread_of_somebody_else(self) -> None:
+        """The first owner of a thread has it, whichever way the turns come."""
+        with threadkeep.open("memory://", embedder="none") as tk:
+            tk.sync.capture(SAID, owner="ana", thread_id="1")
+            with pytest.raises(NotYoursError):
+                tk.sync.capture(SAID, owner="bob", thread_id="1")
+            assert tk.sync.for_owner("bob").sync.capture(SAID, thread_id="1", wait=True).status == "done"
 
 
 class TestBudget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +13,7 @@ import pytest
 
 from tests.recall.world import HeldStorage, StillClock, embedder
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
-from threadkeep.evals.facts import make_facts, sampled
+from threadkeep.evals.facts import make_facts
 from threadkeep.ids import ThreadId
 from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.record import Kind, NewMemory, Source
@@ -98,7 +99,7 @@ class TestRecall:
         facts = make_facts(size, seed=1)
         await world.know(*(fact.text for fact in facts))
 
-        asked = sampled(facts, 200, seed=2)
+        asked = random.Random(2).sample(facts, 200)
         found = [await world.recall(fact.question) for fact in asked]
 
         there = sum(fact.text in texts(each) for fact, each in zip(asked, found, strict=True))

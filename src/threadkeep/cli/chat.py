@@ -29,9 +29,12 @@ def chat(
     """Talk to an agent that remembers; shows what was recalled and learnt. Ctrl-D leaves."""
     import asyncio
 
+    from threadkeep.errors import ThreadkeepError
     from threadkeep.ids import new_id
+    from threadkeep.threads.names import thread_id_from
 
-    thread_id = thread or new_id()[:8]
+    thread_id = new_id()[:8] if thread is None else thread_id_from(thread)
+    failed = False
     with opened(data_dir) as tk:
         health = tk.sync.ready()
         graph = tk.graph()
@@ -46,10 +49,17 @@ def chat(
                 shown = _Turn(tk, user, thread_id, json=json)
                 try:
                     runner.run(shown.take(graph, text))
+                    failed = False
                 except KeyboardInterrupt:
                     err.print("\nStopped. What you wrote is kept; write on, or Ctrl-D to leave.")
+                except ThreadkeepError as error:
+                    failed = True
+                    err.print(f"\n{plain(str(error))}", markup=False)
                 except Exception as error:  # noqa: BLE001 - whatever the model's package raises ends the turn only
+                    failed = True
                     err.print(f"\nThe model failed ({type(error).__name__}). What you wrote is kept; try again.")
+    if failed:
+        sys.exit(1)
 
 
 def _read(*, json: bool) -> str | None:
@@ -89,8 +99,10 @@ class _Turn:
         async for mode, event in stream:
             if mode == "custom":
                 await self._note(event)
-            elif event[0].type == "AIMessageChunk":
+            elif event[0].type in ("AIMessageChunk", "ai"):  # whole, where the model cannot stream
                 self._say(event[0].text)
+        if not self._reply.strip() and not self._json:
+            out.print("The model said nothing.", style="dim", end="")
         learnt = await self._learnt()
         if self._json:
             print_json(

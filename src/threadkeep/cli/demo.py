@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
 
 USER: Final = "ana.maria@example.org"
+PATIENCE_MS: Final = 30_000
+"""A machine that is busy may take its time: this shows what is known, not how fast."""
+
 FIRST: Final = (
     "Hi! I'm Ana and I work as a site reliability engineer in Lisbon.",
     "We deploy with Argo CD to the prod-west cluster, and I prefer short answers with YAML examples.",
@@ -113,7 +116,12 @@ def _memory(folder: Path) -> Threadkeep:
     from threadkeep.settings import Settings
 
     settings = Settings().model_copy(
-        update={"store_type": "sqlite", "data_dir": folder, "store_sqlite_path": folder / "memory.sqlite3"}
+        update={
+            "store_type": "sqlite",
+            "data_dir": folder,
+            "store_sqlite_path": folder / "memory.sqlite3",
+            "recall_timeout_ms": PATIENCE_MS,
+        }
     )
     tk = threadkeep.open(settings=settings, model=OfflineChatModel())
     tk.sync.ready()

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
 
 DEFAULT_SIZES: Final = (10, 100, 1_000, 10_000)
-MAX_QUESTIONS: Final = 1_000
-"""How many questions are asked about a size; 1,000 steady the figure to half a point."""
 
 
 _SLICE: Final = 500
@@ -113,12 +111,6 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
-def sampled(facts: Sequence[Fact], count: int, *, seed: int) -> tuple[Fact, ...]:
-    """Return *count* of *facts* to ask about, or all of them where there are no more."""
-    rng = random.Random(seed)  # noqa: S311 - reproducible on purpose; nothing here is a secret
-    return tuple(facts) if len(facts) <= count else tuple(rng.sample(facts, count))
-
-
 def run_facts(
     sizes: Sequence[int] = DEFAULT_SIZES,
     *,
@@ -130,7 +122,7 @@ def run_facts(
 
     Args:
         sizes: How many facts the user is known by, one measurement each.
-        seed: Of the facts and of which are asked for.
+        seed: Of the facts.
         embedder: Instead of the one that the settings say; ``"none"``: search by words only.
         progress: Told how far it is.
 
@@ -138,31 +130,30 @@ def run_facts(
         InvalidInputError: There are not as many facts as a size asks for.
     """
     worlds = [make_facts(size, seed=seed) for size in sizes]
-    results = asyncio.run(_measure(worlds, seed, embedder, progress))
+    results = asyncio.run(_measure(worlds, embedder, progress))
     return {"dataset": "facts", "seed": seed, "results": results}
 
 
 async def _measure(
-    worlds: Sequence[Sequence[Fact]], seed: int, embedder: Embedder | str | None, progress: Progress
+    worlds: Sequence[Sequence[Fact]], embedder: Embedder | str | None, progress: Progress
 ) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
-    steps = Steps(sum(len(facts) + min(len(facts), MAX_QUESTIONS) for facts in worlds), progress)
+    steps = Steps(sum(2 * len(facts) for facts in worlds), progress)
     for facts in worlds:
         async with opened_in_a_file(embedder, owner="user") as tk:
-            results.append(await _measure_one(tk, facts, seed, steps))
+            results.append(await _measure_one(tk, facts, steps))
     return results
 
 
-async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], seed: int, steps: Steps) -> dict[str, Any]:
+async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], steps: Steps) -> dict[str, Any]:
     for start in range(0, len(facts), _SLICE):
         part = facts[start : start + _SLICE]
         await tk.memories.remember_many([NewMemory(fact.text) for fact in part])
         steps.advance(len(part))
-    asked = sampled(facts, MAX_QUESTIONS, seed=seed)
     hits = 0
     tokens: list[int] = []
     milliseconds: list[float] = []
-    for fact in asked:
+    for fact in facts:
         started = perf_counter()
         block = await tk.recall(fact.question, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE)
         milliseconds.append((perf_counter() - started) * 1000)
@@ -171,8 +162,8 @@ async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], seed: int, steps: 
         steps.advance()
     return {
         "n": len(facts),
-        "questions": len(asked),
-        "in_block": round(hits / len(asked), 4),
+        "questions": len(facts),
+        "in_block": round(hits / len(facts), 4),
         "tokens_mean": round(fmean(tokens), 1),
         "ms_p50": round(percentile(milliseconds, 0.5), 3),
     }

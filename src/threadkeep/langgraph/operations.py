@@ -158,6 +158,9 @@ def ttl_of(minutes: Any) -> timedelta | None:
 def _ref(namespace: Any, key: Any, owner: Owner | None) -> Ref:
     labels = labels_of(namespace)
     require_own(labels, owner)
+    if key is None:
+        msg = "A key is a text, not None."
+        raise InvalidInputError(msg)
     return Ref(partition_of(labels), labels, str(key))
 
 
