@@ -45,7 +45,8 @@ class Ranking:
 
     Attributes:
         hits: Best first.
-        degraded: What could not be used: ``("embedder",)`` when only words were compared.
+        degraded: What could not be used, so that only words were compared: ``embedder``, or ``vectors`` where a
+            vector engine is down or late.
         subject: Whom the question names; ``None``: nobody.
         closest: How close the closest hit is to the question, in [0, 1], wherever it stands.
         by_words: Whether nothing but words was compared.
@@ -80,7 +81,7 @@ class Recall:
     Attributes:
         memories: Best first.
         text: The block for the model; empty where nothing matters.
-        degraded: What was missing: ``embedder`` (compared by words only), ``storage`` (nothing read),
+        degraded: What was missing: ``embedder`` or ``vectors`` (compared by words only), ``storage`` (nothing read),
             ``timeout`` (nothing read in time).
         tokens: Estimate of the block's length in model tokens.
     """
