@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.evals.embedding import WordsEmbedder
-from threadkeep.capture.slots import slot_of
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals import changes
 from threadkeep.evals.changes import SUBJECTS, make_stories, run_leakage, run_staleness
+from threadkeep.memories.slots import slot_of
 from threadkeep.testing import HashingEmbedder
 
 

@@ -106,6 +106,30 @@ class TestRecall:
         assert all(0 < each.tokens <= 300 for each in found)
         assert there >= 0.99 * len(asked)
 
+    async def test_what_answers_the_question_is_recalled_in_whichever_words_it_says_so(self, world: World):
+        """Where there can be one answer only, it need not be like the question, and it comes first."""
+        others = [f"Which company do I work with on day {n}: the tax office." for n in range(20)]
+        await world.know("I've joined Acme as a nurse.", *others)
+
+        found = await world.recall("Which company do I work for?")
+
+        assert texts(found)[0] == "I've joined Acme as a nurse."
+        assert len(texts(found)) > 1
+        assert found.memories[0].score == max(one.score for one in found.memories)
+
+    async def test_an_answer_is_recalled_where_nothing_else_matters(self, world: World):
+        """It is no less the answer because no memory is close to the question."""
+        await world.know("I've joined Acme as a nurse.", *(f"Bridge {n} is made of steel." for n in range(20)))
+
+        assert texts(await world.recall("Where am I employed? Who do I work for?")) == ["I've joined Acme as a nurse."]
+
+    async def test_an_answer_that_no_longer_holds_is_none(self, world: World):
+        """What is over answers nothing."""
+        over = {"data": "I've joined Acme as a nurse.", "valid_to": (world.clock.now() - timedelta(days=1)).isoformat()}
+        await world.storage.commit(Batch(ANA.partition, [Put(("memories", ANA.label), "k", over, index=("data",))]))
+
+        assert await world.recall("Who do I work for?") == Recall()
+
     async def test_a_question_about_the_user_as_such_is_answered(self, world: World):
         """Nothing is close to it, and whatever is kept answers it."""
         await world.know("I drink tea.", "My cat is called Biscuit.")

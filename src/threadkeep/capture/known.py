@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.endings import ended_by
-from threadkeep.capture.slots import slot_of
 from threadkeep.ids import digest
 from threadkeep.memories.meaning import signature
 from threadkeep.memories.shapes import MEMORIES, is_memory_namespace, memory_of, text_paths_of
+from threadkeep.memories.slots import slot_of
 from threadkeep.memories.wording import content_words
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import Final, TypeAlias
 from threadkeep.capture.endings import ended_by
 from threadkeep.capture.record import Candidate
 from threadkeep.capture.redact import has_secret
-from threadkeep.capture.slots import slot_of
 from threadkeep.capture.timeline import Saying, bounded, in_force, runs_of, same_saying, to_memory, with_saying
 from threadkeep.ids import MemoryId, TurnId, short_digest
 from threadkeep.memories.meaning import gist_of, same_meaning
 from threadkeep.memories.record import TRUSTED, Approval, Kind, Memory, Speaker
+from threadkeep.memories.slots import slot_of
 from threadkeep.memories.wording import content_words, normalised
 from threadkeep.proposals.policy import by_default
 from threadkeep.proposals.record import Action, Proposal, Verdict

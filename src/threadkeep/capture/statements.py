@@ -17,7 +17,7 @@ from threadkeep.capture.endings import ended_by
 from threadkeep.capture.happenings import has_happened
 from threadkeep.capture.redact import MARK
 from threadkeep.capture.sentences import QUOTATION
-from threadkeep.capture.slots import slot_of
+from threadkeep.memories.slots import slot_of
 from threadkeep.memories.wording import plain, straight, words
 
 MAX_CHARACTERS: Final = 300

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -221,7 +222,8 @@ async def _asked(tk: Threadkeep, story: Story) -> tuple[bool, bool, bool]:
 
 
 def _says(recalled: Sequence[Recalled], values: set[str]) -> bool:
-    return any(value in one.memory.text for one in recalled for value in values)
+    said = [set(re.findall(r"[\w:-]+", one.memory.text)) for one in recalled]
+    return any(value in words for words in said for value in values)
 
 
 async def _tell(tk: Threadkeep, text: str, *, owner: str, number: int) -> None:

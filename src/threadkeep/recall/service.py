@@ -13,8 +13,10 @@ import numpy as np
 
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.ids import MemoryId
+from threadkeep.memories.questions import slots_asked
 from threadkeep.memories.record import Kind, Memory
 from threadkeep.memories.shapes import memory_namespaces, memory_of
+from threadkeep.memories.slots import slot_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import Fitting, estimate_tokens
 from threadkeep.recall.question import asks_about_everything
@@ -189,9 +191,7 @@ class Recalls:
         )
         degraded.extend(ranking.degraded)
         everything = asks_about_everything(asked.question)
-        if not everything and not concerns(ranking):
-            return
-        hits = iter(hit for hit in _in_order(ranking) if everything or matters(hit, ranking))
+        hits = _wanted(ranking, await self._answers(asked, ranking), everything=everything)
         now = self._clock.now()
         taught: set[TurnId] = set()
         while not fitting.full and (chunk := list(islice(hits, _CHUNK))):
@@ -208,9 +208,35 @@ class Recalls:
                 if not repeats(recalled.memory, taught):
                     fitting.offer(recalled)
 
+    async def _answers(self, asked: _Asked, ranking: Ranking) -> list[Hit]:
+        """Return the facts among the hits that answer what the question asks for, in whichever words they say it.
+
+        ``I joined Acme.`` says nothing of a company or of work, and is where the user works all the same.
+        """
+        slots = slots_asked(asked.question)
+        if not slots:
+            return []
+        memories = await self._search.memories(asked.owner.partition, ranking.hits)
+        return [
+            hit._replace(score=ranking.hits[0].score)
+            for hit, memory in zip(ranking.hits, memories, strict=True)
+            if memory is not None and memory.kind != "episodic" and slot_of(memory.text) in slots
+        ]
+
 
 async def _elsewhere(memories: Sequence[Memory], asked: _Asked) -> Collection[MemoryId]:
     return () if asked.elsewhere is None else await asked.elsewhere(memories)
+
+
+def _wanted(ranking: Ranking, answers: Sequence[Hit], *, everything: bool) -> Iterator[Hit]:
+    """Yield the hits that are offered: what answers the question first, then what has to do with it."""
+    yield from answers
+    if not everything and not concerns(ranking):
+        return
+    first = {(hit.namespace, hit.key) for hit in answers}
+    for hit in _in_order(ranking):
+        if (hit.namespace, hit.key) not in first and (everything or matters(hit, ranking)):
+            yield hit
 
 
 def _in_order(ranking: Ranking) -> Iterator[Hit]:

@@ -11,10 +11,10 @@ from threadkeep.capture.happenings import tells_when
 from threadkeep.capture.record import Candidate, Message, Turn
 from threadkeep.capture.redact import MARK, redact
 from threadkeep.capture.sentences import sentences
-from threadkeep.capture.slots import slot_of
 from threadkeep.capture.statements import Statement, addresses, is_request, is_small_talk, meant, statements, unwanted
 from threadkeep.memories.meaning import gist_of, speaks_of_self
 from threadkeep.memories.record import Kind, Memory, Source
+from threadkeep.memories.slots import slot_of
 from threadkeep.memories.wording import normalised
 
 MAX_FACTS: Final = 3

@@ -145,9 +145,11 @@ def _work(said: str) -> str | None:
         said,
     ):
         return "employer"
-    started = r"(?i:I(?:'ve| have)? (?:just |recently |now |finally )*(?:started|begun|began) (?:(?:a|my) new (?:job|role|position) |work |working )?(?:at|for)|I(?:'ve| have)? (?:just |recently |now |finally )*joined)"
-    if re.fullmatch(rf"{started} {employer} as .{{1,60}}", said) or re.fullmatch(
-        rf"{started.replace('|I(?:', '|(?!)(?:')} {employer}", said
+    lately = r"I(?:'ve| have)? (?:just |recently |now |finally )*"
+    began = rf"(?i:{lately}(?:started|begun|began) (?:(?:a|my) new (?:job|role|position) |work |working )?(?:at|for))"
+    # Who only joined something may have become its member.
+    if re.fullmatch(rf"(?:{began}|(?i:{lately}joined)) {employer} as .{{1,60}}", said) or re.fullmatch(
+        rf"{began} {employer}", said
     ):
         return "employer"
     if re.fullmatch(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.capture.slots import slot_of
+from threadkeep.memories.slots import slot_of
 
 SAME = [
     ("My favourite colour is red", "My favourite colour is blue now"),
@@ -15,6 +15,8 @@ SAME = [
     ("I live in New York with my sister", "I have moved to São Paulo"),
     ("I live in the Netherlands", "I live in Porto, Portugal"),
     ("I work at Acme", "I now work for Globex as an engineer"),
+    ("I work at Acme", "I've just joined Globex as a designer"),
+    ("I work at Acme", "I started my new role at Globex"),
     ("I work as a nurse", "I work as a teacher now"),
     ("call me Max", "Please call me Maximilian"),
     ("My name is Priya Raman", "My name is Priya Osei now"),
@@ -67,6 +69,7 @@ I work at night
 I work at home
 I work for myself
 I also work at Globex
+I joined Greenpeace
 I work part-time at Globex
 My name is spelled with a K
 My name was Meyer
