@@ -32,7 +32,7 @@ from threadkeep.capture.service import POLL, Captures
 from threadkeep.capture.waiting import Terms
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.collections.service import Collections
-from threadkeep.errors import InvalidInputError, SettingsError, StorageError
+from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError, StorageError
 from threadkeep.home import Home
 from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.service import Memories
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from threadkeep.capture.engines.port import Engine
-    from threadkeep.models.port import Embedder
+    from threadkeep.models.port import Embedder, Reranker
     from threadkeep.owners.owner import Owner
     from threadkeep.recall.vectors.port import VectorEngine
     from threadkeep.storage.port import Storage
@@ -136,6 +136,7 @@ class App:
     sweep_every: timedelta = SWEEP_EVERY
     notice_every: timedelta = NOTICE_EVERY
     extractor: Extractor | None = None
+    reranker: Reranker | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     embedder_seen: bool = False
     _starting: asyncio.Task[Rooms] | None = None
@@ -204,7 +205,15 @@ class App:
             self.storage,
             search,
             memories,
-            Recalls(search, self.storage, memories, self.clock, self.telemetry),
+            Recalls(
+                search,
+                self.storage,
+                memories,
+                self.clock,
+                self.telemetry,
+                reranker=self.reranker,
+                rerank_timeout=timedelta(milliseconds=settings.rerank_timeout_ms),
+            ),
             captures,
             proposals,
             tombstones,
@@ -719,6 +728,33 @@ def extractor_of(settings: Settings, model: BaseChatModel | str | None) -> Extra
     from threadkeep.capture.extractors.structured import StructuredExtractor
 
     return StructuredExtractor(made, told, timeout=timeout)
+
+
+def reranker_of(settings: Settings, model: BaseChatModel | str | None) -> Reranker | None:
+    """Make the reranker that THREADKEEP_RERANKER names; ``None``: it names none.
+
+    Args:
+        settings: Names it.
+        model: The one given to ``open()``, for a reranker that is a chat model.
+
+    Raises:
+        SettingsError: There is no such reranker, or what it needs is missing.
+        ModelUnavailableError: The chat model cannot be made.
+    """
+    if settings.reranker is None:
+        return None
+    from threadkeep.models.rerankers import reranker
+
+    def chosen() -> Any:
+        from threadkeep.models.langchain import chat_model
+
+        return chat_model(model or settings.model) if model is None or isinstance(model, str) else model
+
+    key = settings.cohere_key.get_secret_value() if settings.cohere_key else None
+    try:
+        return reranker(settings.reranker, cohere_key=key, cohere_url=settings.cohere_url, chat_model=chosen)
+    except RerankerUnavailableError as error:
+        raise SettingsError(str(error), variable="THREADKEEP_RERANKER") from error
 
 
 def prices_of(settings: Settings) -> Prices | None:

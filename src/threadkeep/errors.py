@@ -32,6 +32,7 @@
     │   └── DamagedItemError
     ├── VectorEngineError        the vector engine cannot be used; words are compared
     ├── EmbedderUnavailableError
+    ├── RerankerUnavailableError
     ├── ModelUnavailableError
     ├── AgentUnavailableError    a declared sub-agent's server or credential is missing
     ├── ExtractionError          a model extractor gave nothing that can be used
@@ -242,6 +243,12 @@ class EmbedderUnavailableError(ThreadkeepError):
     """The embedding model could not be loaded or did not answer. Search is lexical until it does."""
 
     code = "embedder_unavailable"
+
+
+class RerankerUnavailableError(ThreadkeepError):
+    """The reranking model could not be loaded or did not answer. Recall keeps its own order until it does."""
+
+    code = "reranker_unavailable"
 
 
 class StaleVectorsError(ThreadkeepError):

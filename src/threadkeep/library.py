@@ -13,7 +13,7 @@ from functools import cached_property, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
-from threadkeep.app import App, Rooms, embedder_of, extractor_of, settings_of, storage_of
+from threadkeep.app import App, Rooms, embedder_of, extractor_of, reranker_of, settings_of, storage_of
 from threadkeep.capture.record import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.doors import CollectionDoor, MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.jobs import RunDoor
     from threadkeep.langgraph.threads import ThreadDoor
     from threadkeep.memories.record import Memory
-    from threadkeep.models.port import Embedder
+    from threadkeep.models.port import Embedder, Reranker
     from threadkeep.patience import Patience
     from threadkeep.settings import Settings
 
@@ -71,6 +71,7 @@ def open(  # noqa: A001 - the verb of the public surface
     owner: OwnerSource | None = None,
     model: Any = None,
     embedder: Any = None,
+    reranker: Reranker | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
 ) -> Threadkeep:
@@ -86,6 +87,7 @@ def open(  # noqa: A001 - the verb of the public surface
         embedder: A :class:`threadkeep.models.port.Embedder` or a LangChain ``Embeddings``; ``"none"``:
             search by words only;
             ``None``: what the settings say, else the local model where it is installed.
+        reranker: Orders what recall has found once more; ``None``: what the settings say, and that is nobody.
         settings: Instead of the environment's.
         clock: Instead of the machine's.
 
@@ -100,6 +102,7 @@ def open(  # noqa: A001 - the verb of the public surface
         _embedder(embedder, settings),
         clock,
         extractor=extractor_of(settings, model),
+        reranker=reranker or reranker_of(settings, model),
     )
     return Threadkeep(app, owner=owner, model=model)
 

@@ -423,6 +423,28 @@ class Settings(BaseSettings):
         validation_alias="THREADKEEP_LANGUAGE",
         description="What words are stemmed in; auto: each text in the language that its function words are of.",
     )
+    reranker: str | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_RERANKER",
+        description="Who orders what recall found once more: model (the chat model), cohere:MODEL, fastembed:MODEL "
+        "or sentence-transformers:MODEL; unset: nobody.",
+    )
+    rerank_timeout_ms: int = Field(
+        default=150,
+        validation_alias="THREADKEEP_RERANK_TIMEOUT_MS",
+        ge=1,
+        description="How long recall waits for the reranker before it keeps its order, in milliseconds, a whole number.",
+    )
+    cohere_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="COHERE_API_KEY",
+        description="Key of Cohere's reranking service.",
+    )
+    cohere_url: str | None = Field(
+        default=None,
+        validation_alias="CO_API_URL",
+        description="Where Cohere's service, or one that speaks its protocol, is; unset: https://api.cohere.com.",
+    )
     index_megabytes: int = Field(
         default=512,
         validation_alias="THREADKEEP_INDEX_MEGABYTES",

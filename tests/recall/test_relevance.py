@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,26 +18,34 @@ def hit(cosine: float | None, lexical: float, strength: float = 0.0) -> Hit:
 
 
 def ranking(closest: float, subject: Subject | None = None, *, by_words: bool = False, best: float = 5.0) -> Ranking:
-    return Ranking((hit(0.5, 0.5, best),), subject=subject, closest=closest, by_words=by_words)
+    return Ranking((hit(0.5, 0.3, best),), subject=subject, closest=closest, by_words=by_words)
 
 
 class TestConcerns:
     @pytest.mark.parametrize(
         ("closest", "subject", "expected"),
         [
-            (0.29, None, True),
-            (0.27, None, False),
-            (0.09, "participant", True),
-            (0.07, "participant", False),
-            (0.24, "known", True),
-            (0.22, "known", False),
-            (0.37, "unknown", False),
-            (0.39, "unknown", True),
+            (0.35, None, True),
+            (0.33, None, False),
+            (0.15, "participant", True),
+            (0.13, "participant", False),
+            (0.30, "known", True),
+            (0.28, "known", False),
+            (0.43, "unknown", False),
+            (0.45, "unknown", True),
         ],
     )
     def test_whom_a_question_names_moves_the_floor(self, closest: float, subject: Subject | None, expected: bool):
         """Down for somebody who takes part, up for a stranger."""
         assert concerns(ranking(closest, subject)) == expected
+
+    def test_what_is_in_its_words_concerns_it(self):
+        """However far the vectors are; of a stranger it says nothing."""
+        in_words = Ranking((hit(0.1, 0.2), hit(0.1, 0.45)), closest=0.2)
+
+        assert concerns(in_words)
+        assert not concerns(replace(in_words, hits=in_words.hits[:1]))
+        assert not concerns(replace(in_words, subject="unknown"))
 
     def test_words_alone_have_a_floor_of_their_own(self):
         """A share of BM25 is no cosine."""

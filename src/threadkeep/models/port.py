@@ -1,4 +1,4 @@
-"""The seam to embedding models."""
+"""The seams to embedding and reranking models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,24 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+class Reranker(Protocol):
+    """Compares a question with texts one by one: slower than vectors, and closer."""
+
+    name: str
+    """Provider and model."""
+
+    remote: bool
+    """Whether texts leave this machine."""
+
+    async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        """Return one number for each of *texts*, higher for what answers *question* better.
+
+        Raises:
+            RerankerUnavailableError: It could not be loaded, or did not give an answer.
+        """
+        ...
 
 
 class Embedder(Protocol):

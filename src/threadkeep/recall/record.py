@@ -81,8 +81,8 @@ class Recall:
     Attributes:
         memories: Best first.
         text: The block for the model; empty where nothing matters.
-        degraded: What was missing: ``embedder`` or ``vectors`` (compared by words only), ``storage`` (nothing read),
-            ``timeout`` (nothing read in time).
+        degraded: What was missing: ``embedder`` or ``vectors`` (compared by words only), ``reranker`` (in the order
+            before it), ``storage`` (nothing read), ``timeout`` (nothing read in time).
         tokens: Estimate of the block's length in model tokens.
     """
 

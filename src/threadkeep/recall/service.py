@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
 
-from threadkeep.errors import InvalidInputError, OwnerRequiredError
+from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.questions import slots_asked
 from threadkeep.memories.record import Kind, Memory
@@ -28,6 +28,7 @@ from threadkeep.storage.port import Ref, Storage
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.ids import ThreadId, TurnId
+    from threadkeep.models.port import Reranker
     from threadkeep.recall.search import Search
     from threadkeep.telemetry import Telemetry
 
@@ -38,8 +39,18 @@ _CONSIDERED: Final = 256
 _COMPARED: Final = 64
 """So many of the best are chosen from by what they add to each other."""
 
+RERANK_TIMEOUT: Final = timedelta(milliseconds=150)
+_RERANKED: Final = 32
+"""So many of the best are compared once more where there is a reranker."""
+_OF_WHAT_IS_LEFT: Final = 0.7
+"""The share of a turn's time that reranking may take; the order as it was still has to become a block."""
+
 _CHUNK: Final = 20
 _FRAME: Final = f"{HEADING}\n{END}"
+
+
+RERANKER: Final = "reranker"
+"""What stands in ``degraded`` when the order is that of before."""
 
 
 class NewestMemories(Protocol):
@@ -68,13 +79,23 @@ class Recalls:
     """Chooses what an owner's turn should know."""
 
     def __init__(
-        self, search: Search, storage: Storage, memories: NewestMemories, clock: Clock, telemetry: Telemetry
+        self,
+        search: Search,
+        storage: Storage,
+        memories: NewestMemories,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        reranker: Reranker | None = None,
+        rerank_timeout: timedelta = RERANK_TIMEOUT,
     ) -> None:
         self._search = search
         self._storage = storage
         self._memories = memories
         self._clock = clock
         self._telemetry = telemetry
+        self._reranker = reranker
+        self._rerank_seconds = rerank_timeout.total_seconds()
 
     async def recall(
         self,
@@ -120,8 +141,8 @@ class Recalls:
         )
         degraded: list[str] = []
         try:
-            async with asyncio.timeout((DEFAULT_TIMEOUT if timeout is None else timeout).total_seconds()):
-                await self._fill(fitting, asked, degraded)
+            async with asyncio.timeout((DEFAULT_TIMEOUT if timeout is None else timeout).total_seconds()) as time:
+                await self._fill(fitting, asked, degraded, time.when())
         except TimeoutError as error:
             degraded.append("timeout")
             self._telemetry.degraded("recall", error)
@@ -173,8 +194,8 @@ class Recalls:
                 break
         return found[:limit]
 
-    async def _fill(self, fitting: Fitting, asked: _Asked, degraded: list[str]) -> None:
-        """Offer candidates to *fitting*, best first, until it is full."""
+    async def _fill(self, fitting: Fitting, asked: _Asked, degraded: list[str], until: float | None) -> None:
+        """Offer candidates to *fitting*, best first, until it is full; *until* is when the loop's time is over."""
         if not asked.question.strip():
             newest = await self._memories.newest(owner=asked.owner, limit=_CONSIDERED)
             left_out = await _elsewhere(newest, asked)
@@ -191,7 +212,8 @@ class Recalls:
         )
         degraded.extend(ranking.degraded)
         everything = asks_about_everything(asked.question)
-        hits = _wanted(ranking, await self._answers(asked, ranking), everything=everything)
+        mattering = iter(_wanted(ranking, await self._answers(asked, ranking), everything=everything))
+        hits = chain(await self._reranked(asked, mattering, degraded, until), mattering)
         now = self._clock.now()
         taught: set[TurnId] = set()
         while not fitting.full and (chunk := list(islice(hits, _CHUNK))):
@@ -222,6 +244,34 @@ class Recalls:
             for hit, memory in zip(ranking.hits, memories, strict=True)
             if memory is not None and memory.kind != "episodic" and slot_of(memory.text) in slots
         ]
+
+    async def _reranked(
+        self, asked: _Asked, mattering: Iterator[Hit], degraded: list[str], until: float | None
+    ) -> Sequence[Hit]:
+        """Take the best of *mattering*, as the reranker orders them, or as they are where it does not in time."""
+        reranker = self._reranker
+        if reranker is None:
+            return ()
+        hits = list(islice(mattering, _RERANKED))
+        if not hits:
+            return hits
+        memories = await self._search.memories(asked.owner.partition, hits)
+        texts = [memory.text if memory is not None else "" for memory in memories]
+        seconds, loop = self._rerank_seconds, asyncio.get_running_loop()
+        if until is not None:
+            seconds = min(seconds, _OF_WHAT_IS_LEFT * (until - loop.time()))
+        began = loop.time()
+        try:
+            async with asyncio.timeout(seconds):
+                scores = await reranker.scores(asked.question, texts)
+        except (TimeoutError, RerankerUnavailableError) as error:
+            degraded.append(RERANKER)
+            self._telemetry.degraded(RERANKER, error)
+            return hits
+        self._telemetry.measure("recall.reranking", loop.time() - began)
+        self._telemetry.count("recall.reranked")
+        # A stable sort: what the reranker does not tell apart stays in its own order.
+        return [hits[place] for place in sorted(range(len(hits)), key=lambda place: -scores[place])]
 
 
 async def _elsewhere(memories: Sequence[Memory], asked: _Asked) -> Collection[MemoryId]:

@@ -1,0 +1,203 @@
+"""What was found is ordered once more by another model, in time or not at all."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import threadkeep
+from threadkeep.errors import SettingsError
+from threadkeep.recall.record import Recall
+from threadkeep.settings import Settings
+from threadkeep.testing.models import ScriptedModel
+
+KNOWN = ("My sister keeps bees in Porto.", "My sister sings in a choir.", "My sister drives a red tram.")
+QUESTION = "What does my sister keep, sing or drive?"
+LAST = KNOWN[2]
+
+
+@dataclass
+class Cohere:
+    """A server that speaks the reranking protocol and likes the tram best.
+
+    Attributes:
+        status: What it answers.
+        hangs: Whether it answers only when the test is over.
+        asked: What it was asked: path, key and body.
+    """
+
+    status: int = 200
+    hangs: bool = False
+    asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list[tuple[str, str, dict[str, Any]]])
+    over: threading.Event = field(default_factory=threading.Event)
+    url: str = ""
+
+
+@pytest.fixture
+def cohere() -> Iterator[Cohere]:
+    told = Cohere()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            told.asked.append((self.path, self.headers["authorization"], body))
+            if told.hangs:
+                told.over.wait()
+            found = [
+                {"index": place, "relevance_score": 0.9 if "tram" in text else 0.1}
+                for place, text in enumerate(body["documents"])
+            ]
+            reply = json.dumps({"id": "1", "results": sorted(found, key=lambda one: -one["relevance_score"])}).encode()
+            try:
+                self.send_response(told.status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(reply)))
+                self.end_headers()
+                self.wfile.write(reply)
+            except (BrokenPipeError, ConnectionResetError):  # the client gave up
+                self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    told.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield told
+    told.over.set()
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+async def recalled(model: Any = None, **settings: str) -> tuple[Recall, dict[str, int]]:
+    """Recall what is known, and return it with what was counted."""
+    made = Settings.load(store_type="memory", recall_timeout_ms="20000", **settings)
+    async with threadkeep.open(settings=made, embedder="none", owner="ana", model=model) as tk:
+        for text in KNOWN:
+            await tk.memories.remember(text)
+        return await tk.recall(QUESTION), tk.app.telemetry.counts()
+
+
+def texts(found: Recall) -> list[str]:
+    return [one.memory.text for one in found.memories]
+
+
+def of_cohere(cohere: Cohere, **more: str) -> dict[str, str]:
+    given = {"reranker": "cohere:rerank-v3.5", "cohere_key": "secret-key", "cohere_url": cohere.url}
+    return {**given, "rerank_timeout_ms": "10000", **more}
+
+
+class TestCohere:
+    async def test_its_order_is_the_blocks(self, cohere: Cohere):
+        """What it likes best comes first, and nothing is lost."""
+        before, _ = await recalled()
+        after, counts = await recalled(**of_cohere(cohere))
+
+        assert texts(before)[0] != LAST
+        assert texts(after)[0] == LAST
+        assert sorted(texts(after)) == sorted(texts(before)) == sorted(KNOWN)
+        assert counts["recall.reranked"] == 1
+        path, key, body = cohere.asked[0]
+        assert (path, key) == ("/v2/rerank", "Bearer secret-key")
+        assert (body["model"], body["query"], sorted(body["documents"])) == ("rerank-v3.5", QUESTION, sorted(KNOWN))
+
+    async def test_one_that_hangs_costs_its_time_and_nothing_else(self, cohere: Cohere):
+        """The block is in the order of before, and says so; the turn's own time is not used up."""
+        cohere.hangs = True
+        before, _ = await recalled()
+
+        after, counts = await recalled(**of_cohere(cohere, rerank_timeout_ms="50"))
+
+        assert texts(after) == texts(before)
+        assert after.degraded == ("reranker",)
+        assert counts["reranker.degraded"] == 1
+        assert "recall.reranked" not in counts
+
+    async def test_its_time_ends_before_the_turns(self, cohere: Cohere):
+        """However long it may take, the block is made in time."""
+        cohere.hangs = True
+        told = of_cohere(cohere, rerank_timeout_ms="60000")
+
+        made = Settings.load(store_type="memory", recall_timeout_ms="1000", **told)
+        async with threadkeep.open(settings=made, embedder="none", owner="ana") as tk:
+            for text in KNOWN:
+                await tk.memories.remember(text)
+            found = await tk.recall(QUESTION)
+
+        assert sorted(texts(found)) == sorted(KNOWN)
+        assert len(cohere.asked) == 1
+        assert found.degraded == ("reranker",)
+
+    async def test_refusal_is_told_without_the_key(self, cohere: Cohere, caplog: pytest.LogCaptureFixture):
+        """The log names what to check."""
+        cohere.status = 401
+
+        found, _ = await recalled(**of_cohere(cohere))
+
+        assert found.degraded == ("reranker",)
+        assert len(found.memories) == len(KNOWN)
+        assert "secret-key" not in caplog.text
+
+    async def test_unrelated_question_asks_nobody(self, cohere: Cohere):
+        """Where nothing matters there is nothing to order."""
+        made = Settings.load(store_type="memory", **of_cohere(cohere))
+        async with threadkeep.open(settings=made, embedder="none", owner="ana") as tk:
+            await tk.memories.remember(KNOWN[0])
+            found = await tk.recall("Quantum chromodynamics?")
+
+        assert (found.text, cohere.asked) == ("", [])
+
+
+class TestChatModel:
+    async def test_the_notes_that_it_names_come_first(self):
+        """It is shown numbered notes as data, and the others stay in their order."""
+        before, _ = await recalled()
+        model = ScriptedModel(replies=["The best ones: [3, 2, 99]"])
+
+        after, _ = await recalled(model, reranker="model", rerank_timeout_ms="10000")
+
+        assert texts(after) == [texts(before)[2], texts(before)[1], texts(before)[0]]
+        assert json.loads(str(model.prompts[0][-1].content))["notes"]["1"] == texts(before)[0]
+
+    async def test_a_reply_without_a_list_changes_nothing(self):
+        """A model that chats is a reranker that is down."""
+        before, _ = await recalled()
+
+        after, _ = await recalled(
+            ScriptedModel(replies=["Happy to help!"]), reranker="model", rerank_timeout_ms="10000"
+        )
+
+        assert texts(after) == texts(before)
+        assert after.degraded == ("reranker",)
+
+
+class TestSettings:
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [
+            ("cohere:rerank-v3.5", "COHERE_API_KEY"),
+            ("bge", "fastembed:MODEL"),
+            ("fastembed:", "fastembed:MODEL"),
+            ("sentence-transformers:cross-encoder/ms-marco-MiniLM-L6-v2", "pip install sentence-transformers"),
+        ],
+    )
+    def test_what_is_missing_is_named(self, name: str, told: str, tmp_path: Path):
+        """When the memory is opened, and not in the middle of a turn."""
+        with pytest.raises(SettingsError, match=told):
+            threadkeep.open(settings=Settings.load(store_type="memory", reranker=name))
+
+    async def test_off_by_default(self):
+        """Nothing is compared once more unless somebody asks for it."""
+        found, counts = await recalled()
+
+        assert found.degraded == ()
+        assert "recall.reranked" not in counts
