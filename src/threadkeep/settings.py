@@ -433,7 +433,7 @@ class Settings(BaseSettings):
         default=150,
         validation_alias="THREADKEEP_RERANK_TIMEOUT_MS",
         ge=1,
-        description="How long recall waits for the reranker before it keeps its order, in milliseconds, a whole number.",
+        description="How long recall waits for the reranker until it keeps its order, in milliseconds, a whole number.",
     )
     cohere_key: SecretStr | None = Field(
         default=None,

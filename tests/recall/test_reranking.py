@@ -64,7 +64,7 @@ def cohere() -> Iterator[Cohere]:
             except (BrokenPipeError, ConnectionResetError):  # the client gave up
                 self.close_connection = True
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
