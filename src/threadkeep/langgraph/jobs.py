@@ -300,13 +300,13 @@ class RunDoor:
         A graph with a saver that is not ours has none, and a job of its own runs once at a time in this process.
         """
         self._require_checkpointer(graph)
-        before = self._running.get((owner, thread_id))
         if not isinstance(graph.checkpointer, ThreadkeepCheckpointer):
             yield {}
             return
         more = {STRATEGY: strategy} if strategy else {}
         async with graph.checkpointer.leased(self._config(owner, thread_id, **more)) as lease:
-            if before is not None and not before.done():  # the lease was taken from it
+            before = self._running.pop((owner, thread_id), None)
+            if before is not None and not before.done():  # the lease was taken from it, so it runs no more
                 before.get_loop().call_soon_threadsafe(before.cancel)
             yield lease
 
