@@ -8,7 +8,7 @@ import pytest
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals.baselines import terms
 from threadkeep.evals.fact_bank import FAMILIES
-from threadkeep.evals.facts import capacity, make_facts, run_facts, sampled
+from threadkeep.evals.facts import capacity, make_facts, run_facts
 
 ALL = make_facts(capacity(), seed=5)
 
@@ -77,19 +77,6 @@ class TestMakeFacts:
         """More facts than there are, or none, is an error that says the bounds."""
         with pytest.raises(InvalidInputError, match="between 1 and"):
             make_facts(count, seed=1)
-
-
-class TestSampled:
-    def test_is_a_part_without_repeats(self):
-        """Facts to ask about are distinct and chosen by the seed."""
-        chosen = sampled(ALL, 50, seed=1)
-
-        assert len(set(chosen)) == 50
-        assert chosen == sampled(ALL, 50, seed=1)
-
-    def test_asks_everything_where_there_is_little(self):
-        """A small world is asked about whole."""
-        assert sampled(ALL[:10], 50, seed=1) == ALL[:10]
 
 
 class TestRun:
