@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.app import Rooms, extractor_of
+from threadkeep.app import Rooms
 from threadkeep.capture.extractors.port import Extraction, Extractor
 from threadkeep.capture.learning import judged, learnt
 from threadkeep.capture.personal import Redact, redactor
@@ -16,6 +16,7 @@ from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes
 from threadkeep.capture.record import Message, Receipt
 from threadkeep.capture.redact import redact
 from threadkeep.capture.turns import pending, split
+from threadkeep.chosen import extractor_of
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, NotYoursError, SettingsError
 from threadkeep.ids import ThreadId

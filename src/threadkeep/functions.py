@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.app import Rooms, settings_of
+from threadkeep.app import Rooms
+from threadkeep.chosen import settings_of
 from threadkeep.errors import InvalidInputError, NotYoursError
 from threadkeep.fact_extraction import create_fact_extractor, extract_and_store_facts, is_fact_extraction_enabled
 from threadkeep.ids import MemoryId, ThreadId, new_id

@@ -13,8 +13,9 @@ from functools import cached_property, wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
-from threadkeep.app import App, Rooms, embedder_of, extractor_of, reranker_of, settings_of, storage_of
+from threadkeep.app import App, Rooms
 from threadkeep.capture.record import Receipt
+from threadkeep.chosen import embedder_of, extractor_of, reranker_of, settings_of, storage_of
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.doors import CollectionDoor, MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, StorageError

@@ -14,10 +14,11 @@ import pytest
 
 import threadkeep
 from tests.storage.forking import forked
-from threadkeep.app import App, settings_of, storage_of
+from threadkeep.app import App
 from threadkeep.capture.extractors.port import Extraction
 from threadkeep.capture.record import Turn
 from threadkeep.capture.service import POLL
+from threadkeep.chosen import settings_of, storage_of
 from threadkeep.clock import SystemClock
 from threadkeep.memories.record import Memory
 from threadkeep.settings import Settings

@@ -17,9 +17,10 @@ import pytest
 from typer.testing import CliRunner
 
 import threadkeep
-from threadkeep.app import App, storage_of
+from threadkeep.app import App
 from threadkeep.capture.extractors.port import Extraction, Extractor
 from threadkeep.capture.record import Turn
+from threadkeep.chosen import storage_of
 from threadkeep.cli.main import app
 from threadkeep.clock import SystemClock
 from threadkeep.memories.record import Memory

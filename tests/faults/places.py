@@ -13,7 +13,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-from threadkeep.app import settings_of, storage_of
+from threadkeep.chosen import settings_of, storage_of
 from threadkeep.clock import SystemClock
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Storage

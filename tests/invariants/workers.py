@@ -22,10 +22,11 @@ from typing import Any, Final, NoReturn
 
 import threadkeep
 from tests.invariants.sigkill import statement
-from threadkeep.app import App, storage_of
+from threadkeep.app import App
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.extractors.port import Extraction
 from threadkeep.capture.record import Turn
+from threadkeep.chosen import storage_of
 from threadkeep.clock import SystemClock
 from threadkeep.memories.record import Memory
 from threadkeep.settings import Settings
@@ -196,7 +197,7 @@ def _import_everything(path: Path) -> None:
 
 
 def _memory(url: str, *, workers: int, extractor: Thinking | None = None) -> threadkeep.Threadkeep:
-    from threadkeep.app import settings_of
+    from threadkeep.chosen import settings_of
 
     settings = settings_of(url, Settings().model_copy(update={**SETTINGS, "capture_workers": workers}))
     clock = SystemClock()

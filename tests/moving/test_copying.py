@@ -268,7 +268,7 @@ class TestEveryBackend:
 
 
 def storage_at(url: str, clock: Clock) -> Storage:
-    from threadkeep.app import settings_of, storage_of
+    from threadkeep.chosen import settings_of, storage_of
     from threadkeep.settings import Settings
 
     settings = Settings().model_copy(update={"store_key_prefix": new_id(), "postgres_statement_timeout_ms": 60_000})

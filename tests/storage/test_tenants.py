@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from threadkeep.app import settings_of, storage_of
+from threadkeep.chosen import settings_of, storage_of
 from threadkeep.recall.search import Search
 from threadkeep.storage.port import Batch, Embedding, Partition, Put, Storage
 from threadkeep.testing.clock import FrozenClock

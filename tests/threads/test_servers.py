@@ -55,7 +55,7 @@ served = pytest.mark.parametrize("kind", list(SERVERS), indirect=True)
 TOGETHER = """
 import sys
 from tests.threads.checkpoints import config_of, put
-from threadkeep.app import postgres_pool_of
+from threadkeep.chosen import postgres_pool_of
 from threadkeep.home import Home
 from threadkeep.settings import Settings
 from threadkeep.threads.factory import create_checkpointer

@@ -280,7 +280,7 @@ def _run(
     embeds: bool = False,
 ) -> T:
     """Open the storage at *url*, do *work* with it, and close it."""
-    from threadkeep.app import embedder_of, settings_of, storage_of
+    from threadkeep.chosen import embedder_of, settings_of, storage_of
     from threadkeep.clock import SystemClock
     from threadkeep.moving.service import Moving, connected
 
@@ -297,7 +297,7 @@ def _run(
 
 async def _source(url: str, settings: Settings, prefix: str | None, mapping: Path | None, *, exact: bool) -> Source:
     """Return what *url* names: a foreign place, or one of our storages."""
-    from threadkeep.app import settings_of, storage_of
+    from threadkeep.chosen import settings_of, storage_of
     from threadkeep.clock import SystemClock
     from threadkeep.errors import InvalidInputError
     from threadkeep.moving.arriving import Labels, mapping_of

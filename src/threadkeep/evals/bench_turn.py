@@ -36,7 +36,7 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-    from threadkeep.app import embedder_of
+    from threadkeep.chosen import embedder_of
     from threadkeep.settings import Settings
 
     create_agent = cast("Any", langchain.agents).create_agent  # its state types are not all known

@@ -159,7 +159,7 @@ def compare(data: DataSet, *, embedder: Embedder | str | None = None, progress: 
 async def _compare(
     conversations: Sequence[Conversation], embedder: Embedder | str | None, progress: Progress
 ) -> tuple[tuple[Scored, ...], tuple[bool, ...]]:
-    from threadkeep.app import embedder_of
+    from threadkeep.chosen import embedder_of
     from threadkeep.settings import Settings
 
     chosen = embedder_of(Settings.load()) if embedder is None else embedder
