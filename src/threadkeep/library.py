@@ -508,7 +508,6 @@ class Threadkeep:
             wait: Return only when what was said can be recalled.
 
         Raises:
-            NotYoursError: The thread is another owner's.
             StorageError: Nothing was recorded; the next turn records it.
         """
         from threadkeep.models.langchain import plain_messages
@@ -521,8 +520,6 @@ class Threadkeep:
         async def record(rooms: Rooms) -> Receipt:
             if rooms.opt_outs.holds(whose, thread):
                 return Receipt("nothing")
-            if thread is not None and self.locked_to is None:  # a locked one's threads are its own anyway
-                await self._app.binder.bind(thread, whose)
             receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
             if wait:
                 return await rooms.captures.settle(receipt, owner=whose, timeout=SETTLE)

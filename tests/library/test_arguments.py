@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import threadkeep
-from threadkeep.errors import InvalidInputError, NotYoursError, SettingsError, TooLargeError
+from threadkeep.errors import InvalidInputError, SettingsError, TooLargeError
 from threadkeep.testing import HashingEmbedder
 
 SAID = [{"role": "user", "content": "I like tea."}]
@@ -51,14 +51,6 @@ class TestWrongOnes:
                 tk.store_with(ranking="foo")  # type: ignore[arg-type]
             with pytest.raises(InvalidInputError, match="budget_tokens must be 0 or more"):
                 tk.middleware(budget_tokens=-1)
-
-    def test_a_thread_of_somebody_else(self) -> None:
-        """The first owner of a thread has it, whichever way the turns come."""
-        with threadkeep.open("memory://", embedder="none") as tk:
-            tk.sync.capture(SAID, owner="ana", thread_id="1")
-            with pytest.raises(NotYoursError):
-                tk.sync.capture(SAID, owner="bob", thread_id="1")
-            assert tk.sync.for_owner("bob").sync.capture(SAID, thread_id="1", wait=True).status == "done"
 
 
 class TestBudget:

@@ -17,8 +17,10 @@ def hit(cosine: float | None, lexical: float, strength: float = 0.0) -> Hit:
     return Hit(("n",), "k", 0.0, cosine, lexical, strength)
 
 
-def ranking(closest: float, subject: Subject | None = None, *, by_words: bool = False, best: float = 5.0) -> Ranking:
-    return Ranking((hit(0.5, 0.3, best),), subject=subject, closest=closest, by_words=by_words)
+def ranking(
+    closest: float, subject: Subject | None = None, *, by_words: bool = False, best: float = 5.0, of: int = 200
+) -> Ranking:
+    return Ranking((hit(0.5, 0.3, best),) * of, subject=subject, closest=closest, by_words=by_words)
 
 
 class TestConcerns:
@@ -39,9 +41,15 @@ class TestConcerns:
         """Down for somebody who takes part, up for a stranger."""
         assert concerns(ranking(closest, subject)) == expected
 
+    @pytest.mark.parametrize(("of", "floor"), [(1, 0.225), (8, 0.270), (50, 0.310), (256, 0.340)])
+    def test_the_nearest_of_few_may_be_farther(self, of: int, floor: float):
+        """By chance it would be: the floor rises with the logarithm of how many there are."""
+        assert concerns(ranking(floor + 0.002, of=of))
+        assert not concerns(ranking(floor - 0.002, of=of))
+
     def test_what_is_in_its_words_concerns_it(self):
         """However far the vectors are; of a stranger it says nothing."""
-        in_words = Ranking((hit(0.1, 0.2), hit(0.1, 0.45)), closest=0.2)
+        in_words = Ranking((hit(0.1, 0.2), hit(0.1, 0.45)), closest=0.1)
 
         assert concerns(in_words)
         assert not concerns(replace(in_words, hits=in_words.hits[:1]))
