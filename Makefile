@@ -31,7 +31,7 @@ test test-fast soak: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 -m "not soak" $(ARGS)
 
-test-fast: $(READY) ## Run the tests that take less than a second each: memory and SQLite
+test-fast: $(READY) ## Run the tests that take less than half a second each: memory and SQLite
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not soak" $(ARGS)
 
 check: $(READY) ## Run every check: format, lint, types, arrows, rules, docs, spelling

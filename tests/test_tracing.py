@@ -114,6 +114,7 @@ class TestATurn:
         assert one.attributes[tracing.THREAD] == "t1"
         assert "hills" not in everything_in(finished(spans, tracing.COMPACT))
 
+    @pytest.mark.slow
     def test_opentelemetry_is_not_imported_for_it(self):
         """A process that does not use OpenTelemetry is not made to load it, and works the same."""
         program = (

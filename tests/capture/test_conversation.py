@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+import pytest
 from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
 
@@ -194,6 +195,7 @@ class TestThirtyTurns:
             assert "I moved to Berlin." in asked
             assert "I live in Lisbon." not in asked
 
+    @pytest.mark.slow
     async def test_by_a_model_that_believes_everything(self):
         """LangMem, over HTTP: what the user's words bear out is kept, the rest is proposed; no secret is sent."""
         clock = FrozenClock()

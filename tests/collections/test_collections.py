@@ -69,6 +69,7 @@ class TestIngest:
         with pytest.raises(InvalidInputError, match="A document needs"):
             library.ingest("handbook", text, document_id=document_id)
 
+    @pytest.mark.slow
     def test_one_that_is_too_long_is_refused(self, library: Any):
         """Before anything is embedded."""
         with pytest.raises(TooLargeError, match="split it"):
@@ -174,6 +175,7 @@ class TestWhose:
         assert tk.sync.memories.list(owner="ana") == []
 
 
+@pytest.mark.slow
 def test_the_command_line_does_the_same(tmp_path: Path):
     """Ingest, search, list, similar, delete."""
     file = tmp_path / "tea.md"

@@ -114,6 +114,7 @@ class TestThisRepository:
         """``make docs`` writes them anew."""
         assert [str(finding) for finding in reference.check_tree()] == []
 
+    @pytest.mark.slow
     def test_documents_and_code_agree(self):
         """Settings, errors, commands, targets and paths, both ways round."""
         assert [str(finding) for finding in docs_parity.check_tree()] == []

@@ -54,6 +54,7 @@ class TestExchanges:
 
 
 class TestEveryMemory:
+    @pytest.mark.slow
     async def test_all_are_walked_once(self):
         """More than a page of the storage, and what is forgotten is left out."""
         async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:

@@ -86,6 +86,7 @@ class TestThreads:
         with pytest.raises(NotYoursError):
             await graph.ainvoke({"words": ["a"]}, tk.config(user_id="bob", thread_id="t1-copy"))
 
+    @pytest.mark.slow
     def test_on_the_command_line(self, tmp_path: Path, tk: threadkeep.Threadkeep):
         tk.sync.threads.list("ana")
         graph = echo_graph(tk.checkpointer)

@@ -273,6 +273,7 @@ class TestImport:
 class TestCommands:
     """The same at the command line."""
 
+    @pytest.mark.slow
     def test_each(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """Export to a folder and a zip, import, why, history, pin, undo, consolidate and opt-out."""
         monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))

@@ -122,6 +122,7 @@ class TestCohere:
         assert counts["reranker.degraded"] == 1
         assert "recall.reranked" not in counts
 
+    @pytest.mark.slow
     async def test_its_time_ends_before_the_turns(self, cohere: Cohere):
         """However long it may take, the block is made in time."""
         cohere.hangs = True

@@ -159,6 +159,7 @@ class TestKilled:
         assert again <= ({node, "fraud", "policy"} if node in ("fraud", "policy") else {node})
         assert refund.nodes[node] == 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
     @pytest.mark.parametrize("work", [start, answer])
     def test_at_each_boundary(self, refund: Refund, work: Work, before: bool):
@@ -203,6 +204,7 @@ class TestKilledInMemory:
             {node, "fraud", "policy"} if node in ("fraud", "policy") else {node}
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
     async def test_at_each_boundary(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool):
         for number in range(1, 2 * OPERATIONS):

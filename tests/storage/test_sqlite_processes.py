@@ -93,6 +93,7 @@ class TestProcesses:
         assert [ended_well(child) for child in children] == [True] * 8
         assert (asyncio.run(total()), asyncio.run(position(path))) == (80, 80)
 
+    @pytest.mark.slow
     def test_a_process_that_is_killed_loses_nothing_it_has_acknowledged(self, tmp_path: Path) -> None:
         """Twenty kills in the middle of commits: what was acknowledged is there, and no part of a batch."""
         path = tmp_path / "memory.db"

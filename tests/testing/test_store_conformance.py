@@ -248,6 +248,7 @@ class TestRunning:
 
 
 class TestTheCommand:
+    @pytest.mark.slow
     def test_json_counts_every_store(self, capsys: pytest.CaptureFixture[str]):
         code = main(["--json", "--store", "langgraph-memory"])
 

@@ -263,6 +263,7 @@ EXPIRING = ["sqlite", "postgres", "redis", "mongodb"]
 class TestAnotherProcess:
     """Two checkpointers on one place know nothing of each other but what stands there."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", EXPIRING)
     async def test_waits_for_a_run_elsewhere(self, kind: str, make: Make):
         gates = Gates()
@@ -280,6 +281,7 @@ class TestAnotherProcess:
         assert (await second)["words"] == ["before", "BEFORE", "slow one", "SLOW ONE", "two", "TWO"]
         assert await words_of(graph) == (await second)["words"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", EXPIRING)
     async def test_takes_over_from_one_that_went_down_and_comes_back(self, kind: str, make: Make):
         """Nobody renews, so the lease ends; whoever had it and writes after all is told."""
@@ -295,6 +297,7 @@ class TestAnotherProcess:
             await running
         assert taken["words"] == ["before", "BEFORE", "slow one", "two", "TWO"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", EXPIRING)
     async def test_a_lease_that_ended_unseen_is_still_good(self, kind: str, make: Make):
         """As after the machine slept: nobody has taken it, so nothing is lost."""

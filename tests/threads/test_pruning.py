@@ -59,6 +59,7 @@ class TestPruning:
         assert (await graph.aget_state(HERE)).values == before.values
         assert (await graph.ainvoke(said("more"), HERE))["words"][-2:] == ["more", "MORE"]
 
+    @pytest.mark.slow
     async def test_a_deep_agents_thread(self, kind: str, make: Make):
         """Its messages stand in what was written since a snapshot; that is gathered before the rest goes."""
         checkpointer = make(kind)

@@ -105,6 +105,7 @@ class TestCheckPure:
 
 
 class TestCheckTree:
+    @pytest.mark.slow
     def test_this_repository_keeps_the_rules(self):
         """What is planted above is nowhere in the package."""
         assert banned_apis.check_tree() == []

@@ -43,6 +43,7 @@ class TestCheck:
 
 
 class TestCheckTree:
+    @pytest.mark.slow
     def test_this_repository_holds_none(self):
         """Every file that git tracks or would add."""
         assert host_names.check_tree() == []

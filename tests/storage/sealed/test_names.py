@@ -90,6 +90,7 @@ class TestScans:
             changes = await storage.changes(ANA, position)
             assert (changes.reset, len(changes.puts)) == (True, len(LONG) - 1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("limit", [1, 3, 50])
     async def test_pages_of_one_moment_are_in_order(self, files: Files, limit: int) -> None:
         """Hundreds that were written by one commit, with a filter, between others; each once."""
