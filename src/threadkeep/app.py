@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder, Reranker
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
-    from threadkeep.storage.postgres_pool import PostgresPool
+    from threadkeep.storage.postgres.pool import PostgresPool
     from threadkeep.storage.sealed.storage import SealedStorage
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 

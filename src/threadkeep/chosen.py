@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from threadkeep.models.port import Embedder, Reranker
     from threadkeep.recall.vectors.port import VectorEngine
     from threadkeep.storage.port import Storage
-    from threadkeep.storage.postgres_pool import PostgresPool
+    from threadkeep.storage.postgres.pool import PostgresPool
 
 _KEY_CONNECTIONS: Final = 2
 
@@ -88,7 +88,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
 
         return InMemoryStorage(key_prefix=settings.store_key_prefix, clock=clock)
     if kind == "sqlite":
-        from threadkeep.storage.sqlite import SqliteStorage
+        from threadkeep.storage.sqlite.storage import SqliteStorage
 
         if settings.store_type is None and settings.store_sqlite_path is None:
             log.info("Memories are kept in %s", settings.sqlite_path)
@@ -108,7 +108,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
         raise SettingsError(msg, variable=variable)
     if kind == "redis":
         try:
-            from threadkeep.storage.redis import RedisStorage
+            from threadkeep.storage.redis.storage import RedisStorage
         except ImportError as error:
             msg = f"{variable} needs Redis's driver ({error}); run: pip install threadkeep[redis]"
             raise SettingsError(msg, variable=variable) from error
@@ -120,7 +120,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
         )
     if kind == "postgres":
         pool = postgres_pool_of(location.get_secret_value(), settings, variable=variable)
-        from threadkeep.storage.postgres import PostgresStorage
+        from threadkeep.storage.postgres.storage import PostgresStorage
 
         return PostgresStorage(
             pool,
@@ -129,7 +129,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
             hash_partitions=settings.postgres_partitions,
         )
     try:
-        from threadkeep.storage.mongodb import MongoStorage
+        from threadkeep.storage.mongodb.storage import MongoStorage
     except ImportError as error:
         msg = f"{variable} needs MongoDB's driver ({error}); run: pip install threadkeep[mongodb]"
         raise SettingsError(msg, variable=variable) from error
@@ -201,7 +201,7 @@ def postgres_pool_of(dsn: str, settings: Settings, *, variable: str) -> Postgres
         SettingsError: It is no URL of PostgreSQL's, or the driver is not installed.
     """
     try:
-        from threadkeep.storage.postgres_pool import PostgresPool
+        from threadkeep.storage.postgres.pool import PostgresPool
     except ImportError as error:
         msg = f"{variable} needs PostgreSQL's driver ({error}); run: pip install threadkeep[postgres]"
         raise SettingsError(msg, variable=variable) from error

@@ -17,7 +17,7 @@ from threadkeep.capture.service import Captures
 from threadkeep.capture.waiting import Terms
 from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 
 ROOT = Path(__file__).parents[2]
 TH = ThreadId("th")

@@ -13,7 +13,7 @@ from threadkeep.capture.waiting import Terms
 from threadkeep.clock import SystemClock
 from threadkeep.ids import MessageId, ThreadId
 from threadkeep.owners.owner import Owner
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 
 
 async def main(path: str, user_id: str, first: int) -> None:

@@ -11,15 +11,15 @@ import pytest
 
 from threadkeep.ids import new_id
 from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.mongodb import MongoStorage
+from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.port import Storage
-from threadkeep.storage.postgres import PostgresStorage
-from threadkeep.storage.postgres_pool import PostgresPool
-from threadkeep.storage.redis import RedisStorage
+from threadkeep.storage.postgres.pool import PostgresPool
+from threadkeep.storage.postgres.storage import PostgresStorage
+from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.storage.sealed.keystore import KeyStore
 from threadkeep.storage.sealed.master import MasterKeys, new_master_key
 from threadkeep.storage.sealed.storage import SealedStorage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
 

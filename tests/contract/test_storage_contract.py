@@ -15,11 +15,11 @@ from tests.servers import empty_postgres_database
 from tests.storage.pooler import TransactionPooler
 from threadkeep.ids import new_id
 from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.mongodb import MongoStorage
-from threadkeep.storage.postgres import PostgresStorage
-from threadkeep.storage.postgres_pool import PostgresPool
-from threadkeep.storage.redis import RedisStorage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.mongodb.storage import MongoStorage
+from threadkeep.storage.postgres.pool import PostgresPool
+from threadkeep.storage.postgres.storage import PostgresStorage
+from threadkeep.storage.redis.storage import RedisStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
 

@@ -17,7 +17,7 @@ from threadkeep.chosen import settings_of, storage_of
 from threadkeep.clock import SystemClock
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Storage
-from threadkeep.storage.redis_scripts import COMMIT
+from threadkeep.storage.redis.scripts import COMMIT
 from threadkeep.testing.faults import FaultProxy
 from threadkeep.testing.servers import PostgresServer, RedisServer, Server
 

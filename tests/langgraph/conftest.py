@@ -11,7 +11,7 @@ from tests.langgraph.store_world import StoreWorld
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Storage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import FrozenClock
 
 

@@ -17,7 +17,7 @@ from threadkeep.moving.service import Moving
 from threadkeep.moving.source import MARKS, StorageSource
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Position, Storage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import FrozenClock
 
 

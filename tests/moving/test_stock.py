@@ -24,7 +24,7 @@ from threadkeep.moving.source import PAGE
 from threadkeep.owners.owner import Owner
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Storage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.models import HashingEmbeddings
 

@@ -13,7 +13,7 @@ from pymongo import MongoClient, monitoring
 from pymongo.database import Database
 
 from tests.storage.forking import forked
-from threadkeep.storage.mongodb import MongoStorage
+from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.port import Batch, Item, Operation, Partition, Position, Put, Ref
 from threadkeep.testing.clock import FrozenClock
 

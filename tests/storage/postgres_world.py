@@ -13,8 +13,8 @@ from psycopg.sql import SQL, Identifier
 from threadkeep.clock import Clock
 from threadkeep.ids import new_id
 from threadkeep.storage.port import Batch, Item, Operation, Partition, Position, Put, Ref, Storage
-from threadkeep.storage.postgres import PostgresStorage
-from threadkeep.storage.postgres_pool import PostgresPool
+from threadkeep.storage.postgres.pool import PostgresPool
+from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.testing.clock import FrozenClock
 
 ANA: Final = Partition("owner", ("", "ana"))

@@ -11,7 +11,7 @@ import redis
 
 from threadkeep.clock import Clock
 from threadkeep.storage.port import Batch, Embedding, Item, Operation, Partition, Position, Put, Ref
-from threadkeep.storage.redis import RedisStorage
+from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 
 ANA = Partition("owner", ("", "ana"))

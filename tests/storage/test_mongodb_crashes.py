@@ -22,8 +22,8 @@ from tests.storage.mongodb_world import (
     raw,
     texts,
 )
-from threadkeep.storage import mongodb_collections
-from threadkeep.storage.mongodb import MongoStorage
+from threadkeep.storage.mongodb import collections
+from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.port import Delete, Touch
 from threadkeep.testing.clock import FrozenClock
 
@@ -134,7 +134,7 @@ class TestTooLate:
         self, mongodb_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The number is free again, and the commit is made anew behind what others have written."""
-        monkeypatch.setattr(mongodb_collections, "GRACE_SECONDS", 0.1)
+        monkeypatch.setattr(collections, "GRACE_SECONDS", 0.1)
         writer = Writer(mongodb_url, Trap(signal.SIGSTOP, 5, "before"), first=first_batch, then=second_batch)
         assert writer.wait() == "stopped"
         async with opened(mongodb_url) as storage:

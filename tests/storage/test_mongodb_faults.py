@@ -27,9 +27,9 @@ from threadkeep.errors import (
     TooLargeError,
 )
 from threadkeep.ids import new_id
-from threadkeep.storage.mongodb import MongoStorage
-from threadkeep.storage.mongodb_client import _check_server, client_of, database_of, masked
-from threadkeep.storage.mongodb_errors import error_of
+from threadkeep.storage.mongodb.client import _check_server, client_of, database_of, masked
+from threadkeep.storage.mongodb.errors import error_of
+from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.port import Embedding, Put
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.faults import FaultProxy

@@ -25,8 +25,8 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import new_id
 from threadkeep.storage.port import Ref
-from threadkeep.storage.postgres import PostgresStorage
-from threadkeep.storage.postgres_pool import PostgresPool
+from threadkeep.storage.postgres.pool import PostgresPool
+from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.faults import FaultProxy
 from threadkeep.testing.servers import PostgresServer

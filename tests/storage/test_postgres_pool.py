@@ -22,7 +22,7 @@ from threadkeep.errors import (
     StorageUnavailableError,
     ThreadkeepError,
 )
-from threadkeep.storage.postgres_pool import Connection, PostgresPool
+from threadkeep.storage.postgres.pool import Connection, PostgresPool
 from threadkeep.testing.faults import FaultProxy
 
 

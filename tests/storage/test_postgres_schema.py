@@ -17,9 +17,9 @@ from threadkeep.errors import (
     StorageVersionError,
 )
 from threadkeep.storage.port import Partition
-from threadkeep.storage.postgres_migrations import Applied, Migration, needed
-from threadkeep.storage.postgres_pool import PostgresPool
-from threadkeep.storage.postgres_schema import PostgresSchema
+from threadkeep.storage.postgres.migrations import Applied, Migration, needed
+from threadkeep.storage.postgres.pool import PostgresPool
+from threadkeep.storage.postgres.schema import PostgresSchema
 
 ADD = Migration(2, "pre", "ALTER TABLE threadkeep.items ADD COLUMN colour text;\n")
 INDEX = Migration(

@@ -22,8 +22,8 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import new_id
 from threadkeep.storage.port import Batch, Delete, Due, Embedding, Partition, Put, Touch
-from threadkeep.storage.redis import RedisStorage
-from threadkeep.storage.redis_keys import Keys, digest_of
+from threadkeep.storage.redis.keys import Keys, digest_of
+from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.servers import RedisServer
 from threadkeep.testing.texts import NASTY_TEXTS

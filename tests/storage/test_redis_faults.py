@@ -27,9 +27,9 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.storage.port import Batch, Partition, Put, Ref
-from threadkeep.storage.redis import RedisStorage
-from threadkeep.storage.redis_keys import Keys, digest_of
-from threadkeep.storage.redis_scripts import COMMIT, ERASE
+from threadkeep.storage.redis.keys import Keys, digest_of
+from threadkeep.storage.redis.scripts import COMMIT, ERASE
+from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.faults import FaultProxy
 from threadkeep.testing.servers import RedisServer

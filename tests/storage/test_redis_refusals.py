@@ -23,9 +23,9 @@ from threadkeep.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
-from threadkeep.storage.redis import RedisStorage
-from threadkeep.storage.redis_durability import advice
-from threadkeep.storage.redis_errors import storage_error
+from threadkeep.storage.redis.durability import advice
+from threadkeep.storage.redis.errors import storage_error
+from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.servers import RedisServer
 

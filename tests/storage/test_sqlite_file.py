@@ -26,10 +26,10 @@ from threadkeep.errors import (
     StorageUnavailableError,
     StorageVersionError,
 )
-from threadkeep.storage import sqlite_connections
 from threadkeep.storage.port import Batch, Delete, Embedding, Namespace, Partition, Put, Ref
-from threadkeep.storage.sqlite import SqliteStorage
-from threadkeep.storage.sqlite_file import APPLICATION_ID, SCHEMA_VERSION
+from threadkeep.storage.sqlite import connections
+from threadkeep.storage.sqlite.file import APPLICATION_ID, SCHEMA_VERSION
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
 ANA = Partition("owner", ("", "ana@example.org"))
@@ -405,7 +405,7 @@ class TestErase:
         self, storage: SqliteStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A delete lets the log be emptied a little later, without anybody asking."""
-        monkeypatch.setattr(sqlite_connections, "SCRUB_SECONDS", 0.0)
+        monkeypatch.setattr(connections, "SCRUB_SECONDS", 0.0)
         await commit(storage, "1", "2")
 
         await storage.commit(Batch(ANA, [delete("1"), delete("2")]))
@@ -416,8 +416,8 @@ class TestErase:
         self, storage: SqliteStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Erasing does not fail over somebody who still reads; the log is emptied when he is gone."""
-        monkeypatch.setattr(sqlite_connections, "SCRUB_SECONDS", 0.01)
-        monkeypatch.setattr(sqlite_connections, "TRUNCATE_SECONDS", 0.0)
+        monkeypatch.setattr(connections, "SCRUB_SECONDS", 0.01)
+        monkeypatch.setattr(connections, "TRUNCATE_SECONDS", 0.0)
         await commit(storage, "1")
         with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as other:
             other.execute("BEGIN")

@@ -12,7 +12,7 @@ import pytest
 
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.storage.port import Batch, Position
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import ANA, BOB, commit, get, plain
 

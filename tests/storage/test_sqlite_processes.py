@@ -18,7 +18,7 @@ import pytest
 from tests.storage.forking import ended_well, forked
 from threadkeep.errors import ClosedError, RevisionConflictError
 from threadkeep.storage.port import Batch, Partition, Put, Ref
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
 ANA = Partition("owner", ("", "ana"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from threadkeep.home import Home
-from threadkeep.storage.postgres_pool import PostgresPool
+from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.backend import Backend
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice

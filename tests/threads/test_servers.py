@@ -37,7 +37,7 @@ from threadkeep.errors import (
     TooLargeError,
 )
 from threadkeep.home import Home
-from threadkeep.storage.postgres_pool import PostgresPool
+from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.testing.faults import FaultProxy
 from threadkeep.testing.servers import MongoServer, PostgresServer, RedisStackServer, Server
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer

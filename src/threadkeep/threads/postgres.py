@@ -7,6 +7,7 @@ import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
 
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
@@ -14,16 +15,18 @@ from psycopg import AsyncConnection, AsyncCursor, DataError
 from psycopg.rows import DictRow
 
 from threadkeep.errors import InvalidInputError, StorageError, StorageVersionError
+from threadkeep.storage.sql_files import statements
 from threadkeep.threads.backend import Backend, Capabilities, Saver
 from threadkeep.threads.fence import Claim, Grant, Refusal, Strategy, refused
-from threadkeep.threads.sql import statements
 
 if TYPE_CHECKING:
     from threadkeep.threads.pruning import Place
 
 T = TypeVar("T")
 
-SQL: Final = {name: text.encode() for name, text in statements("heads_postgres").items()}
+SQL: Final = {
+    name: text.encode() for name, text in statements(Path(__file__).with_name("sql") / "heads_postgres.sql").items()
+}
 REFUSALS: Final[dict[str, Refusal]] = {"TK001": "busy", "TK002": "passed on", "TK003": "moved on"}
 """What the function ``threadkeep_claim_2`` raises."""
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.storage.sqlite_rewriting import rewrite
+from threadkeep.storage.sql_files import statements
+from threadkeep.storage.sqlite.rewriting import rewrite
 from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
-from threadkeep.threads.sql import statements
 from threadkeep.threads.sqlite_file import open_file, storage_error
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SQL: Final = statements("heads_sqlite")
+SQL: Final = statements(Path(__file__).with_name("sql") / "heads_sqlite.sql")
 
 
 class SqliteCheckpoints(ThreadedBackend):

@@ -12,7 +12,7 @@ from tests.storage.postgres_world import run
 from threadkeep.errors import VectorEngineError
 from threadkeep.recall.vectors.pgvector import PgVectorEngine
 from threadkeep.recall.vectors.port import Space, Update
-from threadkeep.storage.postgres_pool import PostgresPool
+from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.testing.vectors_contract import (
     ANA,
     BOB,

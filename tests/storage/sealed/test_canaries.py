@@ -17,15 +17,15 @@ from psycopg import sql
 from pymongo import MongoClient
 from redis import Redis
 
-from threadkeep.storage.mongodb import MongoStorage
+from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.port import Batch, Delete, Due, Embedding, Partition, Put, Storage
-from threadkeep.storage.postgres import PostgresStorage
-from threadkeep.storage.postgres_pool import PostgresPool
-from threadkeep.storage.redis import RedisStorage
+from threadkeep.storage.postgres.pool import PostgresPool
+from threadkeep.storage.postgres.storage import PostgresStorage
+from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.storage.sealed.keystore import KeyStore
 from threadkeep.storage.sealed.master import MasterKeys, new_master_key
 from threadkeep.storage.sealed.storage import SealedStorage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
 WORD: Final = "canary"

@@ -13,7 +13,7 @@ from threadkeep.errors import PartitionErasedError, SealError
 from threadkeep.storage.port import Batch, Due, Partition, Position, Put
 from threadkeep.storage.sealed.checking import checked
 from threadkeep.storage.sealed.storage import SealedStorage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 
 CARL: Final = Partition("owner", ("", "carl"))
 

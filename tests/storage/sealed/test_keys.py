@@ -16,7 +16,7 @@ from threadkeep.storage.port import Partition, Stats
 from threadkeep.storage.sealed.checking import checked
 from threadkeep.storage.sealed.marker import MARKER, refuse_sealed
 from threadkeep.storage.sealed.master import MasterKeys, new_master_key
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 
 OTHER: Final = new_master_key()
 VARIABLE: Final = "THREADKEEP_MASTER_KEY"

@@ -12,7 +12,7 @@ from threadkeep.storage.port import Batch, Embedding, Item, Operation, Partition
 from threadkeep.storage.sealed.keystore import KeyStore
 from threadkeep.storage.sealed.master import MasterKeys, new_master_key
 from threadkeep.storage.sealed.storage import SealedStorage
-from threadkeep.storage.sqlite import SqliteStorage
+from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
 ANA: Final = Partition("owner", ("", "ana.maria@canary.org"))

@@ -16,7 +16,7 @@ from threadkeep.errors import StorageError, VectorEngineError
 from threadkeep.ids import digest
 from threadkeep.recall.vectors.port import FENCE, Entry, Near, Space, Update
 from threadkeep.storage.port import Namespace, Partition, Position
-from threadkeep.storage.postgres_pool import Connection, PostgresPool
+from threadkeep.storage.postgres.pool import Connection, PostgresPool
 from threadkeep.telemetry import log
 
 if TYPE_CHECKING:

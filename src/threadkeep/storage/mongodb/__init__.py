@@ -1,0 +1,1 @@
+"""Items in MongoDB: no transactions; one insert is a commit, and items are folded from it."""
