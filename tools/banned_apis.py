@@ -30,6 +30,7 @@ CLOCK: Final = frozenset(
 PURE_MODULES: Final = (
     "capture/reconcile.py",
     "capture/redact.py",
+    "memories/ageing.py",
     "memories/lifecycle.py",
     "memories/record.py",
     "memories/shapes.py",

@@ -22,14 +22,24 @@ from threadkeep.capture.queue import Learn, Queue
 from threadkeep.capture.reviews import Reviews
 from threadkeep.capture.service import Captures
 from threadkeep.capture.waiting import Terms
-from threadkeep.chosen import engine_of, erasure_receipts_of, memory_rules_of, postgres_pool_of, prices_of, vectors_of
+from threadkeep.chosen import (
+    engine_of,
+    erasure_receipts_of,
+    limits_of,
+    memory_rules_of,
+    postgres_pool_of,
+    prices_of,
+    vectors_of,
+)
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.collections.service import Collections
 from threadkeep.errors import SettingsError, StorageError
 from threadkeep.home import Home
 from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.service import Memories
+from threadkeep.memories.tidying import Tidying
 from threadkeep.memories.upkeep import Upkeep
+from threadkeep.memories.uses import Uses
 from threadkeep.owners.audit import Audit
 from threadkeep.owners.erasing import Erasing
 from threadkeep.owners.opt_out import OptOuts
@@ -66,6 +76,9 @@ NOTICE_EVERY: Final = timedelta(seconds=5)
 LOADING_SECONDS: Final = 30.0
 """How long a turn waits for the embedder to be loaded, once; a model that never loads must not stop every turn."""
 
+SETTLE_SECONDS: Final = 1.0
+"""How long closing waits for what was noted of memories' use."""
+
 DRAIN_SECONDS: Final = 8.0
 """How long closing waits for turns that are recorded and learnt from; what is left is anybody's at once."""
 
@@ -90,6 +103,7 @@ class Rooms:
     erasing: Erasing
     opt_outs: OptOuts
     upkeep: Upkeep
+    tidying: Tidying
     collections: Collections
 
 
@@ -183,6 +197,8 @@ class App:
             lifetime=settings.proposal_lifetime,
             redact=redact,
         )
+        limits = limits_of(settings)
+        uses = Uses(self.storage, self.clock, grain=limits.grain)
         bindings = ThreadBinding(self.storage)
         opt_outs = OptOuts(self.storage, self.clock)
         self._rooms = Rooms(
@@ -197,12 +213,21 @@ class App:
                 self.telemetry,
                 reranker=self.reranker,
                 rerank_timeout=timedelta(milliseconds=settings.rerank_timeout_ms),
+                uses=uses,
             ),
             captures,
             proposals,
             tombstones,
             policies,
-            Owners(self.storage, bindings, self.clock, turns=captures, opt_outs=opt_outs, messages=self._messages),
+            Owners(
+                self.storage,
+                bindings,
+                self.clock,
+                turns=captures,
+                opt_outs=opt_outs,
+                messages=self._messages,
+                limits=limits,
+            ),
             bindings,
             Runs(self.storage, self.clock),
             ledger,
@@ -217,7 +242,8 @@ class App:
                 opt_outs=opt_outs,
             ),
             opt_outs,
-            Upkeep(self.storage, memories, search, ledger, ttl=settings.ttl),
+            Upkeep(self.storage, memories, search, ledger, uses, ttl=settings.ttl),
+            Tidying(self.storage, ledger, uses, proposals, self.clock, self.telemetry, limits=limits),
             Collections(self.storage, search, self.clock),
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
@@ -415,6 +441,10 @@ class App:
         if self.sealed is None:
             await refuse_sealed(self.storage)
         await self._rooms.opt_outs.notice()
+        try:
+            await self._rooms.tidying.start()
+        except StorageError as error:  # it can be read perhaps
+            self.telemetry.degraded("memories.tidying", error)
         if self.capturing:
             await self._rooms.captures.start()
         self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
@@ -436,10 +466,18 @@ class App:
         while True:
             try:
                 await self._rooms.proposals.lapse()
+                await self._rooms.tidying.round()
                 self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
             except StorageError as error:
                 self.telemetry.degraded("storage.sweep", error)
             await asyncio.sleep(self.sweep_every.total_seconds())
+
+    async def _settle_uses(self) -> None:
+        try:
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await self._rooms.tidying.settle()
+        except (StorageError, TimeoutError) as error:
+            self.telemetry.degraded("memories.uses", error)
 
     async def _stop(self) -> None:
         for task in (self._sweeping, self._noticing):
@@ -455,6 +493,8 @@ class App:
             if captures.works:
                 await captures.drain(timedelta(seconds=max(0.0, left)))
             await captures.stop()
+        if started:
+            await self._settle_uses()
         await self._rooms.search.close()
         for closer in reversed(self.closers):
             await closer()

@@ -18,6 +18,7 @@ from threadkeep.capture.extractors.port import Extractor
 from threadkeep.capture.service import POLL
 from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError
+from threadkeep.memories.ageing import Limits
 from threadkeep.owners.receipts import ErasureKey, ErasureReceipts
 from threadkeep.proposals.policy import Rule, rules_of
 from threadkeep.proposals.record import Verdict
@@ -359,6 +360,12 @@ def memory_rules_of(settings: Settings) -> dict[Rule, Verdict]:
     except InvalidInputError as error:
         msg = f"THREADKEEP_MEMORY_POLICY: {error}"
         raise SettingsError(msg, variable="THREADKEEP_MEMORY_POLICY") from error
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return how long and how many memories are kept of each owner."""
+    days, most = settings.inactive_days, settings.max_memories_per_owner
+    return Limits(timedelta(days=days) if days else None, most or None)
 
 
 def embedder_of(settings: Settings) -> Embedder | None:

@@ -15,6 +15,7 @@ from threadkeep.memories.arriving import Imported, parsed
 from threadkeep.memories.audit import Entry
 from threadkeep.memories.merging import Merge
 from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
+from threadkeep.memories.tidying import Tidied
 from threadkeep.owners.opt_out import require_wanted
 from threadkeep.owners.owner import Owner
 from threadkeep.owners.record import Erased, Holdings, Replayed, Verified
@@ -284,6 +285,21 @@ class MemoryDoor:
         """
         whose = self._whose(owner)
         return await self._app.call(lambda rooms: rooms.upkeep.consolidate(owner=whose, dry=dry))
+
+    async def tidy(self, *, owner: str | Owner | None = None, dry: bool = False) -> Tidied:
+        """Archive now what was not used for ``THREADKEEP_INACTIVE_DAYS`` or is too much; it is done every ten minutes.
+
+        Args:
+            owner: Whose.
+            dry: Only tell what would be archived.
+        """
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.tidying.tidy(whose, dry=dry))
+
+    async def restore(self, memory_id: str, *, owner: str | Owner | None = None) -> Memory:
+        """Let a memory that was archived or merged be recalled again."""
+        whose = self._whose(owner)
+        return await self._app.call(lambda rooms: rooms.upkeep.restore(memory_id, owner=whose))
 
 
 class ProposalDoor:

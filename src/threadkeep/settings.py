@@ -104,6 +104,20 @@ class Settings(BaseSettings):
         le=525_600_000,
         description="After how many minutes memories expire, a number; 0: never. Pinned ones stay.",
     )
+    inactive_days: float = Field(
+        default=0,
+        validation_alias="THREADKEEP_INACTIVE_DAYS",
+        ge=0,
+        allow_inf_nan=False,
+        le=36_500,
+        description="After how many days without use memories are archived, a number; 0: never. Pinned ones stay.",
+    )
+    max_memories_per_owner: int = Field(
+        default=0,
+        validation_alias="THREADKEEP_MAX_MEMORIES_PER_OWNER",
+        ge=0,
+        description="How many active memories an owner has at most, a whole number; 0: any. Pinned ones stay.",
+    )
     store_max_summaries: int = Field(
         default=10,
         validation_alias="LANGGRAPH_STORE_MAX_SUMMARIES",

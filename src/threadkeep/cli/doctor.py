@@ -59,6 +59,7 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
             rows.append({"what": "embedder", "state": "missing", "detail": detail})
     except StorageError as error:
         rows.append({"what": "storage", "state": "broken", "detail": f"{storage.name} {storage.location}: {error}"})
+    rows.append({"what": "lifecycle", "state": "ok", "detail": _lifecycle(tk)})
     rows += _threads(tk)
     name = tk.app.settings.model
     try:
@@ -112,6 +113,16 @@ def _seal(tk: Threadkeep) -> str:
         return "in the clear; threadkeep keys new makes a key to seal them with"
     keys = sealed.keys
     return f"sealed; the owners' keys are in {keys.location}, wrapped by the master key {keys.masters.current}"
+
+
+def _lifecycle(tk: Threadkeep) -> str:
+    settings = tk.app.settings
+    said = [
+        f"memories expire after {settings.store_ttl_minutes:g} minutes" if settings.store_ttl_minutes else "",
+        f"are archived after {settings.inactive_days:g} days without use" if settings.inactive_days else "",
+        f"an owner has at most {settings.max_memories_per_owner:,}" if settings.max_memories_per_owner else "",
+    ]
+    return ", ".join(part for part in said if part) or "memories stay until somebody removes them"
 
 
 def _flows(tk: Threadkeep) -> list[dict[str, Any]]:

@@ -152,6 +152,10 @@ def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = Non
     out.print(plain(memory.text), markup=False)
     for source in memory.sources:
         out.print(f"  said by {_said(source)}", markup=False)
+    if found.used_at is not None:
+        out.print(f"  used last {found.used_at:%Y-%m-%d}")
+    if memory.archived is not None:
+        out.print(f"  {_standing(memory)}")
     if memory.approval is not None:
         out.print(f"  approved by {plain(memory.approval.by)}, {memory.approval.at:%Y-%m-%d %H:%M}", markup=False)
     for one in found.derived_from:
@@ -200,6 +204,37 @@ def consolidate(
         for one in merge.gone:
             out.print(f"  stands for {one.memory_id}: {plain(one.text)}", markup=False)
     out.print(f"{sum(len(merge.gone) for merge in merges)} {'would be' if dry_run else 'were'} merged.")
+
+
+@app.command()
+def tidy(
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be archived.")] = False,
+    json: Json = False,
+) -> None:
+    """Archive what was not used for THREADKEEP_INACTIVE_DAYS, or is more than THREADKEEP_MAX_MEMORIES_PER_OWNER."""
+    done = run(lambda tk: tk.memories.tidy(owner=user, dry=dry_run), data_dir)
+    if json:
+        print_json(done)
+        return
+    for memory, archived in done.archived:
+        used = f"{archived.reason}, last used {archived.used_at:%Y-%m-%d}"
+        out.print(f"{memory.memory_id}  {plain(memory.text)} [{used}]", markup=False)
+    over = f"; {done.over} too many, all of them pinned, approved or asked about" if done.over else ""
+    what = "would be" if dry_run else "were"
+    out.print(f"{len(done.archived)} {what} archived, {done.active} {'would stay' if dry_run else 'are'} active{over}.")
+
+
+@app.command()
+def restore(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Let a memory that was archived or merged be recalled again."""
+    memory = run(lambda tk: tk.memories.restore(memory_id, owner=user), data_dir)
+    if json:
+        print_json(memory)
+        return
+    out.print(f"Recalled again: {memory.memory_id}")
 
 
 @app.command("import")
@@ -258,11 +293,17 @@ def _show(memories: Sequence[Memory], *, json: bool, nothing: str, scores: Seque
         return
     for i, memory in enumerate(memories):
         score = f"{scores[i]:.2f}  " if scores else ""
-        state = "" if memory.status == "active" and memory.valid_to is None else f" [{memory.status}]"
+        state = "" if memory.status == "active" and memory.valid_to is None else f" [{_standing(memory)}]"
         line = (
             f"{memory.memory_id}  {score}{memory.created_at:%Y-%m-%d}  {memory.kind:<10}  {plain(memory.text)}{state}"
         )
         out.print(line, markup=False)
+
+
+def _standing(memory: Memory) -> str:
+    if memory.archived is None:
+        return memory.status
+    return f"archived {memory.archived.at:%Y-%m-%d}: {memory.archived.reason}"
 
 
 def _said(source: Source) -> str:

@@ -40,6 +40,12 @@ def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = Fa
     out.print(f"{plain(user)}: {sum(held.memories.values())} memories", markup=False)
     for kind, count in sorted(held.memories.items()):
         out.print(f"  {kind}: {count}", markup=False)
+    for status, count in sorted(held.aside.items()):
+        out.print(f"  of these {status}, not recalled, gone in time: {count}")
+    if held.most is not None:
+        out.print(f"  active: {sum(held.memories.values()) - sum(held.aside.values())} of at most {held.most}")
+    if held.inactive_days is not None:
+        out.print(f"  archived after {held.inactive_days:g} days without use")
     out.print(f"  summaries: {held.summaries}")
     out.print(f"  turns waiting to be learnt from: {held.turns_waiting} (learnt from: {held.turns_seen})")
     out.print(f"  proposals: {held.proposals}")

@@ -206,7 +206,9 @@ def state_of(value: Mapping[str, Any]) -> dict[str, Any]:
         "versions": len(cast("list[object]", history)) if isinstance(history, list) else 0,
         "valid_to": valid_to.isoformat() if valid_to else None,
         "pinned": value.get("pinned") is True,
-        "status": value.get("status") if value.get("status") in ("merged", "rejected", "proposed") else None,
+        "status": value.get("status")
+        if value.get("status") in ("merged", "archived", "rejected", "proposed")
+        else None,
     }
     return {name: field for name, field in state.items() if field}
 

@@ -22,6 +22,7 @@ USER: Final = "user"
 
 _TRIES: Final = 20
 _HEADS: Final = 4096
+_WRITTEN: Final = 10_000
 _FIRST_PAUSE_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.1
 
@@ -38,6 +39,12 @@ class Ledger:
         self._clock = clock
         self._heads: OrderedDict[bytes, Head] = OrderedDict()
         self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+        self._written: dict[Owner, None] = {}
+
+    def written(self) -> list[Owner]:
+        """Return whose memories were changed here since this was asked last; at most 10,000 owners."""
+        owners, self._written = list(self._written), {}
+        return owners
 
     async def head(self, owner: Owner) -> Item | None:
         """Read the row by which two writers meet; read it before what you decide by."""
@@ -97,6 +104,8 @@ class Ledger:
         key = owner.partition.digest
         self._heads[key] = Head(position.sequence, after.number, after.chain)
         self._heads.move_to_end(key)
+        if len(self._written) < _WRITTEN:
+            self._written[owner] = None
         while len(self._heads) > _HEADS:
             self._heads.popitem(last=False)
         return position

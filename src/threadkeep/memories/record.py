@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.audit import Entry
 
 Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
-Status: TypeAlias = Literal["active", "proposed", "rejected", "merged"]
+Status: TypeAlias = Literal["active", "proposed", "rejected", "merged", "archived"]
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "document", "import"]
 
 MAX_TEXT_CHARACTERS: Final = 8_000
@@ -87,6 +87,21 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Archived:
+    """Why a memory was laid aside.
+
+    Attributes:
+        at: When.
+        reason: ``inactive``: it was not used for too long; ``budget``: there were too many.
+        used_at: When it was used last, as far as known.
+    """
+
+    at: datetime
+    reason: Literal["inactive", "budget"]
+    used_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """One short statement about an owner.
 
@@ -95,7 +110,8 @@ class Memory:
         namespace: Where it is kept, as LangGraph sees it.
         text: The statement; 1–8,000 characters.
         kind: ``semantic`` (a fact), ``episodic`` (what happened), ``procedural`` (how to behave).
-        status: ``active`` ones are recalled; a ``merged`` one is held by another memory and goes in time.
+        status: ``active`` ones are recalled; a ``merged`` one is held by another memory, an ``archived`` one was not
+            used or was one too many; both go in time.
         trust: The least trusted speaker in its lineage.
         sources: Everywhere it was said, oldest first.
         revision: Give it back to change exactly what was read.
@@ -108,6 +124,7 @@ class Memory:
         derived_from: Memories that it was made of.
         approval: Who approved it, where that was needed or done; such a memory does not expire.
         merged_into: The memory that says the same and is recalled in its place.
+        archived: When and why it was laid aside, where it was.
     """
 
     memory_id: MemoryId
@@ -127,6 +144,7 @@ class Memory:
     derived_from: tuple[MemoryId, ...] = ()
     approval: Approval | None = None
     merged_into: MemoryId | None = None
+    archived: Archived | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,12 +225,14 @@ class Why:
         derived_from: The memories that it was made of, as far as they are there.
         merged: The memories that say the same and gave way to it.
         told: What was changed of it, oldest first: when, by whom and where that came from.
+        used_at: When it was recalled or found last, coarsely; ``None``: not known, or never.
     """
 
     memory: Memory
     derived_from: tuple[Memory, ...]
     merged: tuple[Memory, ...]
     told: tuple[Entry, ...]
+    used_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from threadkeep.memories.record import (
 )
 from threadkeep.memories.rows import MemoryRows
 from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
+from threadkeep.memories.uses import uses_namespace
 from threadkeep.memories.vectors import row_of
 from threadkeep.storage.port import Delete, Embedding, Item, Operation, Put, Ref, Storage
 from threadkeep.storage.walking import items_in
@@ -370,6 +371,7 @@ class Memories:
             turn_ids = tuple(dict.fromkeys(s.turn_id for s in sources if s.turn_id))
             emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
             operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
+            operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
             if self._tombstones:
                 said = {(one.namespace, one.key) for one in also}
                 unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast, get_args
 
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
-from threadkeep.memories.record import Approval, Kind, Memory, Source, Speaker, Status, Version
+from threadkeep.memories.record import Approval, Archived, Kind, Memory, Source, Speaker, Status, Version
 from threadkeep.owners.owner import Owner
 from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
 
@@ -120,6 +120,7 @@ def memory_of(item: Item) -> Memory | None:
         derived_from=tuple(MemoryId(key) for key in _texts(value.get("derived_from"))),
         approval=_approval_of(value.get("approval")),
         merged_into=MemoryId(merged) if isinstance(merged := value.get("merged_into"), str) else None,
+        archived=_archived_of(value.get("archived")),
     )
 
 
@@ -152,7 +153,14 @@ def value_of(memory: Memory) -> dict[str, Any]:
         "approval": _spell_approval(memory.approval) if memory.approval else None,
         "merged_into": memory.merged_into,
     }
-    return {key: field for key, field in value.items() if field not in (None, [], False)}
+    spelled = {key: field for key, field in value.items() if field not in (None, [], False)}
+    return archived_value(spelled, memory.archived) if memory.archived else spelled
+
+
+def archived_value(value: Mapping[str, Any], archived: Archived) -> dict[str, Any]:
+    """Return *value*, in whichever shape it is, as that of a memory that was laid aside."""
+    row = {"at": archived.at.isoformat(), "reason": archived.reason, "used_at": archived.used_at.isoformat()}
+    return {**value, "status": "archived", "archived": row}
 
 
 def head_ref(owner: Owner) -> Ref:
@@ -257,6 +265,18 @@ def _approval_of(row: object) -> Approval | None:
 def _spell_approval(approval: Approval) -> dict[str, Any]:
     row = {"by": approval.by, "at": approval.at.isoformat(), "proposal_id": approval.proposal_id}
     return {key: field for key, field in row.items() if field is not None}
+
+
+def _archived_of(row: object) -> Archived | None:
+    if not isinstance(row, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", row)
+    at, used_at = moment_of(fields.get("at")), moment_of(fields.get("used_at"))
+    match fields.get("reason"):
+        case "inactive" | "budget" as reason if at is not None:
+            return Archived(at, reason, used_at or at)
+        case _:
+            return None
 
 
 def _one_of(words: frozenset[str], value: object) -> str | None:

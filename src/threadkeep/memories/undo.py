@@ -93,7 +93,7 @@ def as_it_was(memory: Memory, state: Mapping[str, Any]) -> Memory | None:
     versions = state.get("versions", 0)
     status: Status = "active"
     match state.get("status"):
-        case "rejected" | "proposed" | "merged" as other:
+        case "rejected" | "proposed" | "merged" | "archived" as other:
             status = other
         case _:
             pass
@@ -102,6 +102,8 @@ def as_it_was(memory: Memory, state: Mapping[str, Any]) -> Memory | None:
     )
     if status != "merged":
         memory = replace(memory, merged_into=None)
+    if status != "archived":
+        memory = replace(memory, archived=None)
     if not isinstance(versions, int) or versions > len(memory.history):
         return None
     if versions == len(memory.history):

@@ -23,6 +23,7 @@ from threadkeep.storage.port import Delete, Embedding, Operation, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.memories.service import Memories
+    from threadkeep.memories.uses import Uses
     from threadkeep.owners.owner import Owner
 
 _TRIES: Final = 5
@@ -38,17 +39,26 @@ class Upkeep:
         memories: Reads them.
         searcher: Makes vectors.
         ledger: Commits with an audit entry.
+        uses: Knows when they were used.
         ttl: How long a memory lives; ``None``: for ever.
     """
 
     def __init__(
-        self, storage: Storage, memories: Memories, searcher: Searcher, ledger: Ledger, *, ttl: timedelta | None
+        self,
+        storage: Storage,
+        memories: Memories,
+        searcher: Searcher,
+        ledger: Ledger,
+        uses: Uses,
+        *,
+        ttl: timedelta | None,
     ) -> None:
         self._storage = storage
         self._rows = MemoryRows(storage)
         self._memories = memories
         self._searcher = searcher
         self._ledger = ledger
+        self._uses = uses
         self._ttl = ttl
 
     async def undo(self, entries: Sequence[Entry], *, owner: Owner, last: int) -> Undone:
@@ -120,7 +130,35 @@ class Upkeep:
             tuple(one for key in memory.derived_from if key in parents and (one := memory_of(parents[key]))),
             tuple(merged),
             tuple(reversed(told)),
+            await self._uses.last(memory_id, owner),
         )
+
+    async def restore(self, memory_id: str, *, owner: Owner) -> Memory:
+        """Let a memory that was archived or merged be recalled again; one that is active stays as it is.
+
+        Args:
+            memory_id: Which one.
+            owner: Whose.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: Other writers kept getting in the way.
+        """
+        for attempt in range(_TRIES):
+            memory = await self._memories.require(memory_id, owner=owner)
+            if memory.status not in ("archived", "merged"):
+                return memory
+            vectors = rows_of(await self._searcher.embed_put([memory.text]), [memory.text])
+            after = replace(memory, status="active", archived=None, merged_into=None)
+            put = put_of(after, embedding=vectors.get(memory.text), expect=memory.revision, ttl=self._ttl)
+            try:
+                await self._ledger.commit(owner, [put], by=USER)
+            except RevisionConflictError:
+                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                continue
+            return await self._memories.require(memory_id, owner=owner)
+        msg = "Other writers kept getting in the way; try again."
+        raise RevisionConflictError(msg)
 
     async def consolidate(self, *, owner: Owner, dry: bool = False) -> tuple[Merge, ...]:
         """Merge memories that say the same in other words; nothing is removed in this step.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from threadkeep.owners.owner import Owner
+from threadkeep.owners.owner import Owner, owner_of_partition
 from threadkeep.owners.places import place_of
 from threadkeep.owners.receipts import PARTITION, ErasureReceipt, ErasureReceipts, by_name
 from threadkeep.owners.record import Erased, Replayed
@@ -135,7 +135,7 @@ class Erasing:
         again: list[Erased] = []
         looked_at = 0
         async for partition in partitions_in(self._storage):
-            owner = _owner_of(partition)
+            owner = owner_of_partition(partition)
             if owner is None:
                 continue
             looked_at += 1
@@ -166,11 +166,3 @@ class Erasing:
         # Of another storage, to which it was copied: epochs are others there, but the times are kept.
         newest = (await self._storage.scan(owner.partition, limit=1)).items
         return bool(newest) and newest[0].updated_at <= max(receipt.at for receipt in receipts)
-
-
-def _owner_of(partition: Partition) -> Owner | None:
-    match partition:
-        case Partition(kind="owner", parts=(tenant, user_id)):
-            return Owner(user_id, tenant)
-        case _:
-            return None

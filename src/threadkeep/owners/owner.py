@@ -83,6 +83,15 @@ def owner_of_label(label: str) -> Owner | None:
     return owner if owner.label == label else None
 
 
+def owner_of_partition(partition: Partition) -> Owner | None:
+    """Return whose *partition* is; ``None``: nobody's."""
+    match partition:
+        case Partition(kind="owner", parts=(tenant, user_id)):
+            return Owner(user_id, tenant)
+        case _:
+            return None
+
+
 @lru_cache(maxsize=4096)
 def partition_of(namespace: Namespace) -> Partition:
     """Return the partition that items in *namespace* belong to.

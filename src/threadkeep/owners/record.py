@@ -23,6 +23,9 @@ class Holdings:
         tombstones: What must not be learnt again, and the key of the forgotten ones' digests.
         extraction: What model extractors took: turns, failed, calls, input_tokens, output_tokens, cost_usd.
         other: Further LangGraph items of the owner.
+        aside: Memories that are not recalled any more and go in time, by status: ``archived``, ``merged``.
+        most: How many active memories they may have; ``None``: any number.
+        inactive_days: After how many days without use memories are archived; ``None``: never.
     """
 
     owner: Owner
@@ -35,6 +38,9 @@ class Holdings:
     proposals: int = 0
     tombstones: int = 0
     extraction: Mapping[str, float] = field(default_factory=dict[str, float])
+    aside: Mapping[str, int] = field(default_factory=dict[str, int])
+    most: int | None = None
+    inactive_days: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from threadkeep.memories.shapes import memory_of
@@ -14,6 +15,7 @@ from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.memories.ageing import Limits
     from threadkeep.owners.erasing import Threads
     from threadkeep.owners.opt_out import OptOuts
     from threadkeep.owners.owner import Owner
@@ -37,7 +39,7 @@ README: Final = """# Everything that was remembered about you
 | audit | what was changed, by whom and why; no text |
 | account | how much work of models was spent |
 | item | what the application keeps |
-| thread, internal | how threads and jobs are found |
+| thread, internal | how threads and jobs are found; when a memory was used last |
 
 Another Threadkeep takes the memories over: `threadkeep memories import export.jsonl --user YOU`.
 Ids are kept, and it may be repeated.
@@ -64,9 +66,11 @@ class Owners:
         turns: TurnRecords,
         opt_outs: OptOuts,
         messages: Callable[[Owner, str], AsyncIterator[dict[str, Any]]],
+        limits: Limits,
     ) -> None:
         self._storage = storage
         self._messages = messages
+        self._limits = limits
         self._turns = turns
         self._opt_outs = opt_outs
         self._threads = threads
@@ -76,12 +80,15 @@ class Owners:
         """Count what is held about *owner*."""
         account: dict[str, float] = {}
         kinds: Counter[str] = Counter()
+        aside: Counter[str] = Counter()
         rest: Counter[str] = Counter()
         async for item in items_in(self._storage, owner.partition, direction="oldest"):
             place = place_of(item)
             if place == "memory":
                 memory = memory_of(item)
                 kinds[memory.kind if memory else "unreadable"] += 1
+                if memory is not None and memory.status in ("archived", "merged"):
+                    aside[memory.status] += 1
             else:
                 rest[place] += 1
             if place == "account":
@@ -97,6 +104,9 @@ class Owners:
             extraction=account,
             threads=tuple(await self._threads.of_owner(owner)),
             other=rest["item"],
+            aside=dict(aside),
+            most=self._limits.most,
+            inactive_days=after / timedelta(days=1) if (after := self._limits.inactive_after) else None,
         )
 
     async def export(self, owner: Owner) -> AsyncIterator[dict[str, Any]]:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 LIFETIME: Final = timedelta(days=30)
 _PAGE: Final = 500
+_MOST_WAITING: Final = 10_000
 _TRIES: Final = 5
 _LAPSE_AT_ONCE: Final = 200
 _LIKELY: Final = 8
@@ -84,6 +85,11 @@ class Proposals:
         self._policies = policies
         self._lifetime = lifetime
         self._redact = redact
+
+    async def asked_about(self, owner: Owner) -> frozenset[MemoryId]:
+        """Return the memories that proposals which wait would change or forget."""
+        waiting = await self._rows.list(owner, state="pending", limit=_MOST_WAITING)
+        return frozenset(one.memory_id for one in waiting if one.action != "add" and one.memory_id is not None)
 
     async def propose(self, new: NewProposal, *, owner: Owner) -> Proposed:
         """Propose a change; what the policy lets pass is done at once, what it never keeps is refused.

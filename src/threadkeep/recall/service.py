@@ -28,6 +28,7 @@ from threadkeep.storage.port import Ref, Storage
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.ids import ThreadId, TurnId
+    from threadkeep.memories.uses import Uses
     from threadkeep.models.port import Reranker
     from threadkeep.recall.search import Search
     from threadkeep.telemetry import Telemetry
@@ -88,6 +89,7 @@ class Recalls:
         *,
         reranker: Reranker | None = None,
         rerank_timeout: timedelta = RERANK_TIMEOUT,
+        uses: Uses | None = None,
     ) -> None:
         self._search = search
         self._storage = storage
@@ -96,6 +98,7 @@ class Recalls:
         self._telemetry = telemetry
         self._reranker = reranker
         self._rerank_seconds = rerank_timeout.total_seconds()
+        self._uses = uses
 
     async def recall(
         self,
@@ -150,6 +153,7 @@ class Recalls:
             degraded.append("storage")
             self._telemetry.degraded("recall", error)
         chosen = tuple(fitting.chosen)
+        self._used(chosen, owner)
         text = block([recalled.memory for recalled in chosen], thread_id=thread_id)
         self._telemetry.count("recall.turns")
         return Recall(chosen, text, tuple(degraded), estimate_tokens(text))
@@ -192,7 +196,12 @@ class Recalls:
                     found.append(Recalled(memory, hit.score))
             if len(found) >= limit:
                 break
+        self._used(found[:limit], owner)
         return found[:limit]
+
+    def _used(self, found: Sequence[Recalled], owner: Owner) -> None:
+        if self._uses is not None and found:
+            self._uses.note(owner, [recalled.memory.memory_id for recalled in found])
 
     async def _fill(self, fitting: Fitting, asked: _Asked, degraded: list[str], until: float | None) -> None:
         """Offer candidates to *fitting*, best first, until it is full; *until* is when the loop's time is over."""

@@ -1,0 +1,248 @@
+"""Archiving what nobody uses and what is too much, an owner at a time, and all of them little by little."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from threadkeep.errors import PartitionErasedError, RevisionConflictError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.ageing import ARCHIVED_KEPT, Limits, Standing, standing
+from threadkeep.memories.record import Archived, Memory
+from threadkeep.memories.rows import MemoryRows
+from threadkeep.memories.shapes import archived_value
+from threadkeep.memories.uses import uses_namespace
+from threadkeep.owners.owner import Owner, owner_of_partition
+from threadkeep.storage.port import Batch, Delete, Item, Operation, Partition, Put, Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.memories.ledger import Ledger
+    from threadkeep.memories.uses import Uses
+    from threadkeep.telemetry import Telemetry
+
+log: Final = logging.getLogger("threadkeep")
+
+TIME: Final = "time"
+"""Who archives, as the audit tells it."""
+
+_LIMITS: Final = ".limits"
+_COUNTING: Final = Ref(Partition("root", (_LIMITS,)), (_LIMITS,), "counting")
+_AT_ONCE: Final = 500
+_TRIES: Final = 5
+_FIRST_PAUSE_SECONDS: Final = 0.01
+_OWNERS_A_ROUND: Final = 500
+_REMEMBERED: Final = 10_000
+
+
+class Asked(Protocol):
+    """What this room needs of proposals."""
+
+    async def asked_about(self, owner: Owner) -> Collection[MemoryId]:
+        """Return the memories that proposals which wait would change or forget."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What became of an owner's memories.
+
+    Attributes:
+        archived: What was archived, or would be, with the reason; what went first comes first.
+        active: How many are active now, or would be.
+        over: By how many that is more than the most: what is left is pinned, approved or asked about.
+    """
+
+    archived: tuple[tuple[Memory, Archived], ...]
+    active: int
+    over: int
+
+
+class Tidying:
+    """Keeps owners within the limits.
+
+    Args:
+        storage: Where memories are.
+        ledger: Commits with an audit entry.
+        uses: Knows when memories were used.
+        asked: Knows what is asked about.
+        clock: What the time is.
+        telemetry: Counts what was archived.
+        limits: What is allowed.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        ledger: Ledger,
+        uses: Uses,
+        asked: Asked,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        limits: Limits,
+    ) -> None:
+        self._storage = storage
+        self._rows = MemoryRows(storage)
+        self._ledger = ledger
+        self._uses = uses
+        self._asked = asked
+        self._clock = clock
+        self._telemetry = telemetry
+        self._after: Partition | None = None
+        self._looked: OrderedDict[bytes, tuple[str, int, datetime | None]] = OrderedDict()
+        self._since: datetime | None = None
+        self.limits = limits
+
+    async def tidy(self, owner: Owner, *, dry: bool = False) -> Tidied:
+        """Archive what is too much of *owner*'s memories, or was not used for too long.
+
+        Archived memories are not recalled, are listed, come back by ``undo`` or ``restore``, and go after thirty days.
+
+        Args:
+            owner: Whose.
+            dry: Only tell what would be archived.
+
+        Raises:
+            RevisionConflictError: Other writers kept getting in the way; what was archived until then is.
+        """
+        if not self.limits.any:
+            return Tidied((), sum([one.status == "active" async for one in self._rows.walk(owner)]), 0)
+        await self._uses.write(owner)
+        done: list[tuple[Memory, Archived]] = []
+        for attempt in range(_TRIES):
+            # Before anything is read: of an owner who is erased meanwhile, nothing is written.
+            epoch = (await self._storage.position(owner.partition)).epoch
+            found = await self._standing(owner)
+            if dry:
+                return Tidied(found.leaving, found.active - len(found.leaving), found.over)
+            try:
+                for start in range(0, len(found.leaving), _AT_ONCE):
+                    done += await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch)
+            except RevisionConflictError:  # somebody changed one of them: perhaps it was used
+                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                continue
+            await self._note_looked(owner, found)
+            return Tidied(tuple(done), found.active - len(found.leaving), found.over)
+        msg = "Other writers kept getting in the way; try again."
+        raise RevisionConflictError(msg)
+
+    async def round(self) -> int:
+        """Write what was used, and look at some owners: those that were written to, and the next ones in turn.
+
+        Returns:
+            How many memories were archived.
+        """
+        await self._uses.write()
+        if not self.limits.any:
+            return 0
+        archived = 0
+        for owner in dict.fromkeys([*self._ledger.written(), *await self._next_owners()]):
+            if not await self._is_to_look_at(owner):
+                continue
+            try:
+                archived += len((await self.tidy(owner)).archived)
+            except (RevisionConflictError, PartitionErasedError) as error:
+                self._telemetry.degraded("memories.tidying", error)
+        if archived:
+            log.info("%d memories were archived: unused, or more than an owner may have", archived)
+        return archived
+
+    async def start(self) -> None:
+        """Begin to count, where there are limits; where there are none, uses are not noted, and others' counting ends.
+
+        Raises:
+            StorageError: The storage cannot be used; it is tried again when it is needed.
+        """
+        if self.limits.any:
+            await self._counted_since()
+            return
+        (item,) = await self._storage.get([_COUNTING])
+        if item is not None:
+            await self._storage.commit(Batch(_COUNTING.partition, [Delete(_COUNTING.namespace, _COUNTING.key)]))
+
+    async def settle(self) -> None:
+        """Write what was used: nothing more comes.
+
+        Raises:
+            StorageError: It could not be written; those memories count as unused since.
+        """
+        await self._uses.write()
+
+    async def _standing(self, owner: Owner) -> Standing:
+        since = await self._counted_since()
+        memories = [memory async for memory in self._rows.walk(owner)]
+        used, asked = await self._uses.of(owner), await self._asked.asked_about(owner)
+        return await asyncio.to_thread(
+            standing, memories, used, self.limits, now=self._clock.now(), counted_since=since, asked_about=asked
+        )
+
+    async def _archive(
+        self, leaving: Sequence[tuple[Memory, Archived]], owner: Owner, epoch: str
+    ) -> Sequence[tuple[Memory, Archived]]:
+        """Archive some, in one commit for each reason.
+
+        Raises:
+            RevisionConflictError: One of them was changed or removed meanwhile.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        for reason in dict.fromkeys(archived.reason for _, archived in leaving):
+            some = [(memory, archived) for memory, archived in leaving if archived.reason == reason]
+            items = await self._storage.get([Ref(owner.partition, one.namespace, one.memory_id) for one, _ in some])
+            operations: list[Operation] = []
+            for item, (memory, archived) in zip(items, some, strict=True):
+                if item is None:
+                    msg = f"Memory {memory.memory_id} is gone."
+                    raise RevisionConflictError(msg, memory_id=memory.memory_id)
+                operations.append(_put(item, archived, expect=memory.revision))
+            stamps = dict.fromkeys(memory.memory_id for memory, _ in some)
+            operations += [Delete(uses_namespace(owner), key) for key in stamps]
+            await self._ledger.commit(owner, operations, by=TIME, why=reason, epoch=epoch)
+            self._telemetry.count(f"memories.archived.{reason}", len(some))
+        return leaving
+
+    async def _next_owners(self) -> list[Owner]:
+        found = await self._storage.partitions(after=self._after, limit=_OWNERS_A_ROUND)
+        self._after = found[-1] if len(found) == _OWNERS_A_ROUND else None
+        return [owner for partition in found if (owner := owner_of_partition(partition)) is not None]
+
+    async def _is_to_look_at(self, owner: Owner) -> bool:
+        """Whether anything was written since *owner* was looked at, or the time has come for one of the memories."""
+        looked = self._looked.get(owner.partition.digest)
+        if looked is None:
+            return True
+        position = await self._storage.position(owner.partition)
+        epoch, sequence, next_at = looked
+        return (position.epoch, position.sequence) != (epoch, sequence) or (
+            next_at is not None and next_at <= self._clock.now()
+        )
+
+    async def _note_looked(self, owner: Owner, found: Standing) -> None:
+        position = await self._storage.position(owner.partition)
+        key = owner.partition.digest
+        self._looked[key] = (position.epoch, position.sequence, found.next_at)
+        self._looked.move_to_end(key)
+        while len(self._looked) > _REMEMBERED:
+            self._looked.popitem(last=False)
+
+    async def _counted_since(self) -> datetime:
+        """Return since when uses are noted: where a limit was set only now, nobody knows what was used before."""
+        if self._since is None:
+            (item,) = await self._storage.get([_COUNTING])
+            if item is None:
+                put = Put(_COUNTING.namespace, _COUNTING.key, {})
+                await self._storage.commit(Batch(_COUNTING.partition, [put]))
+            self._since = item.created_at if item is not None else self._clock.now()
+        return self._since
+
+
+def _put(item: Item, archived: Archived, *, expect: int) -> Put:
+    """Return the put that archives a memory: every other program's fields stay as they are."""
+    left = ARCHIVED_KEPT if item.expires_at is None else min(ARCHIVED_KEPT, item.expires_at - archived.at)
+    value = archived_value(item.value, archived)
+    return Put(item.ref.namespace, item.ref.key, value, ttl=left, expect=expect)

@@ -1,0 +1,115 @@
+"""When memories were used last: noted in RAM by whoever finds them, and kept coarsely, apart from any turn.
+
+A turn writes nothing. What was noted is written by the sweep, an owner's in one commit, and only where what is kept
+is older than the *grain*: a memory that is recalled all day costs one small row in so long. The rows are apart
+from the memories, whose revisions must not move because somebody read them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import PartitionErasedError, StorageError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.rows import MemoryRows
+from threadkeep.memories.shapes import memory_of, moment_of
+from threadkeep.storage.port import Batch, Namespace, Operation, Put, Ref, Storage
+from threadkeep.storage.walking import items_in
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.owners.owner import Owner
+
+USES: Final = ".uses"
+_MOST_OWNERS: Final = 10_000
+"""Of so many owners uses are noted until they are written; of more, those noted longest ago are let go."""
+_BATCH: Final = 500
+
+
+def uses_namespace(owner: Owner) -> Namespace:
+    """Return where it is kept when *owner*'s memories were used."""
+    return (USES, owner.label)
+
+
+class Uses:
+    """Notes which memories were used.
+
+    Args:
+        storage: Where that is kept.
+        clock: What the time is.
+        grain: How coarsely; ``None``: nothing is noted.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, *, grain: timedelta | None) -> None:
+        self._storage = storage
+        self._rows = MemoryRows(storage)
+        self._clock = clock
+        self._grain = grain
+        self._noted: OrderedDict[Owner, dict[MemoryId, datetime]] = OrderedDict()
+
+    def note(self, owner: Owner, memory_ids: Iterable[MemoryId]) -> None:
+        """Note that these memories of *owner* were used now; it costs a turn no I/O."""
+        if self._grain is None:
+            return
+        now = self._clock.now()
+        noted = self._noted.setdefault(owner, {})
+        self._noted.move_to_end(owner)
+        noted.update(dict.fromkeys(memory_ids, now))
+        while len(self._noted) > _MOST_OWNERS:
+            self._noted.popitem(last=False)
+
+    async def write(self, owner: Owner | None = None) -> None:
+        """Write what was noted of *owner*; ``None``: of all.
+
+        Raises:
+            StorageError: It could not be written; it is still noted.
+        """
+        for whose in [owner] if owner is not None else list(self._noted):
+            noted = self._noted.pop(whose, None)
+            if not noted:
+                continue
+            try:
+                await self._write(whose, noted)
+            except PartitionErasedError:
+                continue
+            except StorageError:
+                self._noted[whose] = noted | self._noted.get(whose, {})
+                raise
+
+    async def last(self, memory_id: str, owner: Owner) -> datetime | None:
+        """Return when a memory was used last, as far as known."""
+        noted = self._noted.get(owner, {}).get(MemoryId(memory_id))
+        (item,) = await self._storage.get([Ref(owner.partition, uses_namespace(owner), memory_id)])
+        return noted or (moment_of(item.value.get("at")) if item is not None else None)
+
+    async def of(self, owner: Owner) -> dict[MemoryId, datetime]:
+        """Return when which of *owner*'s memories was used last, as far as it is written."""
+        return {
+            MemoryId(item.ref.key): at
+            async for item in items_in(self._storage, owner.partition, prefix=uses_namespace(owner))
+            if (at := moment_of(item.value.get("at"))) is not None
+        }
+
+    async def _write(self, owner: Owner, noted: dict[MemoryId, datetime]) -> None:
+        # The epoch first: of an owner who was erased in between, nothing is written.
+        epoch = (await self._storage.position(owner.partition)).epoch
+        grain, keys = self._grain or timedelta(), list(noted)
+        for start in range(0, len(keys), _BATCH):
+            part = keys[start : start + _BATCH]
+            there = await self._rows.items(part, owner)
+            refs = [Ref(owner.partition, uses_namespace(owner), key) for key in there]
+            kept = {
+                item.ref.key: at
+                for item in await self._storage.get(refs)
+                if item is not None and (at := moment_of(item.value.get("at"))) is not None
+            }
+            puts: list[Operation] = []
+            for key, item in there.items():
+                known = max(item.updated_at, kept.get(key, item.updated_at))
+                if memory_of(item) is not None and noted[MemoryId(key)] - known >= grain:
+                    puts.append(Put(uses_namespace(owner), key, {"at": noted[MemoryId(key)].isoformat()}))
+            if puts:
+                await self._storage.commit(Batch(owner.partition, puts, epoch))
