@@ -221,9 +221,10 @@ class TestSearchWithAQuery:
         scores = {item.key: item.score for item in found}
         assert (scores.get("k") or 0) < 0.2
 
-    async def test_what_is_not_indexed_comes_last_without_a_score(self, world: StoreWorld):
-        """With cosine scores, as in LangGraph's own store, paging reaches what cannot be compared."""
-        store = world.store(ranking="dense")
+    @pytest.mark.parametrize("ranking", ["hybrid", "dense"])
+    async def test_what_is_not_indexed_comes_last_without_a_score(self, world: StoreWorld, ranking: str):
+        """As in LangGraph's own store in memory, paging reaches what cannot be compared."""
+        store = world.store(ranking=ranking)
         await store.aput(("docs",), "hidden", {"text": "red apple"}, index=False)
         await store.aput(("docs",), "shown", {"text": "grey car"})
 
@@ -233,13 +234,6 @@ class TestSearchWithAQuery:
         assert keys(await store.asearch(("docs",), query="red apple", offset=1)) == ["hidden"]
         assert keys(await store.asearch(("docs",), query="red apple", limit=1)) == ["shown"]
         assert await store.asearch(("docs",), query="red apple", offset=2) == []
-
-    async def test_what_is_not_indexed_is_not_found_by_a_hybrid_query(self, store: ThreadkeepStore):
-        """``index=False`` keeps an item out of our own ranking altogether."""
-        await store.aput(("docs",), "hidden", {"text": "red apple"}, index=False)
-
-        assert await store.asearch(("docs",), query="red apple") == []
-        assert keys(await store.asearch(("docs",))) == ["hidden"]
 
     @pytest.mark.parametrize("ranking", ["hybrid", "dense"])
     async def test_words_decide_while_the_embedder_is_down(self, world: StoreWorld, ranking: str):

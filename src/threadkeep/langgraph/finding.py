@@ -97,8 +97,8 @@ class _Hit(NamedTuple):
 async def find(rooms: StoreRooms, op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
     """Answer *op*: the filter applies first, then the order, then offset and limit.
 
-    Without a query, newest first. With one, best first; under ``dense`` what cannot be compared
-    follows without a score, as in LangGraph's own stores, so that paging reaches everything.
+    Without a query, newest first. With one, best first; what cannot be compared follows without a
+    score, as in LangGraph's InMemoryStore, so that paging reaches everything.
     """
     if not op.limit:
         return []
@@ -169,7 +169,7 @@ async def _closest(rooms: StoreRooms, places: Sequence[Place], op: SearchOp, *, 
     else:
         hits = await _hits(rooms, places, question, wanted)
         ranked, page = len(hits), await _fetched(rooms.storage, hits[op.offset :])
-    if ranked < wanted and ranking == "dense":
+    if ranked < wanted:
         seen = {(hit.partition, hit.namespace, hit.key) for hit in hits}
         skip = max(0, op.offset - ranked)
         page += await _unranked(rooms.storage, places, op, seen, skip=skip, limit=op.limit - len(page))
