@@ -67,16 +67,22 @@ class TestMatches:
 
         assert both == all(matches(value, condition) for condition in conditions)
 
-    @given(st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), VALUES)
-    def test_a_missing_field_is_neither_equal_nor_in_order(self, operator: str, operand: Any) -> None:
+    @given(st.sampled_from(["$gt", "$gte", "$lt", "$lte"]), VALUES)
+    def test_a_missing_field_is_not_in_order(self, operator: str, operand: Any) -> None:
         """It has no value to compare, null included."""
         assert not matches({}, {"f": {operator: operand}})
+
+    @given(st.sampled_from(["$eq", "$ne"]), VALUES)
+    def test_a_missing_field_equals_what_null_equals(self, operator: str, operand: Any) -> None:
+        """As in LangGraph's InMemoryStore."""
+        assert matches({}, {"f": {operator: operand}}) == matches({"f": None}, {"f": {operator: operand}})
 
     @pytest.mark.parametrize(
         ("condition", "missing", "null"),
         [
             (None, True, True),
-            ({"$eq": None}, False, True),
+            ({"$eq": None}, True, True),
+            ({"$eq": 1}, False, False),
             ({"$ne": None}, False, False),
             ({"$ne": 1}, True, True),
             ({"x": None}, False, False),
@@ -86,7 +92,7 @@ class TestMatches:
         ],
     )
     def test_a_missing_field_and_null(self, condition: Any, missing: bool, null: bool) -> None:
-        """``None`` asks for null or nothing; ``$eq`` for null alone; ``{"$ne": None}`` for something."""
+        """``None`` and ``{"$eq": None}`` ask for null or nothing, ``{"$ne": None}`` for something."""
         assert matches({}, {"f": condition}) is missing
         assert matches({"f": None}, {"f": condition}) is null
 

@@ -8,13 +8,12 @@ hold. A condition is one of
 ``{"f": 3}``, ``{"f": [1, 2]}``     equal as JSON: ``1`` equals ``1.0``, but never ``true``
 ``{"f": {"g": 3}}``                 an object whose fields meet these conditions; it may have others
 ``{"f": {"$gte": 3, "$lt": 9}}``    operators, all of which must hold
-``{"f": None}``                     null, or no such field, as LangGraph's InMemoryStore has it
+``{"f": None}``                     null, or no such field, as LangGraph's InMemoryStore and SqliteStore have it
 ==================================  ===============================================================
 
 ``$gt $gte $lt $lte`` compare a number with a number and a text with a text (ISO dates sort as
 texts do); anything else, and a field that is missing, they never match. ``$eq`` is equality all the way
-down and does not match a missing field; ``$ne`` is its opposite, but that ``{"$ne": None}`` asks for
-a field that is there.
+down and ``$ne`` its opposite; for both, a field that is missing is null.
 """
 
 from __future__ import annotations
@@ -146,10 +145,8 @@ def _meets(stored: object, condition: object) -> bool:
 
 
 def _holds(stored: object, operator: str, operand: object) -> bool:
-    if operator == "$eq":
-        return stored is not _MISSING and _equal(stored, operand)
-    if operator == "$ne":
-        return not _equal(None if stored is _MISSING else stored, operand)
+    if operator in ("$eq", "$ne"):
+        return _equal(None if stored is _MISSING else stored, operand) is (operator == "$eq")
     both_texts = isinstance(stored, str) and isinstance(operand, str)
     return (both_texts or (_is_number(stored) and _is_number(operand))) and _ORDERING[operator](stored, operand)
 

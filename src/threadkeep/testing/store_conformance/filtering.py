@@ -61,9 +61,10 @@ async def a_missing_field_is_never_greater(world: World) -> None:
 
 @check("filters.null", source="InMemoryStore and SqliteStore; PostgresStore finds neither")
 async def none_matches_what_is_missing(world: World) -> None:
-    """``{"f": None}`` finds null and no such field."""
+    """``{"f": None}`` and ``{"f": {"$eq": None}}`` find null and no such field."""
     await _filled(world, missing={}, null={"n": None}, there={"n": 5})
     same(await world.found(filter={"n": None}), {"missing", "null"}, "n is None")
+    same(await world.found(filter={"n": {"$eq": None}}), {"missing", "null"}, "n equals None")
 
 
 @check("filters.not-equal", source="InMemoryStore: != of what get() gives; SQL's NULL is neither")
