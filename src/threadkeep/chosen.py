@@ -27,6 +27,7 @@ from threadkeep.telemetry import Telemetry, log
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+    from pydantic import SecretStr
 
     from threadkeep.capture.engines.port import Engine
     from threadkeep.models.port import Embedder, Reranker
@@ -184,6 +185,8 @@ def vectors_of(settings: Settings, pool: Callable[..., PostgresPool]) -> VectorE
             msg = f"THREADKEEP_VECTORS is faiss, which is not installed ({error}); run: pip install threadkeep[faiss]"
             raise SettingsError(msg, variable="THREADKEEP_VECTORS") from error
         return FaissEngine(settings.vectors_path, key_prefix=settings.store_key_prefix)
+    if settings.vectors == "pinecone":
+        return _pinecone_of(settings)
     variable = "THREADKEEP_VECTORS_POSTGRES_DSN"
     dsn = settings.vectors_postgres_dsn or settings.store_postgres_dsn
     if dsn is None:
@@ -193,6 +196,20 @@ def vectors_of(settings: Settings, pool: Callable[..., PostgresPool]) -> VectorE
     from threadkeep.recall.vectors.pgvector import PgVectorEngine
 
     return PgVectorEngine(leads, key_prefix=settings.store_key_prefix)
+
+
+def _pinecone_of(settings: Settings) -> VectorEngine:
+    needed = {"PINECONE_API_KEY": settings.pinecone_key, "PINECONE_INDEX_HOST": settings.pinecone_host}
+    if missing := [variable for variable, value in needed.items() if not value]:
+        msg = f"THREADKEEP_VECTORS is pinecone, which needs {' and '.join(missing)}; set what its console shows."
+        raise SettingsError(msg, variable=missing[0])
+    try:
+        from threadkeep.recall.vectors.pinecone import PineconeEngine
+    except ImportError as error:
+        msg = f"THREADKEEP_VECTORS is pinecone, which is not installed ({error}); run: pip install threadkeep[pinecone]"
+        raise SettingsError(msg, variable="THREADKEEP_VECTORS") from error
+    key, host = cast("SecretStr", settings.pinecone_key), cast("str", settings.pinecone_host)
+    return PineconeEngine(host, key.get_secret_value(), key_prefix=settings.store_key_prefix)
 
 
 def postgres_pool_of(dsn: str, settings: Settings, *, variable: str) -> PostgresPool:

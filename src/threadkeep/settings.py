@@ -471,10 +471,10 @@ class Settings(BaseSettings):
         description="How search indexes hold vectors: float32 as they are, int8 in a quarter of the memory.",
     )
 
-    vectors: Literal["exact", "pgvector", "faiss"] = Field(
+    vectors: Literal["exact", "pgvector", "faiss", "pinecone"] = Field(
         default="exact",
         validation_alias="THREADKEEP_VECTORS",
-        description="Where vectors of large owners are searched: exact (in RAM), pgvector or faiss.",
+        description="Where vectors of large owners are searched: exact (in RAM), pgvector, faiss or pinecone.",
     )
     vectors_from: int = Field(
         default=20_000,
@@ -497,6 +497,16 @@ class Settings(BaseSettings):
         default=None,
         validation_alias="THREADKEEP_VECTORS_FOLDER",
         description="Folder of FAISS's indexes; unset: vectors in the data directory.",
+    )
+    pinecone_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="PINECONE_API_KEY",
+        description="Key of the Pinecone project that the vectors' index is in.",
+    )
+    pinecone_host: str | None = Field(
+        default=None,
+        validation_alias="PINECONE_INDEX_HOST",
+        description="Host of the index in Pinecone, as its console shows it.",
     )
     trace_content: bool = Field(
         default=False,

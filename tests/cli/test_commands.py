@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 from threadkeep.cli import chat, output
 from threadkeep.cli.main import app
 from threadkeep.errors import ThreadkeepError
+from threadkeep.testing.pinecone_server import Fault, PineconeServer
 
 USER = "ana.maria@x.org"
 
@@ -312,6 +313,27 @@ class TestDoctor:
 
         assert told.exit_code == 1
         assert json.loads(told.stdout)["checks"][0]["state"] == "broken"
+
+    def test_a_vector_engine_that_is_down_is_told(self, monkeypatch: pytest.MonkeyPatch):
+        """As broken, with what becomes of search; one that answers is told with its place, and that it is elsewhere."""
+        with PineconeServer(dimension=384) as server:
+            for name, value in {
+                "THREADKEEP_VECTORS": "pinecone",
+                "PINECONE_API_KEY": server.api_key,
+                "PINECONE_INDEX_HOST": server.host,
+            }.items():
+                monkeypatch.setenv(name, value)
+            up = json.loads(run("doctor", "--json").stdout)
+            server.faults = [Fault(403)]
+            down = run("doctor")
+
+        (vectors,) = [row for row in up["checks"] if row["what"] == "vectors"]
+        assert (vectors["state"], server.host in vectors["detail"]) == ("ok", True)
+        assert any(server.host in row["to"] and row["leaves_machine"] == "yes" for row in up["data_flows"])
+        assert down.exit_code == 1
+        assert "refuses the key (403)" in down.stdout
+        assert "searched by words" in " ".join(down.stdout.split())
+        assert server.api_key not in down.stdout
 
     def test_data_flows_name_who_gets_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A tracer that is on is told."""

@@ -57,6 +57,8 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
         else:
             detail = "search is by words only; pip install threadkeep[local]"
             rows.append({"what": "embedder", "state": "missing", "detail": detail})
+        if (engine := tk.app.home.run_sync(_vectors(tk))) is not None:
+            rows.append(engine)
     except StorageError as error:
         rows.append({"what": "storage", "state": "broken", "detail": f"{storage.name} {storage.location}: {error}"})
     rows.append({"what": "lifecycle", "state": "ok", "detail": _lifecycle(tk)})
@@ -72,6 +74,22 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
     except ModelUnavailableError as error:
         rows.append({"what": "model", "state": "broken", "detail": str(error)})
     return rows
+
+
+async def _vectors(tk: Threadkeep) -> dict[str, str] | None:
+    """Tell whether the vector engine answers; ``None``: vectors are compared in RAM."""
+    from threadkeep.errors import VectorEngineError
+
+    engine = (await tk.app.rooms()).search.engine
+    if engine is None:
+        return None
+    at_from = f"{engine.name} {engine.location}; asked about owners from {tk.app.settings.vectors_from:,} items on"
+    try:
+        await engine.connect()
+    except VectorEngineError as error:
+        detail = f"{engine.name} {engine.location}: {error} Large owners are searched by words until it answers."
+        return {"what": "vectors", "state": "broken", "detail": detail}
+    return {"what": "vectors", "state": "ok", "detail": at_from}
 
 
 async def _other_vectors(tk: Threadkeep) -> StaleVectorsError | None:
@@ -150,6 +168,14 @@ def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
             "leaves_machine": "no" if tk.app.storage.name in ("memory", "sqlite") else "where its server is elsewhere",
         },
     ]
+    if settings.vectors == "pinecone":
+        rows.append(
+            {
+                "to": f"vectors {settings.vectors} {settings.pinecone_host}",
+                "gets": "vectors of large owners, keys and namespaces without the owner's id; no text",
+                "leaves_machine": "yes",
+            }
+        )
     saver = tk.app.checkpointer
     if saver is not None:
         rows.append(

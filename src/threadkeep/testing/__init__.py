@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from threadkeep.testing.faults import FaultProxy
     from threadkeep.testing.models import HashingEmbedder, HashingEmbeddings, Held, ScriptedModel
     from threadkeep.testing.openai_server import OpenAIServer
+    from threadkeep.testing.pinecone_server import PineconeServer
     from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer
     from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
     from threadkeep.testing.texts import NASTY_TEXTS
@@ -29,6 +30,7 @@ __all__ = [
     "OpenAIServer",
     "OpenEngine",
     "OpenStorage",
+    "PineconeServer",
     "PostgresServer",
     "RedisServer",
     "RedisStackServer",
@@ -49,6 +51,7 @@ _HOMES = {
     "OpenAIServer": "openai_server",
     "OpenEngine": "vectors_contract",
     "OpenStorage": "storage_contract",
+    "PineconeServer": "pinecone_server",
     "PostgresServer": "servers",
     "RedisServer": "servers",
     "RedisStackServer": "servers",

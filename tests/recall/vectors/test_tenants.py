@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ from threadkeep.owners.owner import Owner
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Batch, Embedding, Put
 from threadkeep.testing.models import HashingEmbedder
+from threadkeep.testing.pinecone_server import Fault, PineconeServer
 
 K = 10
 WORDS = [f"{first}{last}" for first in "bdfglmnprst" for last in ("ano", "eka", "ilu", "ora", "une", "ave", "ist")]
 OWNERS = [Owner("user1"), Owner("user10"), Owner("user1", "acme"), *(Owner(f"u{number}") for number in range(9))]
 BIG = OWNERS[1]
+ENGINES = ["pgvector", "faiss", "pinecone"]
 
 
 @pytest.fixture
@@ -29,11 +31,20 @@ def small() -> dict[str, Any]:
 
 
 @pytest.fixture
+def pinecone() -> Iterator[PineconeServer]:
+    with PineconeServer(dimension=64) as server:
+        yield server
+
+
+@pytest.fixture
 def open_with(tmp_path: Path, small: dict[str, Any], request: pytest.FixtureRequest) -> Callable[..., Any]:
     def opened(engine: str, **more: str) -> threadkeep.Threadkeep:
         chosen = {"THREADKEEP_VECTORS": engine, "THREADKEEP_VECTORS_FOLDER": str(tmp_path / "vectors"), **small, **more}
         if engine == "pgvector":
             chosen["THREADKEEP_VECTORS_POSTGRES_DSN"] = request.getfixturevalue("postgres_url")
+        if engine == "pinecone":
+            server: PineconeServer = request.getfixturevalue("pinecone")
+            chosen |= {"PINECONE_API_KEY": server.api_key, "PINECONE_INDEX_HOST": server.host}
         settings = Settings(**chosen)
         return threadkeep.open(f"sqlite:///{tmp_path}/memory.db", embedder=HashingEmbedder(), settings=settings)
 
@@ -72,7 +83,7 @@ def ask(tk: threadkeep.Threadkeep, owner: Owner, question: str, **how: Any) -> A
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["pgvector", "faiss"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_each_tenant_gets_as_many_as_asked_for(open_with: Callable[..., Any], engine: str):
     """One has a hundred times as much as the others; recall beside exact arithmetic is complete."""
     dice = random.Random(12)
@@ -97,7 +108,7 @@ def test_each_tenant_gets_as_many_as_asked_for(open_with: Callable[..., Any], en
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["pgvector", "faiss"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_erased_owner_is_erased_in_the_engine(open_with: Callable[..., Any], engine: str):
     """And the next one's rows stay."""
     with open_with(engine) as tk:
@@ -119,10 +130,41 @@ async def held(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
     return await rooms.search.engine.holds(owner.partition)
 
 
-def test_a_sealed_storage_takes_no_engine(open_with: Callable[..., Any]):
-    """Vectors tell what was said."""
-    with pytest.raises(SettingsError, match="set it to exact"):
-        open_with("faiss", THREADKEEP_MASTER_KEY="A" * 43 + "=")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_sealed_storage_takes_no_engine(small: dict[str, Any], engine: str):
+    """Vectors tell what was said: nothing is opened, whichever engine it is and whatever else is set."""
+    with pytest.raises(SettingsError, match=f"THREADKEEP_VECTORS is {engine}.*set it to exact"):
+        threadkeep.open(
+            "memory://",
+            settings=Settings(**{"THREADKEEP_VECTORS": engine, "THREADKEEP_MASTER_KEY": "A" * 43 + "=", **small}),
+        )
+
+
+def test_a_service_that_is_down_leaves_words(
+    open_with: Callable[..., Any], pinecone: PineconeServer, caplog: pytest.LogCaptureFixture
+):
+    """What is recalled says so, the counter and the log too, none of them with the key; then it is there again."""
+    with open_with("pinecone", THREADKEEP_VECTORS_TIMEOUT_MS="500", THREADKEEP_RECALL_TIMEOUT_MS="20000") as tk:
+        told(tk, OWNERS[0], 40)
+        assert ask(tk, OWNERS[0], "bano eka").degraded == ()
+        pinecone.faults = [Fault(503)]
+
+        down = ask(tk, OWNERS[0], "bano deka")
+
+        assert down.degraded == ("vectors",)
+        assert down.by_words
+        assert tk.app.telemetry.counts()["vectors.degraded"] == 1
+        assert pinecone.api_key not in caplog.text
+        pinecone.faults = []
+        assert ask(tk, OWNERS[0], "bano eka").degraded == ()
+
+
+@pytest.mark.parametrize("missing", ["PINECONE_API_KEY", "PINECONE_INDEX_HOST"])
+def test_pinecone_needs_to_know_where_it_is(small: dict[str, Any], missing: str):
+    """And with which key."""
+    given = {"PINECONE_API_KEY": "pc-key", "PINECONE_INDEX_HOST": "https://i.example.org", missing: ""}
+    with pytest.raises(SettingsError, match=missing):
+        threadkeep.open("memory://", settings=Settings(**{"THREADKEEP_VECTORS": "pinecone", **given, **small}))
 
 
 def test_pgvector_needs_to_know_where_it_is(small: dict[str, Any]):
