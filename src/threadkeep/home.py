@@ -2,7 +2,7 @@
 
 A driver belongs to the loop that opened it, but a library is called from any loop: a notebook cell,
 a sync function inside a running loop, two loops in two threads. So everything that does I/O runs
-here, and both faces, async and sync, submit to it. A submission costs about 0.1–0.2 ms.
+here, and both faces, async and sync, submit to it. A submission costs about 0.1 ms.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from threadkeep.errors import ClosedError, ThreadkeepError
 
@@ -41,12 +41,20 @@ class Home:
         Cancelling the caller cancels the coroutine, too. From the home loop itself it is awaited
         directly, so services may call each other through a door.
         """
-        if asyncio.get_running_loop() is self._loop:
+        here = asyncio.get_running_loop()
+        if here is self._loop:
             return await coroutine
-        future = self._submitted(coroutine)
+        answer: asyncio.Future[T] = here.create_future()
+
+        def tell(result: T | None, error: BaseException | None) -> None:
+            with suppress(RuntimeError):  # the caller's loop was closed: nobody waits any more
+                here.call_soon_threadsafe(_answer, answer, result, error)
+
+        errand = self._submitted(coroutine, tell)
         try:
-            return await asyncio.wrap_future(future)
+            return await answer
         except asyncio.CancelledError:
+            errand.cancel()
             caller = asyncio.current_task()
             if self._closed and not (caller and caller.cancelling()):  # it was not the caller who was cancelled
                 raise _closed() from None
@@ -65,13 +73,21 @@ class Home:
             coroutine.close()
             msg = "A blocking call was made on Threadkeep's own loop; use the async face there."
             raise RuntimeError(msg)
-        future = self._submitted(coroutine)
+        future: Future[T] = Future()
+
+        def tell(result: T | None, error: BaseException | None) -> None:
+            if error is None:
+                future.set_result(cast("T", result))
+            else:
+                future.set_exception(error)
+
+        errand = self._submitted(coroutine, tell)
         try:
             return future.result()
-        except CancelledError:
+        except asyncio.CancelledError:
             raise (_closed() if self._closed else CancelledError()) from None
         except BaseException:  # Ctrl-C while waiting: the work must not go on unseen
-            future.cancel()
+            errand.cancel()
             raise
 
     @property
@@ -97,14 +113,16 @@ class Home:
         if threading.current_thread() is not thread:
             thread.join()
 
-    def _submitted(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+    def _submitted(
+        self, coroutine: Coroutine[Any, Any, T], tell: Callable[[T | None, BaseException | None], None]
+    ) -> _Errand[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
         try:
             if self._pid not in (0, os.getpid()):
                 msg = "This Threadkeep was opened before the process forked; open one in the child."
                 raise ClosedError(msg)
             with self._guard:
-                return asyncio.run_coroutine_threadsafe(coroutine, self._started())
+                return _Errand(coroutine, self._started(), tell)
         except ThreadkeepError:
             coroutine.close()
             raise
@@ -121,6 +139,77 @@ class Home:
             self._pid = os.getpid()
             self._loop = loop
         return self._loop
+
+
+class _Errand(Generic[T]):
+    """One coroutine on its way to the home loop, and its outcome on the way back.
+
+    The outcome is told in the task's last step: callbacks of a task, and futures that are chained to it, come
+    one round of the loop later each, which is a third of what the way costs.
+
+    Args:
+        coroutine: What to run.
+        home: The loop to run it on; the context of whoever makes this goes with it.
+        tell: Is called once, on that loop, with the result or with what was raised.
+    """
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        home: asyncio.AbstractEventLoop,
+        tell: Callable[[T | None, BaseException | None], None],
+    ) -> None:
+        self._coroutine = coroutine
+        self._home = home
+        self._tell = tell
+        self._task: asyncio.Task[None] | None = None
+        self._told = False
+        home.call_soon_threadsafe(self._begin)
+
+    def cancel(self) -> None:
+        """Cancel it, from any thread; what is done stays done."""
+        with suppress(RuntimeError):  # the loop was closed, and everything on it cancelled
+            self._home.call_soon_threadsafe(self._cancel)
+
+    def _begin(self) -> None:
+        self._task = self._home.create_task(self._carry())
+        self._task.add_done_callback(self._ended)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _carry(self) -> None:
+        try:
+            result = await self._coroutine
+        except BaseException as error:
+            self._say(None, error)
+            raise
+        self._say(result, None)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Tell of a task that was cancelled before its first step."""
+        if not task.cancelled():
+            task.exception()  # the caller has it
+        elif not self._told:
+            self._coroutine.close()
+            self._say(None, asyncio.CancelledError())
+
+    def _say(self, result: T | None, error: BaseException | None) -> None:
+        self._told = True
+        self._tell(result, error)
+
+
+def _answer(answer: asyncio.Future[T], result: T | None, error: BaseException | None) -> None:
+    """Settle what the caller waits for, unless it waits no more."""
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(cast("T", result))
+    elif isinstance(error, asyncio.CancelledError):
+        answer.cancel()
+    else:
+        answer.set_exception(error)
 
 
 def _closed() -> ClosedError:

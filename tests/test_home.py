@@ -1,0 +1,137 @@
+"""The way to the home loop and back: what comes back, what is cancelled, and what a closed one says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextvars import ContextVar
+
+import pytest
+
+from threadkeep.errors import ClosedError
+from threadkeep.home import Home
+
+NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
+
+
+@pytest.fixture
+def home() -> Generator[Home]:
+    home = Home()
+    yield home
+    home.close()
+
+
+async def _thread() -> str:
+    return threading.current_thread().name
+
+
+async def _fail(error: BaseException) -> None:
+    await asyncio.sleep(0)
+    raise error
+
+
+async def test_results_and_errors_come_back_as_they_are(home: Home) -> None:
+    assert await home.run(_thread()) == "threadkeep-home"
+    error = KeyError("as it is")
+    with pytest.raises(KeyError) as caught:
+        await home.run(_fail(error))
+    assert caught.value is error
+
+
+def test_the_sync_face_gives_the_same(home: Home) -> None:
+    assert home.run_sync(_thread()) == "threadkeep-home"
+    error = KeyError("as it is")
+    with pytest.raises(KeyError) as caught:
+        home.run_sync(_fail(error))
+    assert caught.value is error
+
+
+async def test_the_callers_context_goes_along(home: Home) -> None:
+    async def name() -> str:
+        return NAME.get()
+
+    NAME.set("ana")
+    assert await home.run(name()) == "ana"
+
+
+async def test_cancelling_the_caller_cancels_the_work(home: Home) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    waiting = asyncio.create_task(home.run(work()))
+    assert await asyncio.to_thread(begun.wait, 5)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert await asyncio.to_thread(cancelled.wait, 5)
+
+
+async def test_work_that_cancels_itself_says_so(home: Home) -> None:
+    with pytest.raises(asyncio.CancelledError):
+        await home.run(_fail(asyncio.CancelledError()))
+
+
+async def test_whoever_waits_is_told_that_it_was_closed(home: Home) -> None:
+    begun = threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    waiting = asyncio.create_task(home.run(work()))
+    assert await asyncio.to_thread(begun.wait, 5)
+    await asyncio.to_thread(home.close)
+    with pytest.raises(ClosedError):
+        await waiting
+    with pytest.raises(ClosedError):
+        await home.run(_thread())
+
+
+async def test_what_was_handed_over_as_it_closed_ends_cancelled(home: Home) -> None:
+    held, release = threading.Event(), threading.Event()
+
+    async def hold() -> None:
+        held.set()
+        release.wait(5)
+
+    first = asyncio.create_task(home.run(hold()))
+    assert await asyncio.to_thread(held.wait, 5)
+    late = asyncio.create_task(home.run(_thread()))
+    await asyncio.sleep(0)  # it is handed over, and the loop is held up
+    closing = asyncio.create_task(asyncio.to_thread(home.close))
+    while home.running:
+        await asyncio.sleep(0)
+    release.set()
+    await closing
+    assert await first is None
+    with pytest.raises(ClosedError):
+        await late
+
+
+def test_a_caller_whose_loop_is_gone_stops_nothing(home: Home) -> None:
+    begun, release, ended = threading.Event(), threading.Event(), threading.Event()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.to_thread(release.wait, 5)
+        ended.set()
+
+    async def shielded() -> None:
+        await asyncio.shield(asyncio.ensure_future(work()))
+
+    async def leave() -> None:
+        asyncio.ensure_future(home.run(shielded()))  # noqa: RUF006 - left behind on purpose
+        assert await asyncio.to_thread(begun.wait, 5)
+
+    asyncio.run(leave())
+    release.set()
+    assert ended.wait(5)
+    assert home.run_sync(_thread()) == "threadkeep-home"
