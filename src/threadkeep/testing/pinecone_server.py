@@ -285,6 +285,9 @@ class _Wire(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length") or 0)
         raw = self.rfile.read(length)
+        if len(raw) < length:  # the client is gone
+            self.close_connection = True
+            return
         headers = {name.lower(): value for name, value in self.headers.items()}
         if length > _MOST_BYTES:
             status, more, body = 413, {}, {"code": 413, "message": "more than 2 MB"}

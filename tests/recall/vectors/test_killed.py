@@ -1,0 +1,78 @@
+"""A process that is killed between the storage's commit and the engine's: the next one finds everything, once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recall.vectors.victim import ANA, PLACES, opened
+from tests.storage.postgres_world import run
+from threadkeep.testing.models import HashingEmbedder
+from threadkeep.testing.pinecone_server import PineconeServer
+
+pytestmark = [pytest.mark.slow, pytest.mark.linux]
+
+ROUNDS = 4
+
+
+@pytest.fixture(scope="module")
+def victims() -> Iterator[subprocess.Popen[str]]:
+    """The program that forks them."""
+    program = [sys.executable, "-m", "tests.recall.vectors.victim"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        yield running
+        assert running.stdin is not None
+        running.stdin.close()
+
+
+@pytest.fixture
+def pinecone() -> Iterator[PineconeServer]:
+    with PineconeServer(dimension=64) as server:
+        yield server
+
+
+@pytest.mark.parametrize("kind", ["pgvector", "faiss", "pinecone"])
+async def test_what_a_killed_process_missed_is_repaired(
+    victims: subprocess.Popen[str], kind: str, tmp_path: Path, request: pytest.FixtureRequest
+):
+    """However often, before, within and after the engine's write: nothing is missing, nothing is left over."""
+    told: dict[str, Any] = {"kind": kind, "file": str(tmp_path / "memory.db"), "key": "pc-right"}
+    told["place"] = {
+        "pgvector": lambda: request.getfixturevalue("postgres_url"),
+        "faiss": lambda: str(tmp_path / "vectors"),
+        "pinecone": lambda: request.getfixturevalue("pinecone").host,
+    }[kind]()
+    assert victims.stdin is not None
+    assert victims.stdout is not None
+    ends: list[int] = []
+
+    for seed, dies in enumerate(["", *(PLACES * ROUNDS)]):
+        victims.stdin.write(json.dumps({**told, "seed": seed, "dies": dies}) + "\n")
+        victims.stdin.flush()
+        ends.append(int(victims.stdout.readline()))
+
+    assert ends == [0] + [-signal.SIGKILL] * (len(PLACES) * ROUNDS)
+    storage, search, engine, pool = await opened({**told, "dies": ""})
+    found = await search.ranking(ANA, "tea", limit=3)
+    kept = {(item.ref.key, item.revision) for item in (await storage.changes(ANA, None)).puts}
+    (vector,) = await HashingEmbedder().embed(["tea"])
+    near = await engine.search(ANA, vector, limit=10_000)
+    there = {(one.key, one.revision) for one in near}
+    assert len(kept) > 100
+    assert (kept - there, there - kept, len(near)) == (set(), set(), len(kept))
+    assert found.degraded == ()
+    if kind == "pinecone":
+        assert len(request.getfixturevalue("pinecone").ids()) == len(kept) + 1
+    if kind == "pgvector":
+        assert run(told["place"], "SELECT count(*) FROM threadkeep_vectors.vectors_64") == [(len(kept),)]
+    await search.close()
+    await storage.close()
+    if pool is not None:
+        await pool.close()
