@@ -458,6 +458,24 @@ class TestLearn:
         assert await facts(storage) == []
         assert (await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)).status == "duplicate"
 
+    async def test_index_in_use_reads_it_before_anybody_asks(self, storage: InMemoryStorage, clock: FrozenClock):
+        """The next turn need not wait for what this one taught to be read; where nobody asks, no index is made."""
+        search = Search(storage, HashingEmbedder(), clock)
+        captures = room(storage, clock, search=search)
+        await captures.start()
+        await search.ranking(ANA.partition, "Where do I live?", limit=1)
+
+        for owner in (BOB, ANA):
+            receipt = await captures.record(turn("I live in Lisbon."), owner=owner, thread_id=TH)
+            await captures.settle(receipt, owner=owner, timeout=LONG)
+
+        async def has_read() -> bool:
+            return search.stats().items > 0
+
+        await until(has_read)
+        assert search.stats().partitions == 1
+        await captures.stop()
+
 
 class TestWorker:
     async def test_what_an_earlier_process_left_is_finished(self, storage: InMemoryStorage, clock: FrozenClock):

@@ -123,9 +123,10 @@ def room(
     ttl: timedelta | None = None,
     terms: Terms | None = None,
     workers: int = 4,
+    search: Search | None = None,
 ) -> Captures:
     """Return the capture room on *storage*, as the composition root makes it."""
-    search = Search(storage, embedder or HashingEmbedder(), clock)
+    search = search or Search(storage, embedder or HashingEmbedder(), clock)
     telemetry = telemetry or Telemetry()
     extractor = extractor or LocalExtractor()
     learning = Learning(storage, search, extractor, clock, telemetry, ledger=Ledger(storage, clock), ttl=ttl)

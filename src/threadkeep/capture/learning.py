@@ -206,6 +206,7 @@ class Learning:
         ]
         why = f"turn:{record.turn.turn_id}"
         await self._ledger.commit_from(read.head, owner, puts, by="capture", why=why, epoch=epoch)
+        self._search.refresh(owner.partition)
         self._count(decisions, record)
         return True
 

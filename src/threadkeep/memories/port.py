@@ -43,3 +43,7 @@ class Searcher(Protocol):
     ) -> FoundInOrder:
         """Return what is most like *query* below *prefixes*."""
         ...
+
+    def refresh(self, partition: Partition) -> None:
+        """Begin to read what is new in *partition*, if it is held; the next search finds it read."""
+        ...

@@ -217,6 +217,12 @@ class Search:
             return None
         return Embedding(self._embedder.name, int(vectors.shape[1]), vectors.astype("<f4", copy=False).tobytes())
 
+    def refresh(self, partition: Partition) -> None:
+        """Begin to read what is new in *partition*, if its index is held, so that the next question need not."""
+        held = self._held.get(partition)
+        if held is not None and held.position is not None:
+            self._round(held)
+
     def forget(self, partition: Partition) -> None:
         """Drop the index of *partition*; the next search reads it anew."""
         if held := self._held.get(partition):
@@ -337,13 +343,17 @@ class Search:
             changes = await self._storage.changes(partition, position)
             if changes.position == position == held.position and not changes.reset:
                 return held
+        # A round that has begun may have read before this call; the next one is shared by all who wait.
+        await asyncio.shield(self._round(held))
+        return held
+
+    def _round(self, held: Held) -> asyncio.Task[None]:
+        """Return the next round of reading what is new, which has not begun yet."""
         if held.waiting is None or held.waiting.done():
             held.waiting = asyncio.create_task(self._follow(held, held.running))
             self._tasks.add(held.waiting)
             held.waiting.add_done_callback(self._done)
-        # A round that has begun may have read before this call; the next one is shared by all who wait.
-        await asyncio.shield(held.waiting)
-        return held
+        return held.waiting
 
     async def _follow(self, held: Held, before: asyncio.Task[None] | None) -> None:
         """Bring *held* up to date, after the round *before* this one."""
