@@ -294,7 +294,7 @@ class Threadkeep:
             placement: ``user``: in front of the newest human message; ``system``: in the system
                 message, in the documents' form.
         """
-        from threadkeep.langgraph.middleware import ThreadkeepMiddleware
+        from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
 
         if placement not in ("user", "system"):
             msg = f"placement is user or system, not {placement[:40]!r}."
@@ -302,11 +302,11 @@ class Threadkeep:
         if budget_tokens is not None and budget_tokens < 0:
             msg = f"budget_tokens must be 0 or more, not {budget_tokens}."
             raise InvalidInputError(msg)
-        return ThreadkeepMiddleware(
+        learns = capture and self._app.capturing
+        return (LearningMiddleware if learns else ThreadkeepMiddleware)(
             self,
             owner=owner,
             recall=recall,
-            capture=capture,
             budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
             timeout=self._app.settings.recall_timeout if timeout is None else timeout,
             placement=placement,

@@ -248,6 +248,13 @@ class TestCapture:
 
             assert [row["type"] for row in tk.sync.owners.export(ANA)] == ["owner", "thread"]
 
+    def test_what_does_not_learn_costs_no_step(self, tk: threadkeep.Threadkeep) -> None:
+        """LangGraph makes a step, with a checkpoint, of every hook after the agent: only who learns has one."""
+        learning = create_agent(ScriptedModel(), [], middleware=[tk.middleware()])
+        recalling = create_agent(ScriptedModel(), [], middleware=[tk.middleware(capture=False)])
+
+        assert set(learning.nodes) - set(recalling.nodes) == {"ThreadkeepMiddleware.after_agent"}
+
 
 class TestIdentify:
     """Whose turn it is, before the model is called."""

@@ -28,6 +28,7 @@ from threadkeep.langgraph.turns import written_by_a_model
 from threadkeep.models.langchain import newest_human, plain_messages
 from threadkeep.recall.record import Recall
 from threadkeep.recall.render import memory_context_text
+from threadkeep.threads.run_ends import current_run, listen
 from threadkeep.tracing import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class _Seen:
 
 
 class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
-    """Gives the model the memories that matter, and learns from the turn.
+    """Gives the model the memories that matter.
 
     The recalled block stands in front of the newest human message of the model call only; the
     thread's state never holds it. A memory that fails or is slow costs the turn at most the
@@ -79,20 +80,24 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         *,
         owner: OwnerSource | None,
         recall: bool,
-        capture: bool,
         budget_tokens: int,
         timeout: timedelta,
         placement: str,
     ) -> None:
         super().__init__()
+        listen()
         self._tk = tk
         self._owner = owner if owner is not None else tk.owner_source
         self._recalls = recall
-        self._captures = capture
         self._budget_tokens = budget_tokens
         self._timeout = timeout
         self._placement = placement
         self._seen: OrderedDict[_Turn, _Seen] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """What graphs call it, whatever it does: a thread that waits in a step of it finds that again."""
+        return ThreadkeepMiddleware.__name__
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -123,24 +128,6 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
-
-    def after_agent(self, state: State, runtime: Runtime[Any]) -> None:
-        """Record the turn for capture; it is durable when this returns."""
-        if (work := self._capture(state, runtime)) is not None:
-            try:
-                receipt = self._tk.app.home.run_sync(work)
-            except ClosedError as error:
-                receipt = self._not_recorded(error)
-            _tell_captured(receipt, runtime)
-
-    async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> None:
-        """Record the turn for capture; it is durable when this returns."""
-        if (work := self._capture(state, runtime)) is not None:
-            try:
-                receipt = await self._tk.app.home.run(work)
-            except ClosedError as error:
-                receipt = self._not_recorded(error)
-            _tell_captured(receipt, runtime)
 
     def _turn(self, request: ModelRequest[Any]) -> _Turn:
         """Tell the turn; the owner is required before the model is called."""
@@ -220,11 +207,56 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = request.system_message.text + "\n\n" if request.system_message else ""
         return request.override(system_message=SystemMessage(before + said))
 
+    def _remember_until_over(self, turn: _Turn) -> None:
+        if (running := current_run()) is not None:
+            running.outermost.when_ended(lambda: self._seen.pop(turn, None))
+
+    def _tell_recalled(self, turn: _Turn, seen: _Seen, runtime: Runtime[Any]) -> None:
+        self._seen[turn] = seen
+        self._remember_until_over(turn)
+        found = seen.recall
+        while len(self._seen) > TURNS_REMEMBERED:
+            self._seen.popitem(last=False)
+        if self._recalls:
+            runtime.stream_writer(
+                {
+                    "type": "recalled",
+                    "memories": [{"id": r.memory.memory_id, "score": r.score} for r in found.memories],
+                    "tokens": found.tokens,
+                    "degraded": list(found.degraded),
+                }
+            )
+
+
+class LearningMiddleware(ThreadkeepMiddleware):
+    """Learns from each turn, too: a class of its own, because LangGraph makes a step of every ``after_agent``."""
+
+    def after_agent(self, state: State, runtime: Runtime[Any]) -> None:
+        """Record the turn for capture; it is durable when this returns."""
+        if (work := self._capture(state, runtime)) is not None:
+            try:
+                receipt = self._tk.app.home.run_sync(work)
+            except ClosedError as error:
+                receipt = self._not_recorded(error)
+            _tell_captured(receipt, runtime)
+
+    async def aafter_agent(self, state: State, runtime: Runtime[Any]) -> None:
+        """Record the turn for capture; it is durable when this returns."""
+        if (work := self._capture(state, runtime)) is not None:
+            try:
+                receipt = await self._tk.app.home.run(work)
+            except ClosedError as error:
+                receipt = self._not_recorded(error)
+            _tell_captured(receipt, runtime)
+
+    def _remember_until_over(self, turn: _Turn) -> None:
+        """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
+
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
         config = get_config()
         turn = self._turn_of(state["messages"], runtime, config)
         seen = self._seen.pop(turn, None)
-        if not self._captures or not self._tk.app.capturing or written_by_a_model(config):
+        if not self._tk.app.capturing or written_by_a_model(config):
             return None
         return self._record(turn, list(state["messages"]), seen)
 
@@ -258,21 +290,6 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
-
-    def _tell_recalled(self, turn: _Turn, seen: _Seen, runtime: Runtime[Any]) -> None:
-        self._seen[turn] = seen
-        found = seen.recall
-        while len(self._seen) > TURNS_REMEMBERED:
-            self._seen.popitem(last=False)
-        if self._recalls:
-            runtime.stream_writer(
-                {
-                    "type": "recalled",
-                    "memories": [{"id": r.memory.memory_id, "score": r.score} for r in found.memories],
-                    "tokens": found.tokens,
-                    "degraded": list(found.degraded),
-                }
-            )
 
 
 def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:

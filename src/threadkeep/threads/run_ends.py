@@ -18,11 +18,21 @@ from langchain_core.tracers.context import register_configure_hook
 
 
 class Running:
-    """A run that has begun."""
+    """A run that has begun.
 
-    def __init__(self) -> None:
+    Attributes:
+        ended: Whether it has ended.
+    """
+
+    def __init__(self, began_by: Running | None = None) -> None:
+        self._outermost = began_by.outermost if began_by is not None else None
         self.ended = False
         self._told: list[Callable[[], None]] = []
+
+    @property
+    def outermost(self) -> Running:
+        """The run that began it, or whoever began that, and so on; itself, if nobody did."""
+        return self._outermost or self
 
     def when_ended(self, tell: Callable[[], None]) -> None:
         """Call *tell* when it has ended; at once if it has."""
@@ -47,8 +57,8 @@ class _RunEnds(BaseCallbackHandler):
 
     ignore_llm = ignore_retry = ignore_agent = ignore_retriever = ignore_chat_model = ignore_custom_event = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
-    def on_chain_start(self, *_: Any, run_id: UUID, **__: Any) -> None:
-        running = _running[run_id] = Running()
+    def on_chain_start(self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
+        running = _running[run_id] = Running(_running.get(parent_run_id) if parent_run_id else None)
         _began.set(running)
 
     def on_chain_end(self, *_: Any, run_id: UUID, **__: Any) -> None:
