@@ -90,9 +90,11 @@ class TestRun:
             ("turn with memory, embedding included", 50, "the same graph on LangGraph's AsyncSqliteSaver, FULL"),
             ("turn with memory, embedding included", 50, "the same graph, keeping nothing"),
             ("what memory adds to a turn whose thread is kept", 50, None),
+            ("what memory of words alone adds to it", 50, None),
             ("turn with lease and fence", 50, "the same graph on LangGraph's AsyncSqliteSaver, FULL"),
             ("turn with lease, fence, recall and window", 50, "the same graph on LangGraph's AsyncSqliteSaver, FULL"),
             ("what lease, fence, recall and window add to a turn", 50, None),
+            ("what they add, embedding apart", 50, None),
         ]
         for line in report["lines"]:
             assert list(line)[:7] == KEYS

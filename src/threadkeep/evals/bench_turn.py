@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from threadkeep.evals.facts import Fact
 
 _OWNER: Final = "ana@example.org"
+_NOBODY: Final = "nobody@example.org"
 _THREAD_TURNS: Final = 10
 _PEER: Final = "the same graph on LangGraph's AsyncSqliteSaver, FULL"
 _BARE: Final = "the same graph, keeping nothing"
@@ -24,13 +25,16 @@ _TYPING_SECONDS: Final = 0.05
 
 
 async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes: Sizes) -> tuple[list[Line], str]:
-    """Measure turns of an owner with *sizes.small* memories, embedding included.
+    """Measure turns of an owner with *sizes.small* memories.
+
+    No two turns say the same, so that each embeds its question; only where it says that the embedding is apart,
+    the question was embedded before.
 
     Returns:
         The whole turn beside one whose thread LangGraph's own saver keeps as durably and beside one
-        that keeps nothing, what memory adds to the first, the same for threads with leases alone and with
-        everything, and the name of the embedder: the one that the settings say, or the table of vectors where
-        there is none.
+        that keeps nothing, what memory adds to the first, with an embedder and with words alone, the same for
+        threads with leases alone and with recall and window, and the name of the embedder: the one that the
+        settings say, or the table of vectors where there is none.
     """
     import langchain.agents
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -42,45 +46,62 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     create_agent = cast("Any", langchain.agents).create_agent  # its state types are not all known
     embedder = embedder_of(Settings.load()) or lookup
     model = FakeListChatModel(responses=["I see.", "Thank you, noted.", "Let me think about that."])
-    bare = create_agent(model, tools=[])
-    texts = [text for fact in facts[: sizes.turns] for text in (fact.question, fact.text)]
     async with (
         opened(folder / "turns.db", embedder) as tk,
+        opened(folder / "turns-words.db", None) as words,
         AsyncSqliteSaver.from_conn_string(str(folder / "turns-peer.db")) as saver,
     ):
         await saver.conn.execute("PRAGMA synchronous=FULL")
-        keeping = create_agent(model, tools=[], checkpointer=saver)
-        await learn(tk, _OWNER, facts[sizes.turns :][: sizes.small])
-        remembering = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
-        leased = create_agent(model, tools=[], checkpointer=tk.checkpointer)
-        both = [tk.middleware(), tk.window()]
-        whole = create_agent(model, tools=[], middleware=both, checkpointer=tk.checkpointer)
-        graphs = (bare, keeping, remembering, leased, whole)
+        recalling = [tk.middleware(capture=False), tk.window()]
+        whole = create_agent(model, tools=[], middleware=recalling, checkpointer=tk.checkpointer)
+        memory = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        graphs = {
+            "nothing": create_agent(model, tools=[]),
+            "thread": create_agent(model, tools=[], checkpointer=saver),
+            "memory": memory,
+            "words": create_agent(model, tools=[], middleware=[words.middleware()], checkpointer=words.checkpointer),
+            "lease": create_agent(model, tools=[], checkpointer=tk.checkpointer),
+            "whole": whole,
+            "apart": whole,
+        }
+        said, known = facts[: len(graphs) * (sizes.turns + 1)], facts[len(graphs) * (sizes.turns + 1) :]
+        for each in (tk, words):
+            await learn(each, _OWNER, known[: sizes.small])
 
-        async def turn(graph: Any, number: int) -> float:
-            thread_id = f"thread-{graphs.index(graph)}-{number // _THREAD_TURNS}"
-            config = tk.config(user_id=_OWNER, thread_id=thread_id)
-            message = {"role": "user", "content": texts[number]}
-            milliseconds = await timed(graph.ainvoke({"messages": [message]}, config))
+        async def turn(name: str, number: int) -> float:
+            fact = said[len(graphs) * number + list(graphs).index(name)]
+            text = fact.text if number % 2 else fact.question
+            if name == "apart":
+                await tk.memories.search(text, owner=_NOBODY)
+            config = tk.config(user_id=_OWNER, thread_id=f"thread-{name}-{number // _THREAD_TURNS}")
+            milliseconds = await timed(graphs[name].ainvoke({"messages": [{"role": "user", "content": text}]}, config))
             await asyncio.sleep(_TYPING_SECONDS)
             await tk.drain()
+            await words.drain()
             return milliseconds
 
-        for graph in graphs:
-            await turn(graph, 0)
-        times: tuple[list[float], ...] = tuple([] for _ in graphs)
-        for number in range(1, sizes.turns + 1):
-            for graph, each in zip(graphs, times, strict=True):
-                each.append(await turn(graph, number))
-    nothing, thread, with_memory, with_lease, with_all = times
-    usual = percentile(thread, 0.5)
-    name = "turn with memory, embedding included"
+        times: dict[str, list[float]] = {name: [] for name in graphs}
+        for number in range(sizes.turns + 1):
+            for name, each in times.items():
+                milliseconds = await turn(name, number)
+                if number:  # the first of each is not measured
+                    each.append(milliseconds)
+    usual = percentile(times["thread"], 0.5)
+
+    def beside(name: str, of: str, peer: str = "thread") -> Line:
+        return Line(name, sizes.small, times[of], _PEER if peer == "thread" else _BARE, times[peer])
+
+    def added(name: str, of: str) -> Line:
+        return Line(name, sizes.small, [one - usual for one in times[of]])
+
     lines = [
-        Line(name, sizes.small, with_memory, _PEER, thread),
-        Line(name, sizes.small, with_memory, _BARE, nothing),
-        Line("what memory adds to a turn whose thread is kept", sizes.small, [one - usual for one in with_memory]),
-        Line("turn with lease and fence", sizes.small, with_lease, _PEER, thread),
-        Line("turn with lease, fence, recall and window", sizes.small, with_all, _PEER, thread),
-        Line("what lease, fence, recall and window add to a turn", sizes.small, [one - usual for one in with_all]),
+        beside("turn with memory, embedding included", "memory"),
+        beside("turn with memory, embedding included", "memory", "nothing"),
+        added("what memory adds to a turn whose thread is kept", "memory"),
+        added("what memory of words alone adds to it", "words"),
+        beside("turn with lease and fence", "lease"),
+        beside("turn with lease, fence, recall and window", "whole"),
+        added("what lease, fence, recall and window add to a turn", "whole"),
+        added("what they add, embedding apart", "apart"),
     ]
     return lines, embedder.name
