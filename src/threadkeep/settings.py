@@ -138,7 +138,7 @@ class Settings(BaseSettings):
     embeddings_model: str | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_MODEL", "EMBEDDINGS_MODEL"),
-        description="The provider's embedding model, e.g. text-embedding-3-small.",
+        description="The provider's embedding model, e.g. text-embedding-3-small; local: minilm-l6-v2-int8 or -fp32.",
     )
     embeddings_dims: int | None = Field(
         default=None,

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.chosen import embedder_of
+from threadkeep.errors import EmbedderUnavailableError, SettingsError
 from threadkeep.models import local
 from threadkeep.models.local import LocalEmbedder
+from threadkeep.settings import Settings
 
 NASTY = [
     "",
@@ -25,6 +27,14 @@ NASTY = [
     "אבג دهو ไทย हिन्दी ქართული",
     "x" * 1_000_000,
     " " * 1_000_000 + "allergic to peanuts",
+]
+DEEDS = [
+    "keeps bees.",
+    "moved to Ghent in March 2021",
+    "is allergic to peanuts!",
+    "asked when the review is",
+    "ordena té",
+    "no",
 ]
 
 
@@ -90,6 +100,58 @@ class TestEmbed:
         second = asyncio.run(embedder.embed(["second loop"]))
 
         assert first.shape == second.shape == (1, 384)
+
+
+@pytest.mark.model
+class TestPrecision:
+    @pytest.mark.slow
+    async def test_int8_is_as_good_as_fp32(self):
+        """Vectors of the same text are the same to a hundredth, on average, and are not taken for each other."""
+        small, large = LocalEmbedder(), LocalEmbedder(precision="fp32")
+        texts = [f"{who} {what}" for who in ("My sister", "Ana", "The team in Porto") for what in DEEDS]
+
+        pairs = await small.embed(texts), await large.embed(texts)
+
+        cosines = np.sum(pairs[0] * pairs[1], axis=1)
+        assert cosines.mean() >= 0.99
+        assert not np.array_equal(*pairs)
+        assert (small.name, large.name) == ("minilm-l6-v2-int8@1", "minilm-l6-v2-fp32@1")
+
+    @pytest.mark.slow
+    async def test_fp32_is_the_published_model(self):
+        """To three decimals."""
+        texts = ["That is a happy person", "That is a happy dog", "That is a very happy person", "Today is a sunny day"]
+
+        vectors = await LocalEmbedder(precision="fp32").embed(texts)
+
+        assert vectors[1:] @ vectors[0] == pytest.approx([0.695, 0.943, 0.257], abs=0.001)
+
+    @pytest.mark.parametrize(
+        ("model", "name"),
+        [
+            ("", "minilm-l6-v2-int8@1"),
+            ("minilm-l6-v2-int8", "minilm-l6-v2-int8@1"),
+            ("minilm-l6-v2-fp32", "minilm-l6-v2-fp32@1"),
+        ],
+    )
+    def test_a_setting_chooses_it(self, model: str, name: str):
+        """By the model's name; int8 where none is given."""
+        chosen = embedder_of(Settings(EMBEDDINGS_PROVIDER="local", EMBEDDINGS_MODEL=model))
+
+        assert chosen is not None
+        assert chosen.name == name
+
+    def test_another_name_is_refused(self):
+        """With those that there are."""
+        with pytest.raises(SettingsError, match="minilm-l6-v2-int8, minilm-l6-v2-fp32"):
+            embedder_of(Settings(EMBEDDINGS_PROVIDER="local", EMBEDDINGS_MODEL="text-embedding-3-small"))
+
+    async def test_one_that_was_not_built_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+        """With where it comes from: the distribution does not have it."""
+        monkeypatch.setattr("threadkeep_minilm.FP32_PATH", tmp_path / "fp32.onnx")
+
+        with pytest.raises(EmbedderUnavailableError, match=r"fp32\.onnx missing\); it is built by `make setup`"):
+            await LocalEmbedder(precision="fp32").ready()
 
 
 @pytest.mark.model

@@ -10,9 +10,9 @@ import asyncio
 import importlib
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models.batches import MAX_TOKENS, Batches, Encode
@@ -26,6 +26,17 @@ NAME: Final = "minilm-l6-v2-int8@1"
 DIMS: Final = 384
 ADVICE: Final = "run: pip install threadkeep[local]"
 
+Precision: TypeAlias = Literal["int8", "fp32"]
+
+MODELS: Final[Mapping[str, Precision]] = {"minilm-l6-v2-int8": "int8", "minilm-l6-v2-fp32": "fp32"}
+"""What ``EMBEDDINGS_MODEL`` may be with ``EMBEDDINGS_PROVIDER=local``."""
+
+_NAMES: Final[Mapping[Precision, str]] = {"int8": NAME, "fp32": "minilm-l6-v2-fp32@1"}
+_ADVICE: Final[Mapping[Precision, str]] = {
+    "int8": ADVICE,
+    "fp32": "it is built by `make setup` in a checkout of Threadkeep; or set EMBEDDINGS_MODEL to minilm-l6-v2-int8",
+}
+
 MAX_CHARACTERS: Final = 16_384
 """What is read of a text. The model sees 256 tokens, which are about 1,000 characters of prose; tokenising a
 megabyte would take most of a second to throw it away."""
@@ -33,23 +44,23 @@ megabyte would take most of a second to throw it away."""
 NEEDED: Final = ("onnxruntime", "tokenizers", "threadkeep_minilm")
 
 
-def available() -> bool:
+def available(precision: Precision = "int8") -> bool:
     """Return whether the local model is installed, without importing anything heavy."""
-    return not _missing()
+    return not _missing(precision)
 
 
-def _missing() -> list[str]:
+def _missing(precision: Precision) -> list[str]:
     """Return what is not installed, or not built, of what the model needs."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         return missing
-    model, tokenizer = _paths()
+    model, tokenizer = _paths(precision)
     return [path.name for path in (model, tokenizer) if not path.is_file()]
 
 
-def _paths() -> tuple[Path, Path]:
+def _paths(precision: Precision) -> tuple[Path, Path]:
     package: Any = importlib.import_module("threadkeep_minilm")
-    return package.MODEL_PATH, package.TOKENIZER_PATH
+    return package.MODEL_PATH if precision == "int8" else package.FP32_PATH, package.TOKENIZER_PATH
 
 
 class LocalEmbedder:
@@ -63,17 +74,21 @@ class LocalEmbedder:
         tokens, 110–130 turns of a conversation (36 tokens) a second. With two idle cores: 3 ms, and 190 turns.
     """
 
-    name: str = NAME
     dims: int | None = DIMS
     remote: bool = False
 
-    def __init__(self, *, threads: int | None = None, cache_bytes: int = 8 * 1024 * 1024) -> None:
+    def __init__(
+        self, *, precision: Precision = "int8", threads: int | None = None, cache_bytes: int = 8 * 1024 * 1024
+    ) -> None:
         """Choose how much of the machine to use.
 
         Args:
+            precision: Of the model's weights; vectors of the two are near each other and never compared.
             threads: Cores that one batch may use; by default half of them, at most 4. The other half is for the turn.
             cache_bytes: Upper bound for the vectors of recent questions, in bytes.
         """
+        self.name: str = _NAMES[precision]
+        self._precision: Precision = precision
         self._threads = threads or min(4, max(1, (os.cpu_count() or 1) // 2))
         self._cache = VectorCache(max_bytes=cache_bytes)
         self._batches = Batches(self._loaded)
@@ -105,14 +120,14 @@ class LocalEmbedder:
 
     def _loaded(self) -> Encode:
         """Load tokenizer and model; runs in the worker."""
-        missing = _missing()
+        missing, advice = _missing(self._precision), _ADVICE[self._precision]
         if missing:
-            msg = f"The local embedding model is not installed ({', '.join(missing)} missing); {ADVICE}"
+            msg = f"The local embedding model is not installed ({', '.join(missing)} missing); {advice}"
             raise EmbedderUnavailableError(msg, missing=missing)
         try:
-            return _encoder(*_paths(), threads=self._threads)
+            return _encoder(*_paths(self._precision), threads=self._threads)
         except Exception as error:
-            msg = f"The local embedding model could not be loaded ({type(error).__name__}); {ADVICE} once more."
+            msg = f"The local embedding model could not be loaded ({type(error).__name__}); {advice} once more."
             raise EmbedderUnavailableError(msg) from error
 
 

@@ -1,4 +1,4 @@
-"""Where the local embedding model lies: sentence-transformers/all-MiniLM-L6-v2 as ONNX, int8 per channel.
+"""Where the local embedding model lies: sentence-transformers/all-MiniLM-L6-v2 as ONNX, int8 per channel and fp32.
 
 The graph takes ``input_ids`` and ``attention_mask`` (int64, shape ``(batch, tokens)``) and gives ``embedding``
 (float32, shape ``(batch, 384)``, rows of unit length). This package has paths and nothing else.
@@ -9,11 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["MODEL_PATH", "TOKENIZER_PATH", "TOKENIZER_SHA256", "WEIGHTS_SHA256"]
+__all__ = ["FP32_PATH", "MODEL_PATH", "TOKENIZER_PATH", "TOKENIZER_SHA256", "WEIGHTS_SHA256"]
 
 _HERE: Final = Path(__file__).parent
 
 MODEL_PATH: Final = _HERE / "minilm-l6-v2-int8.onnx"
+FP32_PATH: Final = _HERE / "minilm-l6-v2-fp32.onnx"
+"""Four times as large; built in a checkout, and in no distribution."""
+
 TOKENIZER_PATH: Final = _HERE / "tokenizer.json"
 
 WEIGHTS_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
