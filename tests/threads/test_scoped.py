@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.threads.checkpoints import METADATA, checkpoint_of, config_of, echo_graph, put, value_of
+from threadkeep.ids import ThreadId
 from threadkeep.owners.owner import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
@@ -33,7 +34,7 @@ class TestScoping:
         """Not by an id, not by a stored name, not in a list."""
         put(checkpointer.scoped(ANA), config_of("1"), "scoped")
         put(checkpointer, config_of("1"), "unscoped")
-        name = checkpointer.scoped(ANA)._name("1")  # type: ignore[arg-type]
+        name = checkpointer.scoped(ANA)._admission.name(ThreadId("1"))
 
         assert value_of(checkpointer, config_of("1")) == "unscoped"
         assert value_of(checkpointer, config_of(name)) is None

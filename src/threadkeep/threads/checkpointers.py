@@ -6,6 +6,7 @@ import copy
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final, TypeVar, cast
 
@@ -21,11 +22,11 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.errors import ConflictError, InvalidInputError
+from threadkeep.errors import ConflictError
 from threadkeep.home import Home
-from threadkeep.ids import ThreadId
 from threadkeep.owners.claims import claimed_owner
 from threadkeep.owners.owner import Owner
+from threadkeep.threads.admission import Admission, configurable_of, place_of, with_thread
 from threadkeep.threads.backend import Backend, Saver
 from threadkeep.threads.binding import Binder
 from threadkeep.threads.cipher import Cipher
@@ -42,17 +43,15 @@ from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
 from threadkeep.threads.fence import ADDRESSED, LEASE, RUN, Claim, refused
 from threadkeep.threads.leases import Hold, Leases, RunName, Terms, strategy_of
 from threadkeep.threads.listing import Listing
-from threadkeep.threads.names import Names, given_id, is_digest, spelled, thread_id_from
+from threadkeep.threads.names import Names, thread_id_from
 from threadkeep.threads.pruning import ANCHOR, Keep
 from threadkeep.threads.run_ends import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver
 from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
-from threadkeep.threads.whole import LONG, ThreadStats, WholeThread
+from threadkeep.threads.upkeep import Upkeep
+from threadkeep.threads.whole import ThreadStats
 
 T = TypeVar("T")
-
-_OWNER_KEY: Final = "threadkeep_owner"
-_THREAD_KEY: Final = "threadkeep_thread"
 
 # All of LangGraph's savers number channel versions in the same way; this one does it for ours, so
 # that asking for a number never waits for the real one to open.
@@ -82,7 +81,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         terms: How runs get leases on threads.
 
     Attributes:
-        owner: Whose threads this view is for; ``None``: everybody's.
         backend: Where the checkpoints are kept.
     """
 
@@ -106,11 +104,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self.backend = backend
         self._shared = SharedSaver(backend, timeout=timeout)
         self._leases = Leases(self._shared, terms or Terms())
-        self._names = Names(key_prefix, backend.longest_name)
         self._envelope = Envelope(cipher, texts_only=backend.texts_only, plain_texts=backend.plain_texts)
-        self._binder = binder
-        self._whose = whose or _claimed_owner
-        self.owner: Owner | None = None
+        self._admission = Admission(Names(key_prefix, backend.longest_name), binder, whose or _claimed_owner)
+
+    @property
+    def owner(self) -> Owner | None:
+        """Whose threads this view is for; ``None``: everybody's."""
+        return self._admission.owner
 
     def scoped(self, owner: Owner) -> ThreadkeepCheckpointer:
         """Return a view of *owner*'s threads only, over the same checkpoints.
@@ -119,7 +119,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         and nobody else can name its. What it returns carries the ids as given.
         """
         view = copy.copy(self)
-        view.owner = owner
+        view._admission = replace(self._admission, owner=owner)  # noqa: SLF001 - a copy of this very object
         return view
 
     def with_allowlist(self, extra_allowlist: Collection[type | tuple[str, ...]]) -> ThreadkeepCheckpointer:
@@ -135,7 +135,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     def identified(self, whose: Callable[[RunnableConfig], Owner | None]) -> ThreadkeepCheckpointer:
         """Return a view of the same checkpoints that asks *whose* run a configuration is of."""
         view = copy.copy(self)
-        view._whose = whose  # noqa: SLF001 - a copy of this very object
+        view._admission = replace(self._admission, whose=whose)  # noqa: SLF001 - a copy of this very object
         return view
 
     async def connect(self) -> None:
@@ -184,14 +184,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
         Nothing of them is left in the place afterwards, where that is a file.
         """
-        await self._home.run(self._delete_of_owner([thread_id_from(one) for one in thread_ids], owner))
+        await self._home.run(self._upkeep.delete_of_owner([thread_id_from(one) for one in thread_ids], owner))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the thread's newest.
 
         Where a run of LangGraph's begins by that, it gets a lease on the thread, and waits for it.
         """
-        if not begins_a_run(_configurable(config)):
+        if not begins_a_run(configurable_of(config)):
             return self._home.run_sync(self._get_tuple(config))
         self._see_inside(config)
         hold, found = self._home.run_sync(self._begun(config))
@@ -202,7 +202,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
         Where a run of LangGraph's begins by that, it gets a lease on the thread, and waits for it.
         """
-        if not begins_a_run(_configurable(config)):
+        if not begins_a_run(configurable_of(config)):
             return await self._home.run(self._get_tuple(config))
         self._see_inside(config)
         hold, found = await self._home.run(self._begun(config))
@@ -269,15 +269,15 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete everything of the thread, and whose it was."""
-        self._home.run_sync(self._delete_thread(thread_id_from(thread_id)))
+        self._home.run_sync(self._upkeep.delete(thread_id_from(thread_id)))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of the thread, and whose it was."""
-        await self._home.run(self._delete_thread(thread_id_from(thread_id)))
+        await self._home.run(self._upkeep.delete(thread_id_from(thread_id)))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Do what :meth:`aprune` does, blocking."""
-        self._home.run_sync(self._prune(thread_ids, strategy))
+        self._home.run_sync(self._upkeep.prune(thread_ids, strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
@@ -286,7 +286,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             InvalidInputError: The strategy is none.
             ThreadBusyError: A run is at work on one of them, and did not end in time.
         """
-        await self._home.run(self._prune(thread_ids, strategy))
+        await self._home.run(self._upkeep.prune(thread_ids, strategy))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread into one that has none."""
@@ -294,7 +294,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread into one that has none."""
-        self._home.run_sync(self._copy(source_thread_id, target_thread_id, None))
+        self._home.run_sync(self._upkeep.copy(source_thread_id, target_thread_id, None))
 
     async def acopy(self, source_thread_id: str, target_thread_id: str, *, until: str | None = None) -> int:
         """Copy a thread, or what led to its checkpoint *until*, into one that has none; return how many checkpoints.
@@ -303,7 +303,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             ConflictError: The other one has checkpoints.
             InvalidInputError: There is nothing to copy.
         """
-        return await self._home.run(self._copy(source_thread_id, target_thread_id, until))
+        return await self._home.run(self._upkeep.copy(source_thread_id, target_thread_id, until))
 
     async def athin(self, thread_id: str, keep: Keep, *, wait: bool = True) -> int:
         """Remove what *keep* does not name from a thread; return how many checkpoints went.
@@ -311,16 +311,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         Raises:
             ThreadBusyError: A run is at work on it, and did not end in time or is not waited for.
         """
-        return await self._home.run(self._thin(thread_id_from(thread_id), keep, wait=wait))
+        return await self._home.run(self._upkeep.thin(thread_id_from(thread_id), keep, wait=wait))
 
     async def astats(self, thread_id: str) -> ThreadStats:
         """Return how large a thread is."""
-
-        async def stats() -> ThreadStats:
-            async with self._shared.using():
-                return await self._whole(thread_id_from(thread_id)).stats()
-
-        return await self._home.run(stats())
+        return await self._home.run(self._upkeep.stats(thread_id_from(thread_id)))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -340,12 +335,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         async with self._shared.using():
-            thread_id, inner = await self._admitted(config, writing=False)
+            thread_id, inner = await self._admission.admitted(config, writing=False)
             found = await self._run(lambda saver: saver.aget_tuple(inner))
             if found is None:
                 return None
-            outward = self._outward(self._envelope.opened(found, serde=self.serde), thread_id)
-            return named(outward, _configurable(config))
+            outward = self._admission.outward(self._envelope.opened(found, serde=self.serde), thread_id)
+            return named(outward, configurable_of(config))
 
     async def _close(self) -> None:
         if not self._shared.closed:
@@ -354,7 +349,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _see_inside(self, config: RunnableConfig) -> None:
         """Refuse a run that a node of the thread's own run began: it would wait for itself."""
-        hold = self._leases.hold_of(self._name(thread_id_from(_configurable(config).get("thread_id"))))
+        hold = self._leases.hold_of(self._admission.name(thread_id_from(configurable_of(config).get("thread_id"))))
         if hold is not None and is_inside_of(hold):
             raise refused("busy")
 
@@ -368,12 +363,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             raise
 
     async def _taken(self, config: RunnableConfig) -> Hold:
-        configurable = _configurable(config)
+        configurable = configurable_of(config)
         strategy = strategy_of(configurable, self._leases.terms)
         async with self._shared.using():
-            thread_id, _ = await self._admitted(config, writing=False)
+            thread_id, _ = await self._admission.admitted(config, writing=False)
             return await self._leases.take(
-                self._name(thread_id), strategy, addressed=bool(configurable.get("checkpoint_id"))
+                self._admission.name(thread_id), strategy, addressed=bool(configurable.get("checkpoint_id"))
             )
 
     def _noted(self, found: CheckpointTuple | None, config: RunnableConfig, hold: Hold) -> CheckpointTuple | None:
@@ -384,23 +379,29 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if (running := current_run()) is not None:
             hold.running = running
             running.when_ended(hold.end)
-        return None if found is None else named(found, _configurable(config))
+        return None if found is None else named(found, configurable_of(config))
+
+    def _can_be_asked_by(self, key: str) -> bool:
+        able = self.backend.filters
+        return (able is None or key in able) and (key in PLAIN_METADATA or not self._envelope.everything)
 
     async def _next_page(self, listing: Listing) -> Sequence[CheckpointTuple]:
         async with self._shared.using():
             thread_id, inner, wanted = None, None, dict(listing.filter or {})
             if listing.config is not None:
-                thread_id, inner = await self._admitted(listing.config, writing=False)
+                thread_id, inner = await self._admission.admitted(listing.config, writing=False)
             elif self.owner is not None:
-                wanted |= self._notes_of_owner()
-            asked, keeps = self._sieve(wanted, everybodys=inner is None and self.owner is None)
+                wanted |= self._admission.notes_of_owner()
+            asked, keeps = self._admission.sieve(
+                wanted, able=self._can_be_asked_by, everybodys=inner is None and self.owner is None
+            )
 
             async def fetch(before: RunnableConfig | None, limit: int | None) -> Sequence[CheckpointTuple]:
                 found = await self._run(lambda saver: _fetch(saver, inner, asked, before, limit))
                 return [self._envelope.opened(one, serde=self.serde) for one in found]
 
             page = await listing.next_page(fetch, keeps)
-            return [self._outward(one, thread_id) for one in page if ANCHOR not in one.metadata]
+            return [self._admission.outward(one, thread_id) for one in page if ANCHOR not in one.metadata]
 
     async def _put(
         self,
@@ -410,27 +411,27 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         async with self._shared.using():
-            thread_id, inner = await self._admitted(config, writing=True)
-            name, namespace = _place(inner)
-            noted = {**get_checkpoint_metadata(config, metadata), **self._notes(thread_id, name)}
+            thread_id, inner = await self._admission.admitted(config, writing=True)
+            name, namespace = place_of(inner)
+            noted = {**get_checkpoint_metadata(config, metadata), **self._admission.notes(thread_id, name)}
             kept = self._envelope.checkpoint(checkpoint, serde=self.serde, thread=name, namespace=namespace)
             packed = self._envelope.metadata(noted, serde=self.serde, thread=name)
             claim = self._claim_of_put(config, name, namespace, checkpoint["id"], str(metadata.get("source", "")))
             try:
                 put = await self._run(lambda saver: saver.aput(inner, kept, packed, new_versions), claim=claim)
             except ConflictError:
-                await self._let_go_of_deleted(thread_id)
+                await self._upkeep.let_go_of_deleted(thread_id)
                 raise
-            return _with_thread(put, thread_id)
+            return with_thread(put, thread_id)
 
     async def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
         async with self._shared.using():
-            thread_id, inner = await self._admitted(config, writing=True)
-            name, namespace = _place(inner)
+            thread_id, inner = await self._admission.admitted(config, writing=True)
+            name, namespace = place_of(inner)
             packed = self._envelope.writes(writes, serde=self.serde, thread=name, namespace=namespace)
-            configurable = _configurable(config)
+            configurable = configurable_of(config)
             if namespace:
                 claim = claim_of_subgraph(configurable, name, self._leases.hold_of(name))
             else:
@@ -440,70 +441,25 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             try:
                 await self._run(lambda saver: saver.aput_writes(inner, packed, task_id, task_path), claim=claim)
             except ConflictError:
-                await self._let_go_of_deleted(thread_id)
+                await self._upkeep.let_go_of_deleted(thread_id)
                 raise
-
-    async def _delete_thread(self, thread_id: ThreadId) -> None:
-        async with self._shared.using():
-            name = self._name(thread_id)
-            claim = Claim("delete", name, anywhere=True)
-            await self._run(lambda saver: saver.adelete_thread(name), claim=claim, patience=LONG)
-            await self._let_go(thread_id)
-
-    async def _let_go(self, thread_id: ThreadId) -> None:
-        """Forget whose thread it was."""
-        if self._binder and self.owner:
-            await self._binder.leave(thread_id, self.owner)
-        elif self._binder:
-            await self._binder.unbind(thread_id)
-
-    async def _let_go_of_deleted(self, thread_id: ThreadId) -> None:
-        """Forget whose a thread is of which nothing is there: a run that came too late has bound it again."""
-        last: RunnableConfig = {"configurable": {"thread_id": self._name(thread_id), "checkpoint_ns": ""}}
-        if await self._run(lambda saver: saver.aget_tuple(last)) is None:
-            await self._let_go(thread_id)
-
-    async def _delete_of_owner(self, thread_ids: Sequence[ThreadId], owner: Owner) -> None:
-        for thread_id in thread_ids:
-            await self.scoped(owner).adelete_thread(thread_id)
-            if self._binder and await self._binder.owner_of(thread_id) == owner:
-                await self._delete_thread(thread_id)
-        if thread_ids:
-            async with self._shared.using():
-                await self._run(self.backend.scrub, patience=LONG)
 
     async def _delta_history(
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         async with self._shared.using():
-            _, inner = await self._admitted(config, writing=False)
-            name, namespace = _place(inner)
+            _, inner = await self._admission.admitted(config, writing=False)
+            name, namespace = place_of(inner)
             found = await self._run(lambda saver: saver.aget_delta_channel_history(config=inner, channels=channels))
             return self._envelope.opened_history(found, serde=self.serde, thread=name, namespace=namespace)
 
-    async def _admitted(self, config: RunnableConfig, *, writing: bool) -> tuple[ThreadId, RunnableConfig]:
-        """Return the thread of *config*, and *config* for the real saver; a thread of somebody else is refused."""
-        configurable = _configurable(config)
-        thread_id = thread_id_from(configurable.get("thread_id"))
-        if self._binder and self.owner:
-            if writing:
-                await self._binder.enter(thread_id, self.owner)
-        elif self._binder and (owner := self._whose(config)):
-            await (self._binder.bind if writing else self._binder.check)(thread_id, owner)
-        name = self._name(thread_id)
-        if not writing:
-            return thread_id, _with_thread(config, name)
-        # No more than that: savers put what else is there into the metadata, where it would be kept in the clear.
-        parts = {key: configurable[key] for key in ("checkpoint_ns", "checkpoint_id") if key in configurable}
-        return thread_id, {"configurable": {"checkpoint_ns": "", **parts, "thread_id": name}}
-
-    async def _run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None, patience: int = 1) -> T:
-        return await self._shared.run(self.serde, work, claim=claim, patience=patience)
+    async def _run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None) -> T:
+        return await self._shared.run(self.serde, work, claim=claim)
 
     def _claim_of_put(
         self, config: RunnableConfig, thread: str, namespace: str, checkpoint_id: str, source: str
     ) -> Claim:
-        configurable = _configurable(config)
+        configurable = configurable_of(config)
         if namespace:
             return claim_of_subgraph(configurable, thread, self._leases.hold_of(thread))
         run = str(configurable.get(RUN, ""))
@@ -511,73 +467,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         begins = run.startswith(ADDRESSED) and self._shared.begins(run)
         return claim_of_put(configurable, thread, checkpoint_id, source=source, begins=begins)
 
-    async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
-        if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
-            msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
-            raise InvalidInputError(msg)
-        for thread_id in [thread_id_from(one) for one in thread_ids]:
-            if strategy == "delete":
-                await self._delete_thread(thread_id)
-            else:
-                await self._thin(thread_id, Keep(every_namespace=True))
-
-    async def _thin(self, thread_id: ThreadId, keep: Keep, *, wait: bool = True) -> int:
-        async with self._shared.using():
-            hold = await self._leases.take(self._name(thread_id), "enqueue" if wait else "reject")
-            try:
-                return await self._whole(thread_id).prune(keep)
-            finally:
-                await self._leases.give_back(hold)
-
-    async def _copy(self, source_thread_id: str, target_thread_id: str, until: str | None) -> int:
-        source, target = thread_id_from(source_thread_id), thread_id_from(target_thread_id)
-        async with self._shared.using():
-            return await self._whole(source).copy_to(self._whole(target), until=until)
-
-    def _whole(self, thread_id: ThreadId) -> WholeThread:
-        name = self._name(thread_id)
-        return WholeThread(self._shared, self._envelope, self.serde, name, self._notes(thread_id, name))
-
-    def _name(self, thread_id: ThreadId) -> str:
-        return self._names.of(thread_id, self.owner)
-
-    def _notes(self, thread_id: ThreadId, name: str) -> dict[str, str]:
-        """Return what is kept in a checkpoint's metadata to list by, and to tell the id of a name that does not."""
-        return {**self._notes_of_owner(), **({_THREAD_KEY: spelled(thread_id)} if is_digest(name) else {})}
-
-    def _notes_of_owner(self) -> dict[str, str]:
-        return {_OWNER_KEY: self._names.note_of(self.owner)} if self.owner else {}
-
-    def _sieve(
-        self, wanted: dict[str, Any], *, everybodys: bool
-    ) -> tuple[dict[str, Any] | None, Callable[[CheckpointTuple], bool] | None]:
-        """Return which filter the database is asked by, and what is left to be told here."""
-        able = self.backend.filters
-        asked = {
-            key: value
-            for key, value in wanted.items()
-            if (able is None or key in able) and (key in PLAIN_METADATA or not self._envelope.everything)
-        }
-        rest = {key: value for key, value in wanted.items() if key not in asked}
-
-        def keeps(one: CheckpointTuple) -> bool:
-            if everybodys and not self._names.is_unscoped(_configurable(one.config)["thread_id"]):
-                return False
-            metadata = cast("dict[str, Any]", one.metadata)
-            return all(key in metadata and metadata[key] == value for key, value in rest.items())
-
-        return asked or None, keeps if rest or everybodys else None
-
-    def _outward(self, found: CheckpointTuple, thread_id: ThreadId | None = None) -> CheckpointTuple:
-        metadata = dict(found.metadata)
-        metadata.pop(_OWNER_KEY, None)
-        noted = metadata.pop(_THREAD_KEY, None)
-        given = thread_id or given_id(str(noted or _configurable(found.config)["thread_id"]))
-        return found._replace(
-            config=_with_thread(found.config, given),
-            metadata=cast("CheckpointMetadata", metadata),
-            parent_config=_with_thread(found.parent_config, given) if found.parent_config else None,
-        )
+    @property
+    def _upkeep(self) -> Upkeep:
+        return Upkeep(self._shared, self._leases, self._envelope, self.serde, self._admission)
 
 
 async def _fetch(
@@ -591,18 +483,4 @@ async def _fetch(
 
 
 def _claimed_owner(config: RunnableConfig) -> Owner | None:
-    return claimed_owner(_configurable(config))
-
-
-def _configurable(config: RunnableConfig) -> dict[str, Any]:
-    return config.get("configurable", {})
-
-
-def _place(config: RunnableConfig) -> tuple[str, str]:
-    """Return the thread's name and the namespace of *config*, which is one for the real saver."""
-    configurable = _configurable(config)
-    return configurable["thread_id"], str(configurable.get("checkpoint_ns") or "")
-
-
-def _with_thread(config: RunnableConfig, thread_id: str) -> RunnableConfig:
-    return {**config, "configurable": {**_configurable(config), "thread_id": thread_id}}
+    return claimed_owner(configurable_of(config))

@@ -1,0 +1,123 @@
+"""What a thread is called where checkpoints are kept, and who may go in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple
+
+from threadkeep.ids import ThreadId
+from threadkeep.owners.owner import Owner
+from threadkeep.threads.binding import Binder
+from threadkeep.threads.names import Names, given_id, is_digest, spelled, thread_id_from
+
+_OWNER_KEY: Final = "threadkeep_owner"
+_THREAD_KEY: Final = "threadkeep_thread"
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Turns the threads of runs into those of the database and back, and refuses a thread of somebody else.
+
+    Attributes:
+        names: How threads are called there.
+        binder: Who knows whose thread it is; ``None``: nobody is asked.
+        whose: Says whose run a configuration is of, ``None`` for nobody's.
+        owner: Whose threads the view is for; ``None``: everybody's.
+    """
+
+    names: Names
+    binder: Binder | None
+    whose: Callable[[RunnableConfig], Owner | None]
+    owner: Owner | None = None
+
+    async def admitted(self, config: RunnableConfig, *, writing: bool) -> tuple[ThreadId, RunnableConfig]:
+        """Return the thread of *config*, and *config* for the real saver.
+
+        Raises:
+            NotYoursError: It is a thread of somebody else.
+        """
+        configurable = configurable_of(config)
+        thread_id = thread_id_from(configurable.get("thread_id"))
+        if self.binder and self.owner:
+            if writing:
+                await self.binder.enter(thread_id, self.owner)
+        elif self.binder and (owner := self.whose(config)):
+            await (self.binder.bind if writing else self.binder.check)(thread_id, owner)
+        name = self.name(thread_id)
+        if not writing:
+            return thread_id, with_thread(config, name)
+        # No more than that: savers put what else is there into the metadata, where it would be kept in the clear.
+        parts = {key: configurable[key] for key in ("checkpoint_ns", "checkpoint_id") if key in configurable}
+        return thread_id, {"configurable": {"checkpoint_ns": "", **parts, "thread_id": name}}
+
+    async def let_go(self, thread_id: ThreadId) -> None:
+        """Forget whose thread it was."""
+        if self.binder and self.owner:
+            await self.binder.leave(thread_id, self.owner)
+        elif self.binder:
+            await self.binder.unbind(thread_id)
+
+    def name(self, thread_id: ThreadId) -> str:
+        """Return how the thread is stored."""
+        return self.names.of(thread_id, self.owner)
+
+    def notes(self, thread_id: ThreadId, name: str) -> dict[str, str]:
+        """Return what is kept in a checkpoint's metadata to list by, and to tell the id of a name that does not."""
+        return {**self.notes_of_owner(), **({_THREAD_KEY: spelled(thread_id)} if is_digest(name) else {})}
+
+    def notes_of_owner(self) -> dict[str, str]:
+        """Return what is kept in the metadata of a scoped view's checkpoints, and listed by."""
+        return {_OWNER_KEY: self.names.note_of(self.owner)} if self.owner else {}
+
+    def sieve(
+        self, wanted: dict[str, Any], *, able: Callable[[str], bool], everybodys: bool
+    ) -> tuple[dict[str, Any] | None, Callable[[CheckpointTuple], bool] | None]:
+        """Return which filter the database is asked by, and what is left to be told here.
+
+        Args:
+            wanted: The metadata that is asked for.
+            able: Whether the database can be asked by this key of it.
+            everybodys: Whether threads of scoped views are left out.
+        """
+        asked = {key: value for key, value in wanted.items() if able(key)}
+        rest = {key: value for key, value in wanted.items() if key not in asked}
+
+        def keeps(one: CheckpointTuple) -> bool:
+            if everybodys and not self.names.is_unscoped(configurable_of(one.config)["thread_id"]):
+                return False
+            metadata = cast("dict[str, Any]", one.metadata)
+            return all(key in metadata and metadata[key] == value for key, value in rest.items())
+
+        return asked or None, keeps if rest or everybodys else None
+
+    def outward(self, found: CheckpointTuple, thread_id: ThreadId | None = None) -> CheckpointTuple:
+        """Return *found* as a run sees it: with the id as it was given, and without notes."""
+        metadata = dict(found.metadata)
+        metadata.pop(_OWNER_KEY, None)
+        noted = metadata.pop(_THREAD_KEY, None)
+        given = thread_id or given_id(str(noted or configurable_of(found.config)["thread_id"]))
+        return found._replace(
+            config=with_thread(found.config, given),
+            metadata=cast("CheckpointMetadata", metadata),
+            parent_config=with_thread(found.parent_config, given) if found.parent_config else None,
+        )
+
+
+def configurable_of(config: RunnableConfig) -> dict[str, Any]:
+    """Return what *config* says of the thread and the run."""
+    return config.get("configurable", {})
+
+
+def place_of(config: RunnableConfig) -> tuple[str, str]:
+    """Return the thread's name and the namespace of *config*, which is one for the real saver."""
+    configurable = configurable_of(config)
+    return configurable["thread_id"], str(configurable.get("checkpoint_ns") or "")
+
+
+def with_thread(config: RunnableConfig, thread_id: str) -> RunnableConfig:
+    """Return *config* for another thread."""
+    return {**config, "configurable": {**configurable_of(config), "thread_id": thread_id}}
