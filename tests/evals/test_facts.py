@@ -88,7 +88,7 @@ class TestRun:
         assert (result["dataset"], result["seed"]) == ("facts", 1)
         assert [row["n"] for row in result["results"]] == [10, 12]
         for row in result["results"]:
-            assert list(row) == ["n", "questions", "in_block", "tokens_mean", "ms_p50"]
+            assert list(row) == ["n", "questions", "in_block", "tokens_mean", "ms_p50", "ms_p95", "interval95"]
             assert row["questions"] == row["n"]
             assert row["in_block"] >= 0.8
             assert 0 < row["tokens_mean"] <= 300

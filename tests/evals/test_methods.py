@@ -23,7 +23,7 @@ class TestRecord:
         recording = RecordingEmbedder(counting)
         first = await recording.embed(["apple", "pear"])
 
-        kept = await recording.kept(["pear", "plum", "apple"])
+        kept = await recording.embed(["pear", "plum", "apple"])
 
         assert counting.seen == ["apple", "pear", "plum"]
         assert kept[[2, 0]].tolist() == first.tolist()

@@ -2,102 +2,175 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from threadkeep.cli.output import Json, out, print_json, progress
+from threadkeep.cli.output import Json, progress
+from threadkeep.cli.tables import Format, Plot, Style, draw
+from threadkeep.cli.tables import show as print_figures
 from threadkeep.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    from threadkeep.evals.conversation import DataSet
+
 app = typer.Typer(help="Measure how much is found, on real and generated conversations.", no_args_is_help=True)
+
+
+class Resampled(Enum):
+    """What is drawn anew for an interval; see ``threadkeep.evals.report.RESAMPLED``."""
+
+    QUESTION = "question"
+    CONVERSATION = "conversation"
+
 
 _SIZES: Final = "10,100,1000,10000"
 _CHANGES: Final = "1,2,3,5,8"
 
 
+Peers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--peers",
+        help="langgraph-memory, langgraph-sqlite, langgraph-postgres, mem0, no-memory, everything or all, beside BM25 "
+        "and dense; may be repeated. What is not installed is installed into an environment of its own.",
+        show_default=False,
+    ),
+]
+Budgets = Annotated[
+    list[int] | None,
+    typer.Option("--budget", help="Tokens of the block; may be repeated. Unset: 300.", min=1, show_default=False),
+]
+ByConversation = Annotated[
+    bool, typer.Option("--by-conversation", help="By how much ours finds more, on each conversation, too.")
+]
+Resample = Annotated[Resampled, typer.Option("--resample", help="What intervals are made by drawing anew.")]
+
+
 @app.command()
 def locomo(
     data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
+    peers: Peers = None,
+    budget: Budgets = None,
+    resample: Resample = Resampled.QUESTION,
+    plot: Plot = None,
+    style: Format = Style.TABLE,
     *,
+    by_conversation: ByConversation = False,
     json: Json = False,
 ) -> None:
     """Recall of the evidence of LoCoMo's questions, beside BM25 alone and dense alone."""
-    from threadkeep.evals.comparison import compare_locomo, render_table
+    from threadkeep.evals.locomo import load_locomo
 
-    with progress("LoCoMo") as bar:
-        comparison = compare_locomo(data, progress=bar)
-    if json:
-        print_json(comparison.as_json())
-        return
-    out.print(render_table(comparison))
+    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
+    _compare(load_locomo(data), chosen)
 
 
 @app.command()
 def beam(
     data: Annotated[Path, typer.Option(help="A list of BEAM's chats, each {cid, msgs, qs}.")],
+    peers: Peers = None,
+    budget: Budgets = None,
+    resample: Resample = Resampled.QUESTION,
+    plot: Plot = None,
+    style: Format = Style.TABLE,
     *,
+    by_conversation: ByConversation = False,
     json: Json = False,
 ) -> None:
     """Recall of the evidence of BEAM's questions, beside BM25 alone and dense alone."""
-    from threadkeep.evals.comparison import compare_beam, render_table
+    from threadkeep.evals.beam import load_beam
 
-    with progress("BEAM") as bar:
-        comparison = compare_beam(data, progress=bar)
-    if json:
-        print_json(comparison.as_json())
-        return
-    out.print(render_table(comparison))
+    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
+    _compare(load_beam(data), chosen)
+
+
+@app.command("locomo-plus")
+def locomo_plus(
+    data: Annotated[Path, typer.Option(help="LoCoMo-Plus's locomo_plus.json.")],
+    locomo: Annotated[Path, typer.Option(help="The file of LoCoMo whose conversations the cues are put into.")],
+    peers: Peers = None,
+    budget: Budgets = None,
+    resample: Resample = Resampled.QUESTION,
+    plot: Plot = None,
+    style: Format = Style.TABLE,
+    *,
+    by_conversation: ByConversation = False,
+    json: Json = False,
+) -> None:
+    """Recall of what explains a later remark that shares few words with it, beside BM25 alone and dense alone."""
+    from threadkeep.evals.locomo_plus import load_locomo_plus
+
+    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
+    _compare(load_locomo_plus(data, locomo), chosen)
+
+
+@app.command()
+def longmemeval(
+    data: Annotated[Path, typer.Option(help="A file in LongMemEval's own format.")],
+    peers: Peers = None,
+    budget: Budgets = None,
+    resample: Resample = Resampled.QUESTION,
+    plot: Plot = None,
+    style: Format = Style.TABLE,
+    *,
+    by_conversation: ByConversation = False,
+    json: Json = False,
+) -> None:
+    """Recall of the evidence of LongMemEval's questions, each in its own history, beside BM25 and dense alone."""
+    from threadkeep.evals.longmemeval import load_longmemeval
+
+    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
+    _compare(load_longmemeval(data), chosen)
 
 
 @app.command()
 def capture(
     data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
-    budget: Annotated[
-        list[int] | None, typer.Option(help="Tokens of the block; may be repeated. Unset: 300.", show_default=False)
-    ] = None,
+    budget: Budgets = None,
     conversation: Annotated[
         list[str] | None, typer.Option(help="Only this one; may be repeated. Unset: all.", show_default=False)
     ] = None,
+    plot: Plot = None,
+    style: Format = Style.TABLE,
     *,
     show: Annotated[bool, typer.Option("--show", help="With --json: what was kept, too.")] = False,
     json: Json = False,
 ) -> None:
     """What is kept of replayed conversations, and what it brings when asked, beside every turn kept verbatim."""
-    from threadkeep.evals.capture import BUDGETS, render_table, run_capture
+    from threadkeep.evals.capture import chart, render_table, run_capture
 
+    budgets = _budgets(budget, plot)
     with progress("Capture") as bar:
-        report = run_capture(data, budgets=budget or BUDGETS, conversations=conversation or (), show=show, progress=bar)
-    if json:
-        print_json(report)
-        return
-    out.print(render_table(report))
+        report = run_capture(data, budgets=budgets, conversations=conversation or (), show=show, progress=bar)
+    if plot:
+        draw(chart(report), plot)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
 @app.command()
 def redaction(
     data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
     region: Annotated[str | None, typer.Option(help="Where telephone numbers without a + are from.")] = None,
+    style: Format = Style.TABLE,
     *,
     json: Json = False,
 ) -> None:
     """Share of turns in which secrets or personal data are found, to be read for false ones; none is printed."""
-    from threadkeep.evals.redaction import run_redaction
+    from threadkeep.evals.redaction import render_table, run_redaction
 
     report = run_redaction(data, region=region)
-    if json:
-        print_json(report)
-        return
-    for row in report["results"]:
-        out.print(f"{row['kind']:>8}: {row['changed']:,} of {row['turns']:,} turns ({row['share']:.2%})", markup=False)
-        out.print("".join(f"          {place}\n" for place in row["places"]), end="", markup=False)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
 @app.command()
 def facts(
     sizes: Annotated[str, typer.Option(help="How many facts about one user, separated by commas.")] = _SIZES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    style: Format = Style.TABLE,
     *,
     json: Json = False,
 ) -> None:
@@ -107,16 +180,14 @@ def facts(
     numbers = _numbers(sizes, "--sizes", _SIZES)
     with progress("Facts") as bar:
         report = run_facts(numbers, seed=seed, progress=bar)
-    if json:
-        print_json(report)
-        return
-    out.print(render_table(report))
+    print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
 @app.command()
 def staleness(
     changes: Annotated[str, typer.Option(help="How often each fact changes, separated by commas.")] = _CHANGES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    style: Format = Style.TABLE,
     *,
     json: Json = False,
 ) -> None:
@@ -125,44 +196,32 @@ def staleness(
 
     with progress("Staleness") as bar:
         report = run_staleness(_numbers(changes, "--changes", _CHANGES), seed=seed, progress=bar)
-    if json:
-        print_json(report)
-        return
-    out.print(render_staleness(report))
+    print_figures(report, lambda: [render_staleness(report)], style, json=json)
 
 
 @app.command()
 def leakage(
     owners: Annotated[int, typer.Option(help="How many owners have nearly the same facts and ids.")] = 200,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    style: Format = Style.TABLE,
     *,
     json: Json = False,
 ) -> None:
     """What one owner is told of another's memory where all have nearly the same: nothing."""
-    from threadkeep.evals.changes import run_leakage
+    from threadkeep.evals.changes import render_leakage, run_leakage
 
     with progress("Leakage") as bar:
         report = run_leakage(owners, seed=seed, progress=bar)
-    if json:
-        print_json(report)
-        return
-    out.print(
-        f"{report['owners']:,} owners asked {report['questions']:,} questions: {report['leaks']} leaks; "
-        f"{report['own_found']:.1%} were told their own.",
-        markup=False,
-    )
+    print_figures(report, lambda: [render_leakage(report)], style, json=json)
 
 
 @app.command()
-def tombstones(*, json: Json = False) -> None:
+def tombstones(style: Format = Style.TABLE, *, json: Json = False) -> None:
     """Rejected and forgotten statements that are learnt again in other words, and others that are blocked."""
     from threadkeep.evals.tombstones import render_table, run_tombstones
 
     report = run_tombstones()
-    if json:
-        print_json(report)
-        return
-    out.print(render_table(report))
+    print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
 def bench(
@@ -181,6 +240,7 @@ def bench(
         list[int] | None,
         typer.Option(help="With --storage: so many memories instead; may be repeated.", min=8, show_default=False),
     ] = None,
+    style: Format = Style.TABLE,
     json: Json = False,
 ) -> None:
     """How fast it is, beside LangGraph's own stores in the same run."""
@@ -192,10 +252,48 @@ def bench(
         sizes = replace(sizes, totals=tuple(memories))
     with progress("Bench") as bar:
         report = run_storage_bench(storage, sizes, progress=bar) if storage else run_bench(quick=quick, progress=bar)
-    if json:
-        print_json(report)
-        return
-    out.print(render_table(report))
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The options that every comparison on conversations has."""
+
+    peers: list[str] | None
+    budget: list[int] | None
+    resample: Resampled
+    plot: Path | None
+    style: Style
+    by_conversation: bool
+    json: bool
+
+
+def _compare(data: DataSet, chosen: _Chosen) -> None:
+    """Compare the methods on *data*, and print what they found as *chosen* says."""
+    from threadkeep.evals.comparison import compare
+    from threadkeep.evals.peers import chosen_peers
+    from threadkeep.evals.report import Report
+
+    peers = chosen_peers(chosen.peers or ())
+    with progress(data.kind) as bar:
+        compared = compare(data, peers=peers, budgets=_budgets(chosen.budget, chosen.plot), progress=bar)
+    report = Report(compared, resample=chosen.resample.value)
+    if chosen.plot:
+        draw(report.chart(), chosen.plot)
+    print_figures(
+        report.as_json(),
+        lambda: [report.table(), *([report.by_conversation()] if chosen.by_conversation else ())],
+        chosen.style,
+        json=chosen.json,
+    )
+
+
+def _budgets(given: list[int] | None, plot: Path | None) -> tuple[int, ...]:
+    """Return the budgets that are asked for, each once; by default the product's own, and for a chart the curve's."""
+    from threadkeep.evals.blocks import CURVE
+    from threadkeep.evals.comparison import BUDGETS
+
+    return tuple(dict.fromkeys(given or ((*BUDGETS, *CURVE) if plot else BUDGETS)))
 
 
 def _numbers(text: str, option: str, example: str) -> list[int]:

@@ -9,14 +9,12 @@ Source:
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.errors import InvalidInputError
 from threadkeep.evals.conversation import Conversation, DataSet, Question, Turn
+from threadkeep.evals.files import Row, read_rows
 from threadkeep.memories.record import MAX_TEXT_CHARACTERS
 
 if TYPE_CHECKING:
@@ -49,26 +47,13 @@ def load_beam(path: Path) -> DataSet:
     Raises:
         InvalidInputError: The file cannot be read, or it is not BEAM's; the message says what is wrong.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}."
-        raise InvalidInputError(msg) from error
-    try:
-        chats = [_read_chat(chat) for chat in cast("Sequence[Mapping[str, Any]]", json.loads(content))]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        msg = f'{path} is not a BEAM file ({reason}); it must be a JSON list of {{"cid", "msgs", "qs"}}.'
-        raise InvalidInputError(msg) from error
-    if not chats:
-        msg = f"{path} holds no conversations."
-        raise InvalidInputError(msg)
+    chats, sha256 = read_rows(path, _read_chat, name="BEAM", form='{"cid", "msgs", "qs"}')
     asked = [question for chat, _ in chats for question in chat.questions if question.evidence]
     kinds = sorted({str(question.category) for question in asked})
     return DataSet(
         kind="beam",
         name=path.name,
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=sha256,
         conversations=tuple(chat for chat, _ in chats),
         groups={ALL: frozenset(kinds), **{kind: frozenset({kind}) for kind in kinds}},
         levels=("turn",),
@@ -76,7 +61,7 @@ def load_beam(path: Path) -> DataSet:
     )
 
 
-def _read_chat(chat: Mapping[str, Any]) -> tuple[Conversation, int]:
+def _read_chat(chat: Row, _place: int) -> tuple[Conversation, int]:
     turns: list[Turn] = []
     at = datetime(1970, 1, 1, tzinfo=UTC)
     cut = 0

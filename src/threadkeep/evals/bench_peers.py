@@ -61,14 +61,19 @@ def beside(kind: str, folder: Path, lookup: Lookup, running: ExitStack) -> Besid
 
     if kind == "postgres":
         durable = {"fsync": "on", "full_page_writes": "on"}
-        url = _started(servers.PostgresServer, running, durable)
+        url = started(servers.PostgresServer, running, durable)
         return _postgres(url, lookup, index)
     if kind == "redis":
-        return _redis(_started(servers.RedisStackServer, running), lookup, index)
-    return _mongodb(_started(servers.MongoServer, running), lookup)
+        return _redis(started(servers.RedisStackServer, running), lookup, index)
+    return _mongodb(started(servers.MongoServer, running), lookup)
 
 
-def _started(kind: type[Server], running: ExitStack, *arguments: Any) -> str:
+def started(kind: type[Server], running: ExitStack, *arguments: Any) -> str:
+    """Start a server that *running* ends, and return its URL.
+
+    Raises:
+        SettingsError: The packages that it is started from are not installed.
+    """
     if lacking := kind.missing():
         msg = (
             f"{', '.join(lacking)} is not installed, from which the server is started; the test group of "

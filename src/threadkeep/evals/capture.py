@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import combinations
 from statistics import fmean
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.evals.conversation import Conversation, DataSet, Observation, Question, Turn
 from threadkeep.evals.locomo import load_locomo
-from threadkeep.evals.metrics import CATEGORY_GROUPS
+from threadkeep.evals.metrics import CATEGORY_GROUPS, percentile, rounded_interval
 from threadkeep.evals.opening import opened_for_replay
+from threadkeep.evals.plot import Chart, Series
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.evals.replay import Asking, ReplayClock, every_memory, exchanges, replay
 from threadkeep.ids import MessageId
@@ -61,12 +63,14 @@ class Asked:
         evidence: The user's turns that answer it.
         found: Those of them that the block's memories are from, by budget and by what is kept.
         tokens: Of the block, likewise.
+        milliseconds: Of the turn that recalled it, likewise: the agent, its model (scripted) and embedding included.
     """
 
     category: int | str
     evidence: frozenset[str]
     found: Mapping[tuple[str, int], frozenset[str]]
     tokens: Mapping[tuple[str, int], int]
+    milliseconds: Mapping[tuple[str, int], float]
 
 
 @dataclass(slots=True)
@@ -205,12 +209,15 @@ async def _ask(
     """Ask in every budget, of what capture kept and of every turn verbatim."""
     found: dict[tuple[str, int], frozenset[str]] = {}
     tokens: dict[tuple[str, int], int] = {}
+    milliseconds: dict[tuple[str, int], float] = {}
     evidence = question.evidence & said
     for kept, sources in of.items():
         for budget, agent in asking.items():
+            started = perf_counter()
             shown, tokens[kept, budget] = await agent.ask(words, user_id=kept)
+            milliseconds[kept, budget] = (perf_counter() - started) * 1000
             found[kept, budget] = evidence & frozenset[str]().union(*(sources[key] for key in shown))
-    return Asked(question.category, evidence, found, tokens)
+    return Asked(question.category, evidence, found, tokens, milliseconds)
 
 
 def in_own_voice(question: str, speaker: str) -> str:
@@ -272,7 +279,7 @@ def report(data: DataSet, sides: Sequence[Side], *, budgets: Sequence[int], show
             row["duplicate_texts"] = list(side.duplicates)
     return {
         "dataset": data.name,
-        "sha256": data.sha256,
+        "file_sha256": data.sha256,
         "extractor": "local",
         "budgets": list(budgets),
         "results": [*rows, _row("all", sides, budgets)],
@@ -319,9 +326,11 @@ def _recall(asked: Sequence[Asked], kept: str, budget: int, group: str) -> dict[
         "categories": group,
         "questions": len(chosen),
         "recall": round(fmean(shares), 4) if shares else None,
+        "interval95": rounded_interval(shares) if shares else None,
         "evidence_recalled": _share(sum(len(one.found[kept, budget]) for one in chosen), pairs),
         "empty": _share(sum(one.tokens[kept, budget] == 0 for one in chosen), len(chosen)),
         "tokens_mean": round(fmean(one.tokens[kept, budget] for one in chosen), 1) if chosen else None,
+        "ms_p50": round(percentile([one.milliseconds[kept, budget] for one in chosen], 0.5), 3) if chosen else None,
     }
 
 
@@ -357,6 +366,31 @@ def render_table(figures: Mapping[str, Any]) -> Table:
         )
     table.caption = "In brackets: tokens of the block. Verbatim: every turn of the user kept as it was said."
     return table
+
+
+def chart(figures: Mapping[str, Any]) -> Chart:
+    """Return the trade-off of :func:`run_capture` as a chart: tokens of the block against what is recalled."""
+    *_, every = figures["results"]
+    rows = [row for row in every["recall"] if row["categories"] == "1-4" and row["tokens_mean"]]
+    names = {
+        CAPTURE: f"what capture keeps: {_number(every['facts_per_100_turns'])} facts and "
+        f"{_number(every['episodes_per_100_turns'])} episodes for 100 turns",
+        VERBATIM: "every turn kept verbatim",
+    }
+    return Chart(
+        title=f"{figures['dataset']}, replayed: evidence that the user spoke, recalled by the middleware",
+        x="tokens of the block, mean",
+        y="share of the evidence in it",
+        series=[
+            Series(
+                name,
+                [(row["tokens_mean"], row["recall"]) for row in rows if row["kept"] == kept],
+                [f"{row['budget_tokens']:,}" for row in rows if row["kept"] == kept],
+            )
+            for kept, name in names.items()
+        ],
+        percent=True,
+    )
 
 
 def _number(value: float | None) -> str:

@@ -320,3 +320,16 @@ def render_staleness(report: dict[str, Any]) -> Table:
         stale = f"{row['stale_as_current']}"
         table.add_row(str(row["k"]), f"{row['questions']:,}", f"{row['current@k']:.1%}", stale)
     return table
+
+
+def render_leakage(report: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_leakage` for people."""
+    from rich.table import Table
+
+    table = Table(title=f"What owners are told of each other (seed {report['seed']})", title_justify="left")
+    for name in ("owners", "questions", "leaks", "were told their own"):
+        table.add_column(name, justify="right")
+    table.add_row(
+        f"{report['owners']:,}", f"{report['questions']:,}", str(report["leaks"]), f"{report['own_found']:.1%}"
+    )
+    return table

@@ -1,33 +1,49 @@
-"""Recall of evidence in real conversations: ours beside its baselines, in one run."""
+"""Recall of evidence in real conversations: ours beside its baselines and peers, in one run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from threadkeep.evals.beam import load_beam
-from threadkeep.evals.conversation import Conversation, DataSet, Question
-from threadkeep.evals.locomo import load_locomo
-from threadkeep.evals.methods import Answer, Bm25Method, DenseMethod, Method, RecordingEmbedder, ThreadkeepMethod
-from threadkeep.evals.metrics import (
-    METRICS,
-    bootstrap_interval,
-    first_seen,
-    mean_scores,
-    percentile,
-    score,
+from threadkeep.evals.methods import (
+    OURS,
+    Answer,
+    Bm25Method,
+    DenseMethod,
+    Method,
+    RecordingEmbedder,
+    ThreadkeepMethod,
 )
+from threadkeep.evals.metrics import first_seen, score
 from threadkeep.evals.opening import opened_in_a_file
+from threadkeep.evals.peers import NotRun, open_peers
 from threadkeep.evals.progress import Progress, Steps, silent
+from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from threadkeep.evals.blocks import Block, Pages
+    from threadkeep.evals.conversation import Conversation, DataSet, Question
     from threadkeep.models.port import Embedder
+
+BUDGETS: Final = (DEFAULT_BUDGET_TOKENS,)
+"""Tokens of the block, where nothing else is asked for: the product's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a model would have been given for a question.
+
+    Attributes:
+        evidence: Share of the evidence in it; ``None`` where the file does not say which turns that is.
+        tokens: Its length.
+    """
+
+    evidence: float | None
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +52,22 @@ class Scored:
 
     Attributes:
         method: Its name.
+        conversation_id: What the question is about.
         category: Of the question.
-        turn: Each figure of ``METRICS`` for the ranking of turns.
-        session: Each figure for the ranking of sessions.
+        figures: By level, ``turn`` or ``session``: each figure of ``METRICS``, and none of them where the method has no
+            order; a level is left out where the file does not say what has to be found there.
         milliseconds: What the search took.
-        tokens: Length of the rendered block, where one was rendered.
-        in_block: Share of the evidence that stands in it.
-        in_list: The same of a block filled from the top of the list, whatever matters.
-        empty: Whether nothing stands in it.
+        given: By budget of the block.
+        listed: Of ours: a block of the default budget filled from the top of the list, whatever matters.
     """
 
     method: str
+    conversation_id: str
     category: int | str
-    turn: dict[str, float]
-    session: dict[str, float]
+    figures: Mapping[str, Mapping[str, float]]
     milliseconds: float
-    tokens: int | None
-    in_block: float
-    in_list: float
-    empty: bool
-
-    def at(self, level: str) -> dict[str, float]:
-        """Return the figures of ``turn`` or ``session`` level."""
-        return self.turn if level == "turn" else self.session
+    given: Mapping[int, Given]
+    listed: Given | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,112 +76,87 @@ class Comparison:
 
     Attributes:
         data: What was measured.
+        embedder: Its name; ``None``: words only.
         scored: The answers.
+        budgets: Tokens of the blocks; the first is the one of the tables.
         of_others: Of each question, asked of another conversation's memory, whether our block stayed empty.
+        not_run: Peers that could not be had.
     """
 
     data: DataSet
+    embedder: str | None
     scored: tuple[Scored, ...]
+    budgets: tuple[int, ...] = BUDGETS
     of_others: tuple[bool, ...] = ()
+    not_run: tuple[NotRun, ...] = ()
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods, in the order in which they ran."""
         return first_seen(one.method for one in self.scored)
 
-    def chosen(self, method: str, categories: str) -> list[Scored]:
-        """Return the questions of a group of categories, as *method* answered them."""
+    def chosen(self, method: str, categories: str, level: str) -> list[Scored]:
+        """Return the questions of a group of categories that count at *level*, as *method* answered them."""
         group = self.data.groups[categories]
-        return [one for one in self.scored if one.method == method and one.category in group]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the figures as the command line prints them; a group without questions is left out."""
-        return {
-            "dataset": self.data.kind,
-            "file_sha256": self.data.sha256,
-            "block": self.block(),
-            "results": [
-                self._row(method, level, categories, chosen)
-                for method in self.methods
-                for level in self.data.levels
-                for categories in self.data.groups
-                if (chosen := self.chosen(method, categories))
-            ],
-        }
-
-    def block(self) -> dict[str, Any]:
-        """Return what stands in our blocks, and how often nothing does where nothing can matter."""
-        ours = [one for one in self.scored if one.tokens is not None]
-        return {
-            "n": len(ours),
-            "tokens_mean": round(fmean(one.tokens or 0 for one in ours), 1),
-            "evidence": round(fmean(one.in_block for one in ours), 4),
-            "evidence_without_floor": round(fmean(one.in_list for one in ours), 4),
-            "empty": round(fmean(one.empty for one in ours), 4),
-            "empty_of_others": round(fmean(self.of_others), 4) if self.of_others else None,
-        }
-
-    def _row(self, method: str, level: str, categories: str, chosen: Sequence[Scored]) -> dict[str, Any]:
-        tokens = [one.tokens for one in chosen if one.tokens is not None]
-        figures = mean_scores([one.at(level) for one in chosen])
-        return {
-            "method": method,
-            "level": level,
-            "categories": categories,
-            "n": len(chosen),
-            **{name: round(figures[name], 4) for name in METRICS},
-            "ms_p50": round(percentile([one.milliseconds for one in chosen], 0.5), 3),
-            "tokens_mean": round(fmean(tokens), 1) if tokens else None,
-        }
+        return [one for one in self.scored if one.method == method and one.category in group and level in one.figures]
 
 
-def compare_locomo(path: Path, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
-    """Measure a LoCoMo file; see :func:`compare`.
-
-    Raises:
-        InvalidInputError: It is not a LoCoMo file.
-    """
-    return compare(load_locomo(path), embedder=embedder, progress=progress)
-
-
-def compare_beam(path: Path, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
-    """Measure a file of BEAM's chats; see :func:`compare`.
-
-    Raises:
-        InvalidInputError: It is not a BEAM file.
-    """
-    return compare(load_beam(path), embedder=embedder, progress=progress)
-
-
-def compare(data: DataSet, *, embedder: Embedder | str | None = None, progress: Progress = silent) -> Comparison:
+def compare(
+    data: DataSet,
+    *,
+    embedder: Embedder | str | None = None,
+    peers: Sequence[str] = (),
+    peers_folder: Path | None = None,
+    budgets: Sequence[int] = BUDGETS,
+    progress: Progress = silent,
+) -> Comparison:
     """Store the conversations of *data*, ask every question with evidence, and score the answers.
 
     Args:
         data: The conversations.
-        embedder: Instead of the one that the settings say; ``"none"``: ours searches by words only,
-            and there is no dense baseline.
+        embedder: Instead of the one that the settings say; ``"none"``: ours searches by words only, and there is no
+            dense baseline.
+        peers: Of ``PEERS``, beside the baselines.
+        peers_folder: Where environments of peers are kept; unset: the user's cache.
+        budgets: Tokens of the blocks.
         progress: Told how far it is.
     """
-    return Comparison(data, *asyncio.run(_compare(data.conversations, embedder, progress)))
+    return asyncio.run(_compare(data, embedder, peers, peers_folder or _peers_folder(), tuple(budgets), progress))
+
+
+def _peers_folder() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("threadkeep", appauthor=False)) / "peers"
 
 
 async def _compare(
-    conversations: Sequence[Conversation], embedder: Embedder | str | None, progress: Progress
-) -> tuple[tuple[Scored, ...], tuple[bool, ...]]:
+    data: DataSet,
+    embedder: Embedder | str | None,
+    peers: Sequence[str],
+    peers_folder: Path,
+    budgets: tuple[int, ...],
+    progress: Progress,
+) -> Comparison:
     from threadkeep.chosen import embedder_of
     from threadkeep.settings import Settings
 
+    talks = data.conversations
     chosen = embedder_of(Settings.load()) if embedder is None else embedder
     recording = None if chosen is None or isinstance(chosen, str) else RecordingEmbedder(chosen)
-    async with opened_in_a_file(recording or "none") as tk:
-        ours = ThreadkeepMethod(tk)
+    async with AsyncExitStack() as running:
+        tk = await running.enter_async_context(opened_in_a_file(recording or "none"))
+        ours = ThreadkeepMethod(tk, budgets=budgets)
         methods: list[Method] = [ours, Bm25Method()]
         if recording:
             methods.append(DenseMethod(tk, recording))
-        turns = sum(len(one.turns) for one in conversations)
-        questions = sum(bool(question.evidence) for one in conversations for question in one.questions)
-        steps = Steps(turns + questions * (2 if len(conversations) > 1 else 1), progress)
-        return await _score_all(conversations, methods, steps), await _ask_others(conversations, ours, steps)
+        others, not_run = await open_peers(peers, recording, tk.app.home, peers_folder, running)
+        turns = sum(len(one.turns) for one in talks)
+        questions = sum(question.has_evidence for one in talks for question in one.questions)
+        steps = Steps(turns + questions * (2 if len(talks) > 1 else 1), progress)
+        scored = await _score_all(talks, ours, [*methods, *others], budgets, steps)
+        empty = await _ask_others(talks, ours, steps)
+        return Comparison(data, recording.name if recording else None, scored, budgets, empty, tuple(not_run))
 
 
 async def _ask_others(conversations: Sequence[Conversation], ours: ThreadkeepMethod, steps: Steps) -> tuple[bool, ...]:
@@ -180,7 +164,7 @@ async def _ask_others(conversations: Sequence[Conversation], ours: ThreadkeepMet
     others = len(conversations) - 1
     empty: list[bool] = []
     for place, conversation in enumerate(conversations if others else ()):
-        asked = [question for question in conversation.questions if question.evidence]
+        asked = [question for question in conversation.questions if question.has_evidence]
         for number, question in enumerate(asked):
             other = conversations[(place + 1 + number % others) % len(conversations)]
             empty.append(await ours.brings_nothing(question.text, other))
@@ -189,73 +173,63 @@ async def _ask_others(conversations: Sequence[Conversation], ours: ThreadkeepMet
 
 
 async def _score_all(
-    conversations: Sequence[Conversation], methods: Sequence[Method], steps: Steps
+    conversations: Sequence[Conversation],
+    ours: ThreadkeepMethod,
+    methods: Sequence[Method],
+    budgets: Sequence[int],
+    steps: Steps,
 ) -> tuple[Scored, ...]:
+    """Have every method learn a conversation and answer its questions; the lines of every block are ours."""
     scored: list[Scored] = []
     for conversation in conversations:
         for method in methods:
             await method.learn(conversation)
         steps.advance(len(conversation.turns))
-        session_of = {turn.turn_id: str(turn.session) for turn in conversation.turns}
+        scoring = _Scoring(conversation, await ours.pages(), budgets)
         for question in conversation.questions:
-            if not question.evidence:
+            if not question.has_evidence:
                 continue
-            scored += [
-                _score(method.name, question, await method.answer(question.text), session_of) for method in methods
-            ]
+            scored += [scoring.score(method.name, question, await method.answer(question.text)) for method in methods]
             steps.advance()
     return tuple(scored)
 
 
-def _score(method: str, question: Question, answer: Answer, session_of: dict[str, str]) -> Scored:
-    sessions = first_seen(session_of[turn] for turn in answer.deep)
-    return Scored(
-        method=method,
-        category=question.category,
-        turn=score(answer.turns, question.evidence),
-        session=score(sessions, frozenset(session_of[turn] for turn in question.evidence)),
-        milliseconds=answer.milliseconds,
-        tokens=answer.tokens,
-        in_block=len(question.evidence.intersection(answer.block)) / len(question.evidence),
-        in_list=len(question.evidence.intersection(answer.listed)) / len(question.evidence),
-        empty=not answer.block,
-    )
+class _Scoring:
+    """Scores answers about one conversation."""
 
+    def __init__(self, conversation: Conversation, pages: Pages, budgets: Sequence[int]) -> None:
+        self._id = conversation.conversation_id
+        self._session_of = {turn.turn_id: str(turn.session) for turn in conversation.turns}
+        self._pages = pages
+        self._budgets = budgets
+        self._everything = pages.everything()
 
-def render_table(comparison: Comparison) -> Table:
-    """Return the figures for people, with the interval that resampling the questions gives recall@10."""
-    from rich.table import Table
-
-    table = Table(title=f"{comparison.data.name}: {comparison.data.summary}", title_justify="left")
-    table.add_column("method")
-    table.add_column("level")
-    table.add_column("categories")
-    for name in ("n", "recall@5", "recall@10", "95 % interval", "recall@20", "all@10", "ndcg@10", "ms p50", "tokens"):
-        table.add_column(name, justify="right")
-    *_, last = comparison.data.groups
-    for row in comparison.as_json()["results"]:
-        chosen = comparison.chosen(row["method"], row["categories"])
-        low, high = bootstrap_interval([one.at(row["level"])["recall@10"] for one in chosen])
-        table.add_row(
-            row["method"],
-            row["level"],
-            row["categories"],
-            f"{row['n']:,}",
-            f"{row['recall@5']:.1%}",
-            f"{row['recall@10']:.1%}",
-            f"{low:.1%} – {high:.1%}",
-            f"{row['recall@20']:.1%}",
-            f"{row['all@10']:.1%}",
-            f"{row['ndcg@10']:.1%}",
-            f"{row['ms_p50']:.2f}",
-            "–" if row["tokens_mean"] is None else f"{row['tokens_mean']:.0f}",
-            end_section=row["categories"] == last,
+    def score(self, method: str, question: Question, answer: Answer) -> Scored:
+        """Return the figures of one answer."""
+        figures: dict[str, Mapping[str, float]] = {}
+        if question.evidence:
+            figures["turn"] = {} if answer.turns is None else score(answer.turns, question.evidence)
+        # Where sessions are told, they are told of whole sessions, marked turns or not.
+        wanted = frozenset(map(str, question.sessions)) or frozenset(self._session_of[one] for one in question.evidence)
+        sessions = first_seen(self._session_of[turn] for turn in answer.deep)
+        figures["session"] = {} if answer.turns is None else score(sessions, wanted)
+        listed = self._pages.filled(answer.deep, DEFAULT_BUDGET_TOKENS) if method == OURS else None
+        return Scored(
+            method=method,
+            conversation_id=self._id,
+            category=question.category,
+            figures=figures,
+            milliseconds=answer.milliseconds,
+            given={budget: _given(question, self._block(answer, budget)) for budget in self._budgets},
+            listed=listed and _given(question, listed),
         )
-    block = comparison.block()
-    others = block["empty_of_others"]
-    table.caption = (
-        f"In our block of 300 tokens stands {block['evidence']:.1%} of the evidence "
-        f"({block['evidence_without_floor']:.1%} without a floor of relevance)"
-        + ("." if others is None else f"; asked of another's memory, {others:.1%} of the questions bring nothing.")
-    )
-    return table
+
+    def _block(self, answer: Answer, budget: int) -> Block:
+        if answer.turns is None:
+            return self._everything
+        return self._pages.filled(answer.deep, budget) if answer.blocks is None else answer.blocks[budget]
+
+
+def _given(question: Question, block: Block) -> Given:
+    evidence = question.evidence
+    return Given(len(evidence.intersection(block.turns)) / len(evidence) if evidence else None, block.tokens)

@@ -53,11 +53,18 @@ class Question:
         text: The question.
         category: As the data set numbers or names its kinds.
         evidence: Ids of the turns that answer it; empty where the file names none that exist.
+        sessions: Numbers of the sessions that answer it, where the file says them; empty: those of *evidence*.
     """
 
     text: str
     category: int | str
     evidence: frozenset[str]
+    sessions: frozenset[int] = frozenset()
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether it can be told what has to be found."""
+        return bool(self.evidence or self.sessions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ class DataSet:
     """A file of conversations.
 
     Attributes:
-        kind: Which data set it is of: ``locomo``, ``beam``.
+        kind: Which data set it is of, as the command is called: ``locomo``, ``beam``, …
         name: The file's name.
         sha256: Digest of the file, hexadecimal.
         conversations: In the file's order.
@@ -127,11 +134,16 @@ class DataSet:
         return tuple(one for one in self.conversations if not names or one.conversation_id in names)
 
     @property
+    def main_group(self) -> str:
+        """The group of categories that a single figure is of: the first."""
+        return next(iter(self.groups))
+
+    @property
     def summary(self) -> str:
         """What was read, in one sentence for people."""
         turns = sum(len(one.turns) for one in self.conversations)
         questions = [question for one in self.conversations for question in one.questions]
         return (
             f"{len(self.conversations)} conversations, {turns:,} turns, {len(questions):,} questions of which "
-            f"{sum(bool(question.evidence) for question in questions):,} have evidence; {self.note}"
+            f"{sum(question.has_evidence for question in questions):,} have evidence; {self.note}"
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals.fact_bank import FAMILIES, Aspect, Family
-from threadkeep.evals.metrics import percentile
+from threadkeep.evals.metrics import percentile, rounded_interval
 from threadkeep.evals.opening import PATIENCE, opened_in_a_file
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.memories.record import NewMemory
@@ -150,7 +150,7 @@ async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], steps: Steps) -> d
         part = facts[start : start + _SLICE]
         await tk.memories.remember_many([NewMemory(fact.text) for fact in part])
         steps.advance(len(part))
-    hits = 0
+    hits: list[float] = []
     tokens: list[int] = []
     milliseconds: list[float] = []
     for fact in facts:
@@ -158,14 +158,16 @@ async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], steps: Steps) -> d
         block = await tk.recall(fact.question, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE)
         milliseconds.append((perf_counter() - started) * 1000)
         tokens.append(block.tokens)
-        hits += fact.text in block.text
+        hits.append(float(fact.text in block.text))
         steps.advance()
     return {
         "n": len(facts),
         "questions": len(facts),
-        "in_block": round(hits / len(facts), 4),
+        "in_block": round(fmean(hits), 4),
         "tokens_mean": round(fmean(tokens), 1),
         "ms_p50": round(percentile(milliseconds, 0.5), 3),
+        "ms_p95": round(percentile(milliseconds, 0.95), 3),
+        "interval95": rounded_interval(hits),
     }
 
 
@@ -174,13 +176,14 @@ def render_table(results: dict[str, Any]) -> Table:
     from rich.table import Table
 
     table = Table(title=f"Facts about one user (seed {results['seed']})", title_justify="left")
-    for name in ("facts", "questions", "in the block", "tokens", "ms p50"):
+    for name in ("facts", "questions", "in the block", "95 % interval", "tokens", "ms p50"):
         table.add_column(name, justify="right")
     for row in results["results"]:
         table.add_row(
             f"{row['n']:,}",
             f"{row['questions']:,}",
             f"{row['in_block']:.1%}",
+            "{:.1%} – {:.1%}".format(*row["interval95"]),
             f"{row['tokens_mean']:.0f}",
             f"{row['ms_p50']:.2f}",
         )

@@ -9,16 +9,14 @@ Source:
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.errors import InvalidInputError
 from threadkeep.evals.conversation import Conversation, DataSet, Observation, Question, Turn
+from threadkeep.evals.files import Row, read_rows
 from threadkeep.evals.metrics import CATEGORY_GROUPS
 
 if TYPE_CHECKING:
@@ -48,28 +46,13 @@ def load_locomo(path: Path) -> DataSet:
     Raises:
         InvalidInputError: The file cannot be read, or it is not a LoCoMo file; the message says what is wrong.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        msg = f"{path} cannot be read: {error.strerror or error}."
-        raise InvalidInputError(msg) from error
-    try:
-        read = [_read_sample(sample, place) for place, sample in enumerate(_samples(content))]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        msg = (
-            f"{path} is not a LoCoMo file ({reason}); it must be a JSON list of "
-            '{"sample_id", "conversation", "qa"} as in locomo10.json.'
-        )
-        raise InvalidInputError(msg) from error
-    if not read:
-        msg = f"{path} holds no conversations."
-        raise InvalidInputError(msg)
+    form = '{"sample_id", "conversation", "qa"} as in locomo10.json'
+    read, sha256 = read_rows(path, _read_sample, name="LoCoMo", form=form)
     repaired, dropped = sum(repaired for _, repaired, _ in read), sum(dropped for _, _, dropped in read)
     return DataSet(
         kind="locomo",
         name=path.name,
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=sha256,
         conversations=tuple(conversation for conversation, _, _ in read),
         groups=CATEGORY_GROUPS,
         levels=("turn", "session"),
@@ -114,15 +97,7 @@ def repair_evidence(labels: Sequence[str], known: AbstractSet[str]) -> tuple[fro
     return frozenset(evidence), repaired, dropped
 
 
-def _samples(content: bytes) -> list[Mapping[str, Any]]:
-    samples = json.loads(content)
-    if not isinstance(samples, list) or not all(isinstance(sample, dict) for sample in cast("list[Any]", samples)):
-        msg = "it holds no list of objects"
-        raise ValueError(msg)
-    return cast("list[Mapping[str, Any]]", samples)
-
-
-def _read_sample(sample: Mapping[str, Any], place: int) -> tuple[Conversation, int, int]:
+def _read_sample(sample: Row, place: int) -> tuple[Conversation, int, int]:
     """Read one element of the file's list; anything missing surfaces as the error that names it."""
     talk: Mapping[str, Any] = sample["conversation"]
     turns = _read_turns(talk)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, Protocol
 
 from threadkeep.evals.baselines import Bm25, Dense
+from threadkeep.evals.blocks import Block, Pages
 from threadkeep.evals.opening import PATIENCE
 from threadkeep.ids import MemoryId, MessageId, ThreadId
 from threadkeep.memories.record import TRUSTED, Approval, NewMemory, Source
-from threadkeep.recall.budget import fit
-from threadkeep.recall.render import END, HEADING, line
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
     from threadkeep.models.port import Embedder
     from threadkeep.recall.record import Recall, Recalled
+
+OURS: Final = "threadkeep"
 
 SEARCH_LIMIT: Final = 20
 """How many turns a timed search asks for, and how many sessions are ranked: the deepest recall that is reported."""
@@ -37,20 +38,16 @@ class Answer:
     """What a method found for a question.
 
     Attributes:
-        turns: Turn ids, best first; what was timed.
+        turns: Turn ids, best first; what was timed. ``None``: everything is given, in no order that counts.
         deep: Turn ids as deep as the method goes, for ranking sessions by their best turn.
         milliseconds: What finding *turns* took, embedding the question included.
-        tokens: Length of the rendered block; ``None`` for a method that renders none.
-        block: Turn ids in the block.
-        listed: Turn ids in a block that is filled from the top of the list, whatever matters.
+        blocks: What a model is given, by budget in tokens; ``None``: whatever is first in *deep*, as much as fits.
     """
 
-    turns: Sequence[str]
+    turns: Sequence[str] | None
     deep: Sequence[str]
     milliseconds: float
-    tokens: int | None
-    block: Sequence[str] = ()
-    listed: Sequence[str] = ()
+    blocks: Mapping[int, Block] | None = None
 
 
 class Method(Protocol):
@@ -93,27 +90,21 @@ class RecordingEmbedder:
         await self._embedder.ready()
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed *texts*, and keep their vectors."""
-        started = perf_counter()
-        vectors = await self._embedder.embed(texts)
-        for text in texts:  # ours may embed a question in several forms at once; each took its share
-            self._first_ms.setdefault(text, (perf_counter() - started) * 1000 / len(texts))
-        self._kept.update(zip(texts, vectors, strict=True))
-        return vectors
-
-    async def kept(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of *texts*, embedding only those that were never seen."""
+        """Embed those of *texts* that were never seen, and keep their vectors."""
         import numpy as np
 
         if unseen := [text for text in dict.fromkeys(texts) if text not in self._kept]:
-            await self.embed(unseen)
+            started = perf_counter()
+            vectors = await self._embedder.embed(unseen)
+            # Ours may embed a question in several forms at once; each took its share.
+            self._first_ms.update(dict.fromkeys(unseen, (perf_counter() - started) * 1000 / len(unseen)))
+            self._kept.update(zip(unseen, vectors, strict=True))
         return np.stack([self._kept[text] for text in texts])
 
     async def question(self, text: str) -> tuple[NDArray[np.float32], float]:
         """Return the vector of *text* and how many milliseconds embedding it took when it was new."""
-        if text not in self._first_ms:
-            await self.embed([text])
-        return self._kept[text], self._first_ms[text]
+        (vector,) = await self.embed([text])
+        return vector, self._first_ms[text]
 
 
 class ThreadkeepMethod:
@@ -121,14 +112,14 @@ class ThreadkeepMethod:
 
     Args:
         tk: Where to keep them.
-        budget_tokens: Upper bound of the rendered block.
+        budgets: Upper bounds of the rendered block.
     """
 
-    name = "threadkeep"
+    name = OURS
 
-    def __init__(self, tk: Threadkeep, *, budget_tokens: int = DEFAULT_BUDGET_TOKENS) -> None:
+    def __init__(self, tk: Threadkeep, *, budgets: Sequence[int]) -> None:
         self._tk = tk
-        self._budget_tokens = budget_tokens
+        self._budgets = budgets
         self._owner = ""
         self._size = self._sessions = 0
 
@@ -147,23 +138,27 @@ class ThreadkeepMethod:
         found = await self._tk.memories.search(question, owner=self._owner, limit=SEARCH_LIMIT)
         milliseconds = (perf_counter() - started) * 1000
         deep = await self._deep(question)
-        block = await self._block(question, self._owner)
-        listed = fit(deep, lambda one: line(one.memory), frame=f"{HEADING}\n{END}", budget_tokens=self._budget_tokens)
+        blocks = {budget: await self._block(question, self._owner, budget) for budget in self._budgets}
         return Answer(
             [one.memory.memory_id for one in found],
             [one.memory.memory_id for one in deep],
             milliseconds,
-            block.tokens,
-            [one.memory.memory_id for one in block.memories],
-            [one.memory.memory_id for one in listed],
+            {
+                budget: Block([one.memory.memory_id for one in block.memories], block.tokens)
+                for budget, block in blocks.items()
+            },
         )
+
+    async def pages(self) -> Pages:
+        """Return the conversation as lines of a block."""
+        return Pages([memory async for memory in self._tk.memories.walk(owner=self._owner)])
 
     async def brings_nothing(self, question: str, conversation: Conversation) -> bool:
         """Whether *question*, asked of another conversation's memory, brings nothing."""
-        return not (await self._block(question, conversation.conversation_id)).memories
+        return not (await self._block(question, conversation.conversation_id, DEFAULT_BUDGET_TOKENS)).memories
 
-    async def _block(self, question: str, owner: str) -> Recall:
-        return await self._tk.recall(question, owner=owner, budget_tokens=self._budget_tokens, timeout=PATIENCE)
+    async def _block(self, question: str, owner: str, budget_tokens: int) -> Recall:
+        return await self._tk.recall(question, owner=owner, budget_tokens=budget_tokens, timeout=PATIENCE)
 
     async def _deep(self, question: str) -> list[Recalled]:
         """Rank until as many sessions are met as count, or everything is ranked."""
@@ -194,7 +189,7 @@ class Bm25Method:
         """Rank the turns that share a word with *question*."""
         started = perf_counter()
         ranking = [self._ids[place] for place in self._index.rank(question)]
-        return Answer(ranking, ranking, (perf_counter() - started) * 1000, None)
+        return Answer(ranking, ranking, (perf_counter() - started) * 1000)
 
 
 class DenseMethod:
@@ -211,7 +206,7 @@ class DenseMethod:
     async def learn(self, conversation: Conversation) -> None:
         """Gather the turns' vectors."""
         self._ids = [turn.turn_id for turn in conversation.turns]
-        vectors = await self._home.run(self._embedder.kept([turn.spoken for turn in conversation.turns]))
+        vectors = await self._home.run(self._embedder.embed([turn.spoken for turn in conversation.turns]))
         self._index = Dense(vectors)
 
     async def answer(self, question: str) -> Answer:
@@ -219,7 +214,7 @@ class DenseMethod:
         vector, embedding_ms = await self._home.run(self._embedder.question(question))
         started = perf_counter()
         ranking = [self._ids[place] for place in self._index.rank(vector)] if self._index else []
-        return Answer(ranking, ranking, embedding_ms + (perf_counter() - started) * 1000, None)
+        return Answer(ranking, ranking, embedding_ms + (perf_counter() - started) * 1000)
 
 
 def memory_of_turn(turn: Turn) -> NewMemory:

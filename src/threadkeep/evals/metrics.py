@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from statistics import fmean
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 RECALL_DEPTHS: Final = (5, 10, 20)
 """The depths at which recall is reported."""
 
-METRICS: Final = (*(f"recall@{k}" for k in RECALL_DEPTHS), "all@10", "ndcg@10")
-"""The names of the quality figures, in the order in which they are printed."""
+METRICS: Final = (*(f"recall@{k}" for k in RECALL_DEPTHS), "all@10", "ndcg@10", "any@10")
+"""The names of the quality figures."""
+
+ROUNDS: Final = 1_000
+"""How often the questions are resampled for an interval."""
+
+CONFIDENCE: Final = 0.95
+"""The share of resamples whose mean lies in an interval."""
 
 CATEGORY_GROUPS: Final[Mapping[str, frozenset[int | str]]] = {
     "1-4": frozenset({1, 2, 3, 4}),
@@ -44,6 +55,11 @@ def all_at(k: int, ranking: Sequence[str], evidence: frozenset[str]) -> float:
     return float(evidence.issubset(ranking[:k]))
 
 
+def any_at(k: int, ranking: Sequence[str], evidence: frozenset[str]) -> float:
+    """Return 1.0 when something of *evidence* is among the first *k* of *ranking*, else 0.0."""
+    return float(not evidence.isdisjoint(ranking[:k]))
+
+
 def ndcg_at(k: int, ranking: Sequence[str], evidence: frozenset[str]) -> float:
     """Return the normalised discounted cumulative gain of the first *k*, with gain 1 for evidence and 0 else."""
     gained = sum(1 / math.log2(rank + 1) for rank, key in enumerate(ranking[:k], start=1) if key in evidence)
@@ -64,6 +80,7 @@ def score(ranking: Sequence[str], evidence: frozenset[str]) -> dict[str, float]:
     figures = {f"recall@{k}": recall_at(k, ranking, evidence) for k in RECALL_DEPTHS}
     figures["all@10"] = all_at(10, ranking, evidence)
     figures["ndcg@10"] = ndcg_at(10, ranking, evidence)
+    figures["any@10"] = any_at(10, ranking, evidence)
     return figures
 
 
@@ -87,24 +104,47 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def bootstrap_interval(
-    values: Sequence[float], *, seed: int = 0, rounds: int = 1000, confidence: float = 0.95
+    values: Sequence[float],
+    *,
+    clusters: Sequence[str] | None = None,
+    seed: int = 0,
+    rounds: int = ROUNDS,
+    confidence: float = CONFIDENCE,
 ) -> tuple[float, float]:
-    """Return an interval that holds the mean of *values* with *confidence*, by resampling the questions.
+    """Return an interval that holds the mean of *values* with *confidence*, by resampling.
 
     Args:
         values: One figure for each question; at least one.
+        clusters: The conversation of each question, where whole conversations are resampled; ``None``: the questions.
         seed: The same seed gives the same interval.
         rounds: How many resamples; 1,000 steady the second digit.
         confidence: In (0, 1).
 
     Source:
-        The percentile bootstrap: Efron 1979.
+        The percentile bootstrap: Efron 1979; of clusters: Davison & Hinkley 1997, section 3.8.
     """
     import numpy as np
 
-    sample = np.asarray(values, dtype=np.float64)
-    picks = np.random.default_rng(seed).integers(0, len(sample), size=(rounds, len(sample)))
-    means = sample[picks].mean(axis=1)
+    sums = np.asarray(values, dtype=np.float64)
+    sizes = np.ones(len(sums))
+    if clusters is not None:
+        _, places = np.unique(np.asarray(clusters), return_inverse=True)
+        sums, sizes = np.bincount(places, weights=sums), np.bincount(places).astype(np.float64)
+    picks = _picks(len(sums), seed, rounds)
+    means = (picks @ sums) / (picks @ sizes)
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)
+
+
+def rounded_interval(values: Sequence[float], *, clusters: Sequence[str] | None = None) -> list[float]:
+    """Return the ends of :func:`bootstrap_interval` as they are printed."""
+    return [round(end, 4) for end in bootstrap_interval(values, clusters=clusters)]
+
+
+@lru_cache(maxsize=8)
+def _picks(size: int, seed: int, rounds: int) -> NDArray[np.float64]:
+    """Return how often each of *size* is drawn in each round, with replacement; shape ``(rounds, size)``."""
+    import numpy as np
+
+    return np.random.default_rng(seed).multinomial(size, np.full(size, 1 / size), size=rounds).astype(np.float64)

@@ -11,6 +11,8 @@ from threadkeep.evals.locomo import load_locomo
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rich.table import Table
+
 
 def run_redaction(path: Path, *, region: str | None = None) -> dict[str, Any]:
     """Redact every turn of a LoCoMo file, and return the figures as JSON; where they are, and not what they say.
@@ -28,7 +30,23 @@ def run_redaction(path: Path, *, region: str | None = None) -> dict[str, Any]:
         places = [f"{talk} {turn.turn_id}" for talk, turn in turns if _beyond(turn.words, kind, cut)]
         share = len(places) / len(turns) if turns else 0.0
         results.append({"kind": kind, "turns": len(turns), "changed": len(places), "share": share, "places": places})
-    return {"dataset": data.name, "results": results}
+    return {"dataset": data.name, "file_sha256": data.sha256, "results": results}
+
+
+def render_table(report: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_redaction` for people."""
+    from rich.table import Table
+
+    table = Table(title=f"Turns of {report['dataset']} that redaction changes", title_justify="left")
+    table.add_column("kind")
+    for name in ("turns", "changed", "share"):
+        table.add_column(name, justify="right")
+    table.add_column("places")
+    for row in report["results"]:
+        table.add_row(
+            row["kind"], f"{row['turns']:,}", f"{row['changed']:,}", f"{row['share']:.2%}", ", ".join(row["places"])
+        )
+    return table
 
 
 def _beyond(text: str, kind: str, cut: Any) -> bool:

@@ -1,0 +1,57 @@
+"""What of a ranking fits into a block for a model: the same rendering and the same budget for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.recall.budget import estimate_tokens, fit
+from threadkeep.recall.record import Recalled
+from threadkeep.recall.render import END, HEADING, line
+
+if TYPE_CHECKING:
+    from threadkeep.memories.record import Memory
+
+CURVE: Final = (100, 200, 300, 600, 1_200)
+"""The budgets, in tokens, that a trade-off is drawn of."""
+
+_FRAME: Final = f"{HEADING}\n{END}"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What a model would be given.
+
+    Attributes:
+        turns: Ids of the turns in it.
+        tokens: Its length.
+    """
+
+    turns: Sequence[str] = ()
+    tokens: int = 0
+
+
+class Pages:
+    """The turns of a conversation as lines of a block.
+
+    Args:
+        memories: Of every turn, whose id is the turn's.
+    """
+
+    def __init__(self, memories: Iterable[Memory]) -> None:
+        self._memories: Mapping[str, Memory] = {str(memory.memory_id): memory for memory in memories}
+
+    def filled(self, ranking: Sequence[str], budget_tokens: int) -> Block:
+        """Fill a block from the top of *ranking*, whatever matters and whatever does not."""
+        candidates = (Recalled(self._memories[turn], 0.0) for turn in ranking)
+        chosen = fit(candidates, lambda one: line(one.memory), frame=_FRAME, budget_tokens=budget_tokens)
+        return self._block([str(one.memory.memory_id) for one in chosen])
+
+    def everything(self) -> Block:
+        """Return the whole conversation."""
+        return self._block(list(self._memories))
+
+    def _block(self, turns: Sequence[str]) -> Block:
+        lines = (line(self._memories[turn]) for turn in turns)
+        return Block(turns, estimate_tokens("\n".join((HEADING, *lines, END))) if turns else 0)

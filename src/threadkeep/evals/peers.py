@@ -1,0 +1,198 @@
+"""What recall is compared with beside the baselines: LangGraph's stores, mem0, no memory, everything in context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.errors import InvalidInputError, SettingsError
+from threadkeep.evals.methods import SEARCH_LIMIT, Answer, Method, RecordingEmbedder
+from threadkeep.evals.peer_process import ENVIRONMENTS, Worker, worker
+
+if TYPE_CHECKING:
+    from threadkeep.evals.conversation import Conversation
+    from threadkeep.home import Home
+
+NO_MEMORY: Final = "no-memory"
+EVERYTHING: Final = "everything"
+_IN_MEMORY: Final = "langgraph-memory"
+_POSTGRES: Final = "langgraph-postgres"
+
+PEERS: Final = (_IN_MEMORY, "langgraph-sqlite", _POSTGRES, "mem0", NO_MEMORY, EVERYTHING)
+"""What can be asked for, in the order of the tables."""
+
+ALL_PEERS: Final = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A peer that was asked for and could not be had.
+
+    Attributes:
+        peer: Its name.
+        why: For people.
+    """
+
+    peer: str
+    why: str
+
+
+def chosen_peers(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the peers that *names* ask for, each once.
+
+    Raises:
+        InvalidInputError: There is no such peer.
+    """
+    if unknown := [name for name in names if name not in (*PEERS, ALL_PEERS)]:
+        msg = f"--peers is {unknown[0][:40]!r}; give {', '.join(PEERS)} or {ALL_PEERS}."
+        raise InvalidInputError(msg)
+    return tuple(name for name in PEERS if name in names or ALL_PEERS in names)
+
+
+class WithoutRanking:
+    """Two ways of having no search: a model that is told nothing, and one that is told everything."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Keep nothing: what everything is, the block says."""
+
+    async def answer(self, question: str) -> Answer:  # noqa: ARG002 - whatever it is
+        """Return nothing, or no order at all."""
+        return Answer(None if self.name == EVERYTHING else (), (), 0.0)
+
+
+class StoreMethod:
+    """A LangGraph store in this process, with the vectors of the embedder that ours uses.
+
+    Args:
+        name: Of the peer.
+        store: Opened, with an index.
+        embedder: Tells what embedding a question takes, which the store's own figure does not hold.
+        home: Where the embedder runs.
+    """
+
+    def __init__(self, name: str, store: Any, embedder: RecordingEmbedder, home: Home) -> None:
+        self.name = name
+        self._store = store
+        self._embedder = embedder
+        self._home = home
+        self._namespace: tuple[str, ...] = ()
+        self._size = 0
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Store the turns as ``Speaker: words``, in one batch."""
+        from langgraph.store.base import PutOp
+
+        self._namespace = (conversation.conversation_id.replace(".", "_"),)
+        self._size = len(conversation.turns)
+        await self._store.abatch(
+            [PutOp(self._namespace, turn.turn_id, {"text": turn.spoken}) for turn in conversation.turns]
+        )
+
+    async def answer(self, question: str) -> Answer:
+        """Search as an application would."""
+        _, embedding_ms = await self._home.run(self._embedder.question(question))
+        started = perf_counter()
+        found = await self._store.asearch(self._namespace, query=question, limit=SEARCH_LIMIT)
+        milliseconds = embedding_ms + (perf_counter() - started) * 1000
+        deep = await self._store.asearch(self._namespace, query=question, limit=self._size)
+        return Answer([one.key for one in found], [one.key for one in deep], milliseconds)
+
+
+class WorkerMethod:
+    """A peer in a process of its own; see :class:`StoreMethod`."""
+
+    def __init__(self, name: str, peer: Worker, embedder: RecordingEmbedder, home: Home) -> None:
+        self.name = name
+        self._peer = peer
+        self._embedder = embedder
+        self._home = home
+        self._owner = ""
+        self._size = 0
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Have the turns stored as ``Speaker: words``."""
+        self._owner = conversation.conversation_id.replace(".", "_")
+        self._size = len(conversation.turns)
+        ids = [turn.turn_id for turn in conversation.turns]
+        texts = [turn.spoken for turn in conversation.turns]
+        await self._home.run(self._embedder.embed(texts))
+        await self._peer.call("learn", owner=self._owner, ids=ids, texts=texts)
+
+    async def answer(self, question: str) -> Answer:
+        """Have it search; what the pipe takes is not in the milliseconds."""
+        _, embedding_ms = await self._home.run(self._embedder.question(question))
+        found, milliseconds = await self._search(question, SEARCH_LIMIT)
+        deep, _ = await self._search(question, self._size)
+        return Answer(found, deep, embedding_ms + milliseconds)
+
+    async def _search(self, question: str, limit: int) -> tuple[list[str], float]:
+        return await self._peer.call("search", owner=self._owner, question=question, limit=limit)
+
+
+async def open_peers(
+    names: Sequence[str], embedder: RecordingEmbedder | None, home: Home, folder: Path, running: AsyncExitStack
+) -> tuple[list[Method], list[NotRun]]:
+    """Open the peers *names*, in order, and say of the others why they could not be had.
+
+    Args:
+        names: Of :data:`PEERS`.
+        embedder: Whose vectors they compare; ``None``: nothing embeds, and only what needs no vectors runs.
+        home: Where the embedder runs.
+        folder: Where environments of peers are kept.
+        running: Closes them.
+    """
+    methods: list[Method] = []
+    missing: list[NotRun] = []
+    for name in names:
+        if name in {NO_MEMORY, EVERYTHING}:
+            methods.append(WithoutRanking(name))
+        elif embedder is None:
+            missing.append(NotRun(name, "it compares vectors, and nothing embeds here"))
+        else:
+            try:
+                methods.append(await _opened(name, embedder, home, folder, running))
+            except SettingsError as error:
+                missing.append(NotRun(name, str(error)))
+    return methods, missing
+
+
+async def _opened(name: str, embedder: RecordingEmbedder, home: Home, folder: Path, running: AsyncExitStack) -> Method:
+    dims = len((await home.run(embedder.embed(["How long is a vector?"])))[0])
+
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        return (await home.run(embedder.embed(texts))).tolist()
+
+    index: Any = {"dims": dims, "embed": embed, "fields": ["text"]}
+    if name == _IN_MEMORY:
+        from langgraph.store.memory import InMemoryStore
+
+        return StoreMethod(name, InMemoryStore(index=index), embedder, home)
+    if name == _POSTGRES:
+        return StoreMethod(name, await _postgres(index, running), embedder, home)
+    peer = worker(ENVIRONMENTS[name], folder, dims=dims, vectors=lambda texts: home.run(embedder.embed(texts)))
+    return WorkerMethod(name, await running.enter_async_context(peer), embedder, home)
+
+
+async def _postgres(index: Any, running: AsyncExitStack) -> Any:
+    """Open LangGraph's store on a PostgreSQL that is started for it.
+
+    Raises:
+        SettingsError: The packages that the server is started from are not installed.
+    """
+    from threadkeep.evals.bench_peers import started
+    from threadkeep.testing.servers import PostgresServer
+
+    on_server = running.enter_context(ExitStack())
+    url = started(PostgresServer, on_server)
+    from langgraph.store.postgres import AsyncPostgresStore
+
+    store = await running.enter_async_context(AsyncPostgresStore.from_conn_string(url, index=index))
+    await store.setup()
+    return store
