@@ -19,9 +19,10 @@ from langgraph.graph import StateGraph
 import threadkeep
 from tests.owners.erasing import EACH, Canaries, GatedEmbedder, State, plant, raw, rows_of, shut
 from threadkeep.capture.record import Message
-from threadkeep.errors import InvalidInputError, NotYoursError, PartitionErasedError, SettingsError
+from threadkeep.errors import InvalidInputError, NotYoursError, PartitionErasedError, SettingsError, ThreadMovedOnError
 from threadkeep.owners.owner import Owner
 from threadkeep.storage.port import Partition
+from threadkeep.storage.walking import items_in, partitions_in
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA: Final = Owner("ana.canaryana@x.org")
@@ -55,8 +56,28 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
 
 def opened(url: str, folder: Path, **given: Any) -> threadkeep.Threadkeep:
     """Open a memory whose receipts are in *folder*."""
-    settings = threadkeep.Settings.load(erasure_log=folder / "kept" / "erasures.jsonl", erasure_key=KEY)
+    settings = threadkeep.Settings.load(
+        erasure_log=folder / "kept" / "erasures.jsonl",
+        erasure_key=KEY,
+        recall_timeout_ms=30_000,  # a run that is not told its epoch in time is refused by the fence alone
+    )
     return threadkeep.open(url, settings=settings, **{"embedder": HashingEmbedder(), **given})
+
+
+async def is_nowhere(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
+    """Whether nothing of *owner* is in the storage: no row, no partition, and no thread that is theirs."""
+    storage = tk.app.storage
+
+    async def found() -> bool:
+        async for partition in partitions_in(storage):
+            if partition == owner.partition:
+                return True
+            async for item in items_in(storage, partition):
+                if owner.user_id in str(item.value) or owner.label in str(item.value):
+                    return True
+        return False
+
+    return not await tk.app.home.run(found())
 
 
 def back_up(folder: Path) -> None:
@@ -203,9 +224,42 @@ class TestErase:
             with pytest.raises(PartitionErasedError):
                 await job
             assert done == []
-            assert await rows_of(tk, ANA) == []
+            assert await is_nowhere(tk, ANA)
         held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
-        assert [word for word in (b"canaryjob", b"canarymoney", b"canarypaid", b"canaryreply") if word in held] == []
+        words = (b"canaryjob", b"canarymoney", b"canarypaid", b"canaryreply", ANA.user_id.encode())
+        assert [word for word in words if word in held] == []
+
+    @pytest.mark.parametrize("scoped", [False, True], ids=["bound", "scoped"])
+    async def test_a_run_that_outlives_its_owner_binds_no_thread(
+        self, place: tuple[str, str], tmp_path: Path, scoped: bool
+    ):
+        """Nothing says any more that the owner had a thread, or that there was such an owner."""
+        kind, url = place
+        began, gate = asyncio.Event(), asyncio.Event()
+        async with opened(url, tmp_path) as tk:
+
+            async def node(_: State) -> dict[str, Any]:
+                began.set()
+                await gate.wait()
+                return {"messages": [("ai", "canaryreply")]}
+
+            saver: Any = tk.checkpointer
+            graph = StateGraph(State).add_node("node", node).set_entry_point("node")
+            compiled = graph.compile(checkpointer=saver.scoped(ANA) if scoped else saver)
+            config = tk.config(user_id=ANA.user_id, thread_id="canaryrun")
+            run = asyncio.ensure_future(compiled.ainvoke({"messages": [("human", "canarymoney")]}, config))
+            await began.wait()
+
+            await tk.owners.erase(ANA)
+            tk.app.binder._answered.clear()  # what was answered a moment ago holds for a second
+            gate.set()
+
+            with pytest.raises((PartitionErasedError, ThreadMovedOnError)):  # whoever sees it first
+                await run
+            assert await is_nowhere(tk, ANA)
+        held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
+        words = (b"canaryrun", b"canarymoney", b"canaryreply", ANA.user_id.encode())
+        assert [word for word in words if word in held] == []
 
     async def test_another_process_drops_what_it_holds_in_ram(self, tmp_path: Path):
         """Its index is gone without anybody asking it about the owner."""

@@ -18,6 +18,7 @@ from threadkeep.ids import ThreadId
 from threadkeep.owners.claims import claimed_owner
 from threadkeep.runs.record import Ask, Run, RunStatus, Step
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.fence import EPOCH
 from threadkeep.threads.leases import STRATEGY
 from threadkeep.threads.names import thread_id_from
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _NOTHING: Final = object()
-_EPOCH: Final = "__threadkeep_epoch"
-"""Where a job's config holds the owner's epoch that it began in; savers keep nothing with such a name."""
 
 
 class RunDoor:
@@ -267,7 +266,7 @@ class RunDoor:
         config = get_config()
         whose = self._whose(claimed_owner(config.get("configurable", {})))
         named = thread_id_from(config.get("configurable", {}).get("thread_id"))
-        epoch = config.get("configurable", {}).get(_EPOCH)
+        epoch = config.get("configurable", {}).get(EPOCH)
         begun = await self._app.call(
             lambda rooms: rooms.runs.begin_effect(key, owner=whose, thread_id=named, epoch=epoch)
         )
@@ -364,7 +363,7 @@ class RunDoor:
     ) -> bool:
         """Let *graph* run step by step; return whether somebody wanted it to stop."""
         await self._note(owner, thread_id, "running", epoch)
-        whole = {**(config or {}), **self._config(owner, thread_id, **lease, **{_EPOCH: epoch})}
+        whole = {**(config or {}), **self._config(owner, thread_id, **lease, **{EPOCH: epoch})}
         stream = graph.astream(given, whole, context=context, stream_mode="values", durability="sync")
         async with aclosing(stream):
             async for _ in stream:

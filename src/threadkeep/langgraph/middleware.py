@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -21,7 +22,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from threadkeep.capture.record import Receipt
-from threadkeep.errors import ClosedError, StorageError
+from threadkeep.errors import ClosedError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.langgraph.turns import written_by_a_model
@@ -159,7 +160,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         # Only the owner's own memories are read, so this need not wait for whose the thread is.
         recalling = asyncio.ensure_future(self._recall(turn, messages))
         try:
-            await self._bind(turn)
+            await self._bind(turn, epoch)
             return _Seen(await recalling, epoch)
         finally:
             recalling.cancel()
@@ -192,11 +193,12 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError):  # recall says so
             return None
 
-    async def _bind(self, turn: _Turn) -> None:
+    async def _bind(self, turn: _Turn, epoch: str | None) -> None:
         """Bind the thread to its first owner; another owner is refused, a dead storage is not waited for."""
         if turn.thread_id is None or self._tk.locked_to is not None:  # a locked one's threads are its own anyway
             return
-        await self._tk.app.binder.bind(turn.thread_id, turn.owner)
+        with suppress(PartitionErasedError):  # the turn outlives its owner's erasing: nothing of it is kept
+            await self._tk.app.binder.bind(turn.thread_id, turn.owner, epoch=epoch)
 
     def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if not found.memories:

@@ -12,6 +12,7 @@ from langgraph.checkpoint.base import CheckpointMetadata, CheckpointTuple
 from threadkeep.ids import ThreadId
 from threadkeep.owners.owner import Owner
 from threadkeep.threads.binding import Binder
+from threadkeep.threads.claiming import epoch_of
 from threadkeep.threads.names import Names, given_id, is_digest, spelled, thread_id_from
 
 _OWNER_KEY: Final = "threadkeep_owner"
@@ -39,20 +40,29 @@ class Admission:
 
         Raises:
             NotYoursError: It is a thread of somebody else.
+            PartitionErasedError: Its owner was erased since the run began.
         """
         configurable = configurable_of(config)
         thread_id = thread_id_from(configurable.get("thread_id"))
         if self.binder and self.owner:
             if writing:
-                await self.binder.enter(thread_id, self.owner)
+                await self.binder.enter(thread_id, self.owner, epoch=epoch_of(configurable))
         elif self.binder and (owner := self.whose(config)):
-            await (self.binder.bind if writing else self.binder.check)(thread_id, owner)
+            if writing:
+                await self.binder.bind(thread_id, owner, epoch=epoch_of(configurable))
+            else:
+                await self.binder.check(thread_id, owner)
         name = self.name(thread_id)
         if not writing:
             return thread_id, with_thread(config, name)
         # No more than that: savers put what else is there into the metadata, where it would be kept in the clear.
         parts = {key: configurable[key] for key in ("checkpoint_ns", "checkpoint_id") if key in configurable}
         return thread_id, {"configurable": {"checkpoint_ns": "", **parts, "thread_id": name}}
+
+    async def epoch(self, config: RunnableConfig) -> str | None:
+        """Return the epoch of whose run *config* is; ``None``: it is nobody's, or that cannot be told now."""
+        owner = self.owner or self.whose(config)
+        return await self.binder.epoch(owner) if self.binder and owner else None
 
     async def let_go(self, thread_id: ThreadId) -> None:
         """Forget whose thread it was."""

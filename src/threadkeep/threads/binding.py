@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from threadkeep.errors import NotYoursError, RevisionConflictError, StorageError
+from threadkeep.errors import NotYoursError, PartitionErasedError, RevisionConflictError, StorageError
 from threadkeep.ids import ThreadId, digest
 from threadkeep.owners.owner import Owner, owner_of_label
 from threadkeep.storage.port import Batch, Delete, Partition, Put, Ref, Storage
@@ -22,15 +23,27 @@ _TRIES: Final = 5
 _ANSWER_SECONDS: Final = 1.0
 _ANSWERS_KEPT: Final = 4_096
 
+_Question: TypeAlias = tuple[str, str, Owner, str | None]
+
 
 class Binder(Protocol):
     """What a checkpointer needs to know of whose thread it is; :class:`ThreadBinding` keeps it in storage."""
 
-    async def bind(self, thread_id: str, owner: Owner) -> None:
+    async def epoch(self, owner: Owner) -> str | None:
+        """Tell the epoch of *owner* that a run begins in; ``None``: nobody knows, and nothing is refused by it."""
+        ...
+
+    async def bind(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """Bind the thread to *owner*; it being so already is fine.
+
+        Args:
+            thread_id: Which thread.
+            owner: To whom.
+            epoch: The one that the run began in; ``None``: whichever it is now.
 
         Raises:
             NotYoursError: It is bound to somebody else.
+            PartitionErasedError: The owner was erased since *epoch*; nothing was written.
         """
         ...
 
@@ -42,8 +55,12 @@ class Binder(Protocol):
         """
         ...
 
-    async def enter(self, thread_id: str, owner: Owner) -> None:
-        """Note that *owner* has this thread in a scoped view, where no other can name it."""
+    async def enter(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
+        """Note that *owner* has this thread in a scoped view, where no other can name it.
+
+        Raises:
+            PartitionErasedError: The owner was erased since *epoch*; nothing was written.
+        """
         ...
 
     async def owner_of(self, thread_id: str) -> Owner | None:
@@ -70,7 +87,11 @@ class ThreadBinding:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    async def bind(self, thread_id: str, owner: Owner) -> None:
+    async def epoch(self, owner: Owner) -> str | None:
+        """See :meth:`Binder.epoch`."""
+        return (await self._storage.position(owner.partition)).epoch
+
+    async def bind(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.bind`."""
         for _ in range(_TRIES):
             holder, entered = await self._storage.get([_binding(thread_id), _entry(thread_id, owner)])
@@ -84,7 +105,11 @@ class ThreadBinding:
                 raise _not_yours(thread_id)
             # Also after a crash between the two commits, so that erasing the owner finds the thread.
             if entered is None:
-                await self._list_for(owner, thread_id, key=_key(thread_id))
+                try:
+                    await self._list_for(owner, thread_id, key=_key(thread_id), epoch=epoch)
+                except PartitionErasedError:  # the binding stands outside of the owner's partition
+                    await self._storage.commit(Batch(_partition(thread_id), [Delete((THREADS,), _key(thread_id))]))
+                    raise
             return
         raise _not_yours(thread_id)
 
@@ -93,12 +118,12 @@ class ThreadBinding:
         if await self._label(thread_id) not in (None, owner.label):
             raise _not_yours(thread_id)
 
-    async def enter(self, thread_id: str, owner: Owner) -> None:
+    async def enter(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.enter`."""
         key = _scoped_key(thread_id)
         (entered,) = await self._storage.get([Ref(owner.partition, (THREADS, owner.label), key)])
         if entered is None:
-            await self._list_for(owner, thread_id, key=key)
+            await self._list_for(owner, thread_id, key=key, epoch=epoch)
 
     async def owner_of(self, thread_id: str) -> Owner | None:
         """See :meth:`Binder.owner_of`."""
@@ -112,13 +137,11 @@ class ThreadBinding:
             return
         # In this order: what a crash between the two leaves is in the owner's partition, and goes with it.
         await self._storage.commit(Batch(_partition(thread_id), [Delete((THREADS,), _key(thread_id))]))
-        entry = Delete((THREADS, owner.label), _key(thread_id))
-        await self._storage.commit(Batch(owner.partition, [entry]))
+        await self._delist(owner, _key(thread_id))
 
     async def leave(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.leave`."""
-        entry = Delete((THREADS, owner.label), _scoped_key(thread_id))
-        await self._storage.commit(Batch(owner.partition, [entry]))
+        await self._delist(owner, _scoped_key(thread_id))
 
     async def of_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
         """Return the ids of the owner's threads, bound and scoped, newest first, each once."""
@@ -136,9 +159,18 @@ class ThreadBinding:
         (holder,) = await self._storage.get([_binding(thread_id)])
         return None if holder is None else str(holder.value.get("owner"))
 
-    async def _list_for(self, owner: Owner, thread_id: str, *, key: str) -> None:
+    async def _list_for(self, owner: Owner, thread_id: str, *, key: str, epoch: str | None) -> None:
         put = Put((THREADS, owner.label), key, {"thread": thread_id})
-        await self._storage.commit(Batch(owner.partition, [put]))
+        await self._storage.commit(Batch(owner.partition, [put], epoch))
+
+    async def _delist(self, owner: Owner, key: str) -> None:
+        """Remove a row of the owner's, if there is one: of the erased not even an empty partition is to come back."""
+        (entry,) = await self._storage.get([Ref(owner.partition, (THREADS, owner.label), key)])
+        if entry is None:
+            return
+        with suppress(RevisionConflictError, PartitionErasedError):  # somebody else did
+            gone = Delete((THREADS, owner.label), key, expect=entry.revision)
+            await self._storage.commit(Batch(owner.partition, [gone], await self.epoch(owner)))
 
 
 class GuardedBinding:
@@ -154,19 +186,33 @@ class GuardedBinding:
         self._connected = connected
         self._telemetry = telemetry
         self._patience = patience
-        self._answered: dict[tuple[str, str, Owner], float] = {}
+        self._answered: dict[_Question, float] = {}
 
-    async def bind(self, thread_id: str, owner: Owner) -> None:
+    async def epoch(self, owner: Owner) -> str | None:
+        """See :meth:`Binder.epoch`."""
+
+        async def told() -> str | None:
+            return await (await self._connected()).epoch(owner)
+
+        try:
+            return await self._patience.wait(told())
+        except (StorageError, TimeoutError) as error:
+            self._telemetry.degraded("binding", error)
+            return None
+
+    async def bind(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.bind`."""
-        await self._survived(("bind", thread_id, owner), lambda binder: binder.bind(thread_id, owner))
+        question = ("bind", thread_id, owner, epoch)
+        await self._survived(question, lambda binder: binder.bind(thread_id, owner, epoch=epoch))
 
     async def check(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.check`."""
-        await self._survived(("check", thread_id, owner), lambda binder: binder.check(thread_id, owner))
+        await self._survived(("check", thread_id, owner, None), lambda binder: binder.check(thread_id, owner))
 
-    async def enter(self, thread_id: str, owner: Owner) -> None:
+    async def enter(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.enter`."""
-        await self._survived(("enter", thread_id, owner), lambda binder: binder.enter(thread_id, owner))
+        question = ("enter", thread_id, owner, epoch)
+        await self._survived(question, lambda binder: binder.enter(thread_id, owner, epoch=epoch))
 
     async def owner_of(self, thread_id: str) -> Owner | None:
         """See :meth:`Binder.owner_of`."""
@@ -184,7 +230,7 @@ class GuardedBinding:
         await (await self._connected()).leave(thread_id, owner)
         self._answered.clear()
 
-    async def _survived(self, question: tuple[str, str, Owner], work: Callable[[Binder], Awaitable[None]]) -> None:
+    async def _survived(self, question: _Question, work: Callable[[Binder], Awaitable[None]]) -> None:
         if time.monotonic() < self._answered.get(question, 0.0):
             return
 

@@ -194,8 +194,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not begins_a_run(configurable_of(config)):
             return self._home.run_sync(self._get_tuple(config))
         self._see_inside(config)
-        hold, found = self._home.run_sync(self._begun(config))
-        return self._noted(found, config, hold)
+        hold, found, epoch = self._home.run_sync(self._begun(config))
+        return self._noted(found, config, hold, epoch)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the thread's newest.
@@ -205,8 +205,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not begins_a_run(configurable_of(config)):
             return await self._home.run(self._get_tuple(config))
         self._see_inside(config)
-        hold, found = await self._home.run(self._begun(config))
-        return self._noted(found, config, hold)
+        hold, found, epoch = await self._home.run(self._begun(config))
+        return self._noted(found, config, hold, epoch)
 
     def list(
         self,
@@ -353,11 +353,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if hold is not None and is_inside_of(hold):
             raise refused("busy")
 
-    async def _begun(self, config: RunnableConfig) -> tuple[Hold, CheckpointTuple | None]:
-        """Return what a run goes on from, and the lease that it has on the thread from now on."""
+    async def _begun(self, config: RunnableConfig) -> tuple[Hold, CheckpointTuple | None, str | None]:
+        """Return what a run goes on from, the lease that it has on the thread from now on, and its owner's epoch."""
+        epoch = await self._admission.epoch(config)  # before it waits: what was said before an erasure is not kept
         hold = await self._taken(config)
         try:
-            return hold, await self._get_tuple(config)
+            return hold, await self._get_tuple(config), epoch
         except BaseException:
             hold.end()
             raise
@@ -371,11 +372,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                 self._admission.name(thread_id), strategy, addressed=bool(configurable.get("checkpoint_id"))
             )
 
-    def _noted(self, found: CheckpointTuple | None, config: RunnableConfig, hold: Hold) -> CheckpointTuple | None:
+    def _noted(
+        self, found: CheckpointTuple | None, config: RunnableConfig, hold: Hold, epoch: str | None
+    ) -> CheckpointTuple | None:
         """Let the run know its lease, and the lease the end of the run."""
         run = RunName(hold.run)
         weakref.finalize(run, hold.end).atexit = False
-        note(config, hold, run)
+        note(config, hold, run, epoch)
         if (running := current_run()) is not None:
             hold.running = running
             running.when_ended(hold.end)

@@ -9,7 +9,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from threadkeep.ids import new_id
 from threadkeep.owners.claims import RUNTIME
-from threadkeep.threads.fence import ADDRESSED, LEASE, RUN, Claim, lease_of
+from threadkeep.threads.fence import ADDRESSED, EPOCH, LEASE, RUN, Claim, lease_of
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -99,12 +99,18 @@ def named(found: CheckpointTuple, configurable: Mapping[str, Any]) -> Checkpoint
     return found._replace(config={**found.config, "configurable": own})
 
 
-def note(config: RunnableConfig, hold: Hold, run: str) -> None:
+def note(config: RunnableConfig, hold: Hold, run: str, epoch: str | None) -> None:
     """Write into a run's own configuration which lease it has, for its writes, its nodes and its subgraphs.
 
     LangGraph makes this dictionary for each run and hands it down; it writes into it in the same way.
     """
-    config.get("configurable", {}).update({RUN: run, LEASE: hold.token})
+    config.get("configurable", {}).update({RUN: run, LEASE: hold.token, EPOCH: epoch})
+
+
+def epoch_of(configurable: Mapping[str, Any]) -> str | None:
+    """Return the owner's epoch that a run began in, as its config says."""
+    epoch = configurable.get(EPOCH)
+    return epoch if isinstance(epoch, str) else None
 
 
 def _of_a_run(configurable: Mapping[str, Any]) -> bool:

@@ -19,6 +19,9 @@ from threadkeep.errors import ThreadBusyError, ThreadMovedOnError
 RUN: Final = "__threadkeep_run"
 """Where a run's checkpointer config says which run it is: put there when the run reads, given back when it writes."""
 
+EPOCH: Final = "__threadkeep_epoch"
+"""Where a run's config holds its owner's epoch that it began in; savers keep nothing with such a name."""
+
 LEASE: Final = "__threadkeep_lease"
 """Where a run's config holds the token of its lease."""
 
