@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.invariants import workers
 
 pytestmark = [pytest.mark.slow, pytest.mark.linux]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+class TestAborted:
+    def test_no_child_is_left(self, monkeypatch: pytest.MonkeyPatch):
+        """Ctrl-C in the middle of it ends them all: a worker that lives on would take what others wait for."""
+        born: list[int] = []
+
+        class Noted(workers._Child):
+            def __init__(self, live: Callable[[int, int], object]) -> None:
+                super().__init__(live)
+                born.append(self.pid)
+
+            def killed(self) -> bytes:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(workers, "_Child", Noted)
+        with pytest.raises(KeyboardInterrupt):
+            workers.run(3)
+
+        assert len(born) == 3  # the one that records, and two workers
+        assert [pid for pid in born if Path(f"/proc/{pid}").exists()] == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

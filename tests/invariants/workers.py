@@ -18,7 +18,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Self
 
 import threadkeep
 from tests.invariants.sigkill import statement
@@ -31,6 +31,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.memories.record import Memory
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
+from threadkeep.testing.servers import _die_with_parent
 
 OWNERS: Final = ("ana.maria@example.org", "bob", "carol/ops")
 THREADS: Final = 8
@@ -74,14 +75,24 @@ def run(n: int, *, url: str | None = None, seed: int = 1) -> dict[str, Any]:
 
 
 def _run(n: int, url: str, rng: random.Random) -> dict[str, Any]:
-    feeder = _Child(lambda reading, writing: _feed(url, reading, writing))
+    with _Children() as children:
+        recorded, caught = _kill(n, url, rng, children)
+    kept, sources = _kept(url)
+    lost = [turn for turn in recorded if not kept[statement(turn)]]
+    doubled = [text for text in kept if kept[text] > 1 or sources[text] > 1]
+    return {"n": n, "turns": len(recorded), "caught": caught, "lost": len(lost), "doubled": len(doubled)}
+
+
+def _kill(n: int, url: str, rng: random.Random, children: _Children) -> tuple[list[int], int]:
+    """Kill *n* workers; return which turns were recorded meanwhile, and how many had one in hand."""
+    feeder = children.born(lambda reading, writing: _feed(url, reading, writing))
     feeder.wait_for(b"ready\n")
     workers: list[_Child] = []
     caught = 0
     for kill in range(n):
         feeder.say(b"%d\n" % TURNS_A_KILL)
         while len(workers) < 2:
-            workers.append(_Child(lambda _reading, writing, kill=kill: _work(url, writing, seed=kill)))
+            workers.append(children.born(lambda _reading, writing, kill=kill: _work(url, writing, seed=kill)))
             workers[-1].wait_for(b"ready\n")
         time.sleep(rng.uniform(0, LONGEST_LIFE_SECONDS))
         said = workers.pop(0).killed()
@@ -89,11 +100,27 @@ def _run(n: int, url: str, rng: random.Random) -> dict[str, Any]:
     for worker in workers:
         worker.killed()
     feeder.say(b"end\n")
-    recorded = [int(line) for line in feeder.ended().split()]
-    kept, sources = _kept(url)
-    lost = [turn for turn in recorded if not kept[statement(turn)]]
-    doubled = [text for text in kept if kept[text] > 1 or sources[text] > 1]
-    return {"n": n, "turns": len(recorded), "caught": caught, "lost": len(lost), "doubled": len(doubled)}
+    return [int(line) for line in feeder.ended().split()], caught
+
+
+class _Children:
+    """Forked processes, none of which outlives this, whatever becomes of the run."""
+
+    def __init__(self) -> None:
+        self._all: list[_Child] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for child in self._all:
+            child.abandoned()
+
+    def born(self, live: Callable[[int, int], object]) -> _Child:
+        """Fork one that lives by *live*."""
+        self._all = [child for child in self._all if not child.over]
+        self._all.append(_Child(live))
+        return self._all[-1]
 
 
 class _Child:
@@ -104,6 +131,7 @@ class _Child:
         reading, writing = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
+            _die_with_parent()
             os.close(speaking)
             os.close(reading)
             try:
@@ -115,6 +143,12 @@ class _Child:
         os.close(writing)
         self._speaking, self._reading = speaking, reading
         self._said = b""
+        self.over = False
+
+    @property
+    def pid(self) -> int:
+        """Which process it is."""
+        return self._pid
 
     def say(self, words: bytes) -> None:
         """Send *words*."""
@@ -138,11 +172,23 @@ class _Child:
 
     def ended(self) -> bytes:
         """Wait for its end; return what it had said."""
-        with os.fdopen(self._reading, "rb") as reading:
+        with os.fdopen(self._reading, "rb", closefd=False) as reading:
             said = self._said + reading.read()
         os.waitpid(self._pid, 0)
         os.close(self._speaking)
+        os.close(self._reading)
+        self.over = True
         return said
+
+    def abandoned(self) -> None:
+        """Kill it, if it is not over."""
+        if self.over:
+            return
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self._speaking)
+        os.close(self._reading)
+        self.over = True
 
 
 def _feed(url: str, reading: int, writing: int) -> NoReturn:

@@ -146,6 +146,8 @@ class Learning:
         if found.usage is None:
             return found
         self._meter(found.usage)
+        if found.remarks:
+            self._telemetry.count("extraction.remarked")
         if all(candidate.kind == "episodic" for candidate in found.candidates):
             self._telemetry.count("extraction.empty")
         return replace(found, usage=priced(found.usage, self._prices))
@@ -197,7 +199,8 @@ class Learning:
             confirming(proposal, memory_id, owner, now=given.now)
             for proposal, memory_id in rules.confirmed(decisions, read.review.pending)
         ]
-        rejected = tuple(dict.fromkeys(d.reason for d in decisions if isinstance(d, rules.Reject)))
+        reasons = (decision.reason for decision in decisions if isinstance(decision, rules.Reject))
+        rejected = tuple(dict.fromkeys((*extraction.remarks, *reasons)))
         finished = done(record, learnt(decisions), waiting, extraction.usage, rejected=rejected)
         if extraction.usage is not None:
             puts.append(account_put(owner, read.account, extraction.usage, failed=False, at=given.now))

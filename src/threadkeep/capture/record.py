@@ -104,7 +104,7 @@ class Receipt:
         proposal_ids: What of it waits for approval, where that is known already.
         reason: Why it failed, or failed last.
         usage: What a model took for it, where one was asked and that is known already; one a turn.
-        rejected: Why statements were not kept, where that is known already.
+        rejected: Why statements were not kept, or that a model gave none, where that is known already.
         degraded: What was missing: ``storage`` (not recorded; the next turn records it), ``timeout``
             (it is recorded, and was not learnt from in time).
     """

@@ -12,7 +12,7 @@ from langchain_openai import ChatOpenAI
 
 import threadkeep
 from tests.capture.extractors.test_structured import ANA, SAID, learn
-from threadkeep.capture.extractors.langmem import MemoriesInView, imported
+from threadkeep.capture.extractors.langmem import ONLY_TALKED, MemoriesInView, imported
 from threadkeep.owners.owner import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, OpenAIServer, ScriptedModel
@@ -234,13 +234,21 @@ class TestFailure:
             assert [m.text for m in await tk.memories.list(kind="semantic")] == ["I bank with Acme."]
             assert await tk.proposals.list() == []
 
-    async def test_words_without_calls_teach_nothing_and_are_counted(self):
-        """A model that only talks has found nothing; the turn's episode is kept all the same."""
-        async with opened(ScriptedModel(replies=["Sure, noted!"])) as tk:
-            await learn(tk)
+    @pytest.mark.parametrize("words", ["Sure, noted!", "\x00\ufffd lorem ]] ipsum }{", '{"facts": []}'])
+    @pytest.mark.parametrize("known", [False, True], ids=["nothing known", "something known"])
+    async def test_words_without_calls_teach_nothing_and_are_told(self, words: str, known: bool):
+        """Garbage or a way to say nothing: the receipt says so, and a counter; the turn's episode is kept."""
+        async with opened(ScriptedModel(replies=[words])) as tk:
+            if known:
+                await tk.memories.remember("We deploy with Helm.")
+            receipt = await learn(tk)
 
-            assert [m.kind for m in await tk.memories.list()] == ["episodic"]
-            assert tk.app.telemetry.counts()["extraction.empty"] == 1
+            facts = [m.text for m in await tk.memories.list(kind="semantic")]
+            assert facts == (["We deploy with Helm."] if known else [])
+            assert len(await tk.memories.list(kind="episodic")) == 1
+            assert (receipt.status, receipt.rejected) == ("done", (ONLY_TALKED,))
+            counts = tk.app.telemetry.counts()
+            assert (counts["extraction.empty"], counts["extraction.remarked"]) == (1, 1)
 
 
 class TestWire:

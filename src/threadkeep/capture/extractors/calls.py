@@ -39,6 +39,8 @@ class Meter(BaseCallbackHandler):
         self._calls = self._input = self._output = 0
         self.faults = 0
         """Tool calls whose arguments were no JSON: LangChain sets them aside, and LangMem does not see them."""
+        self.words = 0
+        """Replies that called no tool."""
 
     @override
     def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
@@ -58,6 +60,7 @@ class Meter(BaseCallbackHandler):
         used = message.usage_metadata
         with self._guard:
             self.faults += len(message.invalid_tool_calls)
+            self.words += not (message.tool_calls or message.invalid_tool_calls)
             if used is not None:
                 self._input += used["input_tokens"]
                 self._output += used["output_tokens"]

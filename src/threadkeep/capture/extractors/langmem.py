@@ -30,6 +30,8 @@ from threadkeep.memories.record import Kind, Memory, Source
 
 QUERY_LIMIT: Final = 20
 """LangMem asks ``query_limit // 4`` times and looks at so many memories; below 4 it looks at none and knows nothing."""
+ONLY_TALKED: Final = "the extraction model called nothing and only talked"
+"""Whether that is a model's way to say that nothing is worth keeping, or garbage, nobody can tell by its words."""
 _PLACE: Final = ("memories", "owner")
 """The view has one owner, so the name says nothing; a user's id would be read as a template where it has braces."""
 
@@ -159,7 +161,7 @@ class LangMemExtractor:
             store=view,
         )
 
-        async def managed(config: RunnableConfig, meter: Meter) -> None:
+        async def managed(config: RunnableConfig, meter: Meter) -> tuple[str, ...]:
             try:
                 await manager.ainvoke({"messages": _spoken(turn), "max_steps": 1}, config=config)
             except self._langmem.configuration_error as error:  # it is no Exception: it would take the worker with it
@@ -170,10 +172,11 @@ class LangMemExtractor:
                 # LangMem asks up to three times where a model's arguments do not fit, and then says nothing.
                 msg = "LangMem got nothing from the extraction model that fits its schemas."
                 raise ExtractionError(msg)
+            return (ONLY_TALKED,) if meter.words and not view.written else ()
 
-        _, usage = await metered(managed, model=self._name, prompt=self._instructions.name, timeout=self._timeout)
+        remarks, usage = await metered(managed, model=self._name, prompt=self._instructions.name, timeout=self._timeout)
         candidates, removals = _read(view, turn, {memory.memory_id for memory in known})
-        return Extraction(with_episode(candidates, turn), removals, usage)
+        return Extraction(with_episode(candidates, turn), removals, usage, remarks)
 
 
 class LangMem(NamedTuple):

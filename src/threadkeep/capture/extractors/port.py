@@ -20,11 +20,13 @@ class Extraction:
             each is is checked afterwards, too, whatever its source says.
         removals: Memories that should go; they are proposed, never removed.
         usage: What it took of a model; ``None`` where none was asked.
+        remarks: What the extractor has to say of how it went, for the receipt, such as that a model only talked.
     """
 
     candidates: tuple[Candidate, ...] = ()
     removals: tuple[MemoryId, ...] = ()
     usage: Usage | None = None
+    remarks: tuple[str, ...] = ()
 
 
 class Extractor(Protocol):
