@@ -8,6 +8,9 @@ from rich.console import Console
 
 from threadkeep.evals.bench import render_table, run_bench
 from threadkeep.evals.bench_rig import Line, Lookup, alternated
+from threadkeep.evals.bench_turn import embedding_lines
+from threadkeep.evals.facts import make_facts
+from threadkeep.models import local
 
 KEYS = ["name", "n", "ours_p50_ms", "ours_p95_ms", "peer", "peer_p50_ms", "ratio"]
 
@@ -100,7 +103,20 @@ class TestRun:
             assert list(line)[:7] == KEYS
             assert ("ours_mb" in line) == (line["ours_p50_ms"] is None)
             assert (line["ratio"] is None) == (line["peer"] is None)
-        assert seen[-1] == (6, 6)
+        assert seen[-1] == (7, 7)
         table = StringIO()
         Console(width=200, file=table).print(render_table(report))
         assert "InMemoryStore" in table.getvalue()
+
+
+@pytest.mark.model
+@pytest.mark.slow
+async def test_the_local_model_has_a_line_of_its_own():
+    """Turns that are embedded at once, beside one after the other; none where another embedder is used."""
+    facts = make_facts(1_650, seed=8)
+
+    (line,) = await embedding_lines(facts, name=local.NAME)
+
+    assert (line.n, len(line.ours), len(line.theirs)) == (100, 5, 50)
+    assert min(line.ours) > 0
+    assert await embedding_lines(facts, name="lookup") == []

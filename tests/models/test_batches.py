@@ -76,6 +76,20 @@ class TestSubmit:
         assert [lengths(each.result(SECONDS)) for each in waiting] == [[5], [1], [2], [3]]
         assert [sorted(batch) for batch in engine.batches] == [["first"], ["b", "cc", "ddd"]]
 
+    def test_a_hundred_turns_at_once_are_few_calls(self):
+        """Turns of a conversation, each its own request: as many as fit go into one call of the model."""
+        engine = Engine(held=True)
+        batches = Batches(engine.load)
+        turns = [f"Yesterday we had the meeting number {place} with the people of the harbour" for place in range(100)]
+
+        waiting = [batches.submit(["first"])]
+        assert engine.running.wait(SECONDS)
+        waiting += [batches.submit([turn]) for turn in turns]
+        engine.released.set()
+
+        assert [lengths(each.result(SECONDS)) for each in waiting[1:]] == [[len(turn)] for turn in turns]
+        assert len(engine.batches) <= 10
+
     def test_a_question_goes_before_documents(self):
         """It waits for the batch that runs, and is not computed together with the rest of them."""
         engine = Engine(held=True)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
 import threadkeep
-from threadkeep.errors import SettingsError
+from threadkeep.errors import RerankerUnavailableError, SettingsError
+from threadkeep.models.rerankers import CrossEncoder
 from threadkeep.recall.record import Recall
 from threadkeep.settings import Settings
 from threadkeep.testing.models import ScriptedModel
@@ -179,6 +183,167 @@ class TestChatModel:
 
         assert texts(after) == texts(before)
         assert after.degraded == ("reranker",)
+
+
+@dataclass
+class Liking:
+    """A reranker that likes what holds a word, and says what it was shown."""
+
+    word: str
+    name: str = "liking"
+    remote: bool = False
+    shown: list[Sequence[str]] = field(default_factory=list[Sequence[str]])
+
+    async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
+        self.shown.append(texts)
+        return [float(self.word in text) for text in texts]
+
+
+class TestTheBlock:
+    """The reranker's order is the one in which memories are offered to the budget."""
+
+    TOLD = (
+        "I joined Acme as a nurse.",
+        "My work bench stands in the cellar.",
+        "I work out at the gym on Mondays.",
+        "At work we drink green tea.",
+    )
+    QUESTION = "Where do I work?"
+
+    async def block(self, reranker: Any, **budget: int) -> list[str]:
+        made = Settings.load(store_type="memory", recall_timeout_ms="20000", rerank_timeout_ms="10000")
+        async with threadkeep.open(settings=made, embedder="none", owner="ana", reranker=reranker) as tk:
+            for text in self.TOLD:
+                await tk.memories.remember(text)
+            return texts(await tk.recall(self.QUESTION, **budget))
+
+    async def test_what_answers_by_its_slot_is_ordered_with_the_rest(self):
+        """A fact that shares no word with the question stands first without a reranker, and is shown to one, once."""
+        likes_tea, likes_acme = Liking("tea"), Liking("Acme")
+
+        assert (await self.block(None))[0] == self.TOLD[0]
+        assert (await self.block(likes_tea))[0] == self.TOLD[3]
+        assert (await self.block(likes_acme))[0] == self.TOLD[0]
+        (shown,) = likes_tea.shown
+        assert sorted(shown) == sorted(set(shown))
+        assert self.TOLD[0] in shown
+
+    async def test_what_the_budget_has_room_for_is_what_the_reranker_likes(self):
+        """Of one fact, it is the liked one; of all, none is lost and none is there twice."""
+        for place in (0, 3):
+            word = self.TOLD[place].split()[-1]
+            assert await self.block(Liking(word), max_facts=1) == [self.TOLD[place]]
+        everything = await self.block(Liking("tea"))
+        assert sorted(everything) == sorted(set(everything)) == sorted(await self.block(None))
+
+
+FASTEMBED = """
+import numpy, onnxruntime, zlib
+class TextCrossEncoder:
+    def __init__(self, model_name):
+        self.session = onnxruntime.InferenceSession(model_name, providers=["CPUExecutionProvider"])
+    def rerank(self, query, documents):
+        return iter(score(self.session, query, documents))
+def counts(text):
+    row = numpy.zeros(512, numpy.float32)
+    for word in text.lower().replace("?", "").replace(".", "").replace(",", "").split():
+        row[zlib.crc32(word.encode()) % 512] = 1
+    return row
+def score(session, query, documents):
+    rows = numpy.stack([counts(text) for text in documents])
+    return session.run(None, {"question": counts(query), "texts": rows})[0]
+"""
+SENTENCE_TRANSFORMERS = """
+import onnxruntime
+from fastembed.rerank.cross_encoder import score
+class CrossEncoder:
+    def __init__(self, model):
+        self.session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    def predict(self, pairs):
+        return score(self.session, pairs[0][0], [text for _, text in pairs])
+"""
+
+
+@pytest.fixture
+def cross_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A model in ONNX that counts common words and likes trams, behind the calls of two libraries that are not here."""
+    onnx, helper = pytest.importorskip("onnx"), pytest.importorskip("onnx.helper")
+    kind = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [
+            helper.make_node("Add", ["question", "liked"], ["wanted"]),
+            helper.make_node("MatMul", ["texts", "wanted"], ["scores"]),
+        ],
+        "overlap",
+        [
+            helper.make_tensor_value_info("question", kind, [512]),
+            helper.make_tensor_value_info("texts", kind, ["n", 512]),
+        ],
+        [helper.make_tensor_value_info("scores", kind, ["n"])],
+        [helper.make_tensor("liked", kind, [512], [float(place == crc32(b"tram") % 512) for place in range(512)])],
+    )
+    path = tmp_path / "overlap.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), path)
+    packages = tmp_path / "packages"
+    for name, text in {
+        "fastembed/__init__.py": "",
+        "fastembed/rerank/__init__.py": "",
+        "fastembed/rerank/cross_encoder.py": FASTEMBED,
+        "sentence_transformers/__init__.py": SENTENCE_TRANSFORMERS,
+    }.items():
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_text(text)
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(packages)
+    yield str(path)
+    for name in set(sys.modules) - before:
+        if name.startswith(("fastembed", "sentence_transformers")):
+            del sys.modules[name]
+
+
+class TestCrossEncoder:
+    @pytest.mark.parametrize("library", ["fastembed", "sentence-transformers"])
+    async def test_its_order_is_the_blocks(self, cross_encoder: str, library: str):
+        """The model is run on the question with each memory; what it does not tell apart stays as it was."""
+        before, _ = await recalled()
+
+        after, counts = await recalled(reranker=f"{library}:{cross_encoder}", rerank_timeout_ms="10000")
+
+        assert texts(before)[0] != LAST
+        assert texts(after) == [LAST, *(text for text in texts(before) if text != LAST)]
+        assert counts["recall.reranked"] == 1
+
+    async def test_a_model_that_cannot_be_loaded_changes_nothing(self, cross_encoder: str):
+        """The order is that of before, and says so."""
+        before, _ = await recalled()
+
+        after, _ = await recalled(reranker="fastembed:/no/such/model.onnx", rerank_timeout_ms="10000")
+
+        assert (texts(after), after.degraded) == (texts(before), ("reranker",))
+
+    async def test_one_that_is_busy_takes_no_second_question(self, cross_encoder: str):
+        """A thread cannot be stopped: who gave up is not followed by others who pile up."""
+        encoder = CrossEncoder(cross_encoder, library="fastembed")
+        entered, go = threading.Event(), threading.Event()
+
+        def slow(question: str, given: Sequence[str]) -> Sequence[float]:
+            entered.set()
+            go.wait()
+            return [0.0] * len(given)
+
+        encoder._score = slow
+        first = asyncio.ensure_future(encoder.scores(QUESTION, KNOWN))
+        await asyncio.to_thread(entered.wait)
+        first.cancel()
+
+        with pytest.raises(RerankerUnavailableError, match="busy"):
+            await encoder.scores(QUESTION, KNOWN)
+
+        running = encoder._running
+        go.set()
+        assert running is not None
+        await running
+        assert list(await encoder.scores(QUESTION, KNOWN)) == [0.0] * len(KNOWN)
 
 
 class TestSettings:

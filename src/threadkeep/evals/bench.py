@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.evals.bench_rig import Line, Lookup, Sizes, alternated, learn, opened, timed
-from threadkeep.evals.bench_turn import turn_lines
+from threadkeep.evals.bench_turn import embedding_lines, turn_lines
 from threadkeep.evals.facts import make_facts
 from threadkeep.evals.progress import Progress, Steps, silent
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _SEED: Final = 7
 _TOP: Final = 10
 _BATCH: Final = 500
+_EMBEDDED: Final = 1_650
 _MEMORY_PEER: Final = "LangGraph InMemoryStore"
 _SQLITE_PEER: Final = "LangGraph AsyncSqliteStore"
 
@@ -50,7 +51,7 @@ def run_bench(*, quick: bool = False, progress: Progress = silent) -> dict[str, 
 async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
     facts = make_facts(sizes.large, seed=_SEED)
     lookup = Lookup([text for fact in facts for text in (fact.text, fact.question)], seed=_SEED)
-    steps = Steps(6, progress)
+    steps = Steps(7, progress)
     with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as name:
         folder = Path(name)
         async with opened(folder / "one.db", lookup) as tk:
@@ -67,6 +68,8 @@ async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
         lines.append(await _batched_commits(folder, lookup, sizes))
         steps.advance()
         added, embedder = await turn_lines(folder, facts, lookup, sizes)
+        steps.advance()
+        lines += await embedding_lines(make_facts(_EMBEDDED, seed=_SEED + 1), name=embedder)
         steps.advance()
     return lines + added, embedder
 

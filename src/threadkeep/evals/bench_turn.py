@@ -20,6 +20,11 @@ _THREAD_TURNS: Final = 10
 _PEER: Final = "the same graph on LangGraph's AsyncSqliteSaver, FULL"
 _BARE: Final = "the same graph, keeping nothing"
 
+_FACTS_A_TURN: Final = 3
+_AT_ONCE: Final = 100
+_ALONE: Final = 10
+_ROUNDS: Final = 5
+
 _TYPING_SECONDS: Final = 0.05
 """Between two turns a person reads and types; learning from the last one comes to its end meanwhile."""
 
@@ -105,3 +110,29 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
         added("what they add, embedding apart", "apart"),
     ]
     return lines, embedder.name
+
+
+async def embedding_lines(facts: Sequence[Fact], *, name: str) -> list[Line]:
+    """Measure the local model on one core: a turn of a hundred that are embedded at once, beside one after the other.
+
+    Returns:
+        One line, in milliseconds for each turn; none where another embedder than the local one, *name*, is used.
+    """
+    from threadkeep.models import local
+
+    if name != local.NAME:
+        return []
+    embedder = local.LocalEmbedder(threads=1)
+    await embedder.ready()
+    said = iter(facts)
+
+    def turn() -> str:
+        return " ".join(next(said).text for _ in range(_FACTS_A_TURN))
+
+    together: list[float] = []
+    alone: list[float] = []
+    for _ in range(_ROUNDS):
+        texts = [turn() for _ in range(_AT_ONCE)]
+        together.append(await timed(asyncio.gather(*(embedder.embed([text]) for text in texts))) / _AT_ONCE)
+        alone += [await timed(embedder.embed([turn()])) for _ in range(_ALONE)]
+    return [Line("embedding a turn of 100 at once, one core", _AT_ONCE, together, "one after the other", alone)]

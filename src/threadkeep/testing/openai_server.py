@@ -103,6 +103,7 @@ class OpenAIServer:
 class _Conversation(BaseHTTPRequestHandler):
     told: ClassVar[OpenAIServer]
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one packet: two would wait for each other
 
     def do_POST(self) -> None:
         length = min(int(self.headers.get("content-length") or 0), _MAX_REQUEST_BYTES)
@@ -119,6 +120,7 @@ class _Conversation(BaseHTTPRequestHandler):
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+            self.wfile.flush()
         except (BrokenPipeError, ConnectionResetError):  # the client gave up
             self.close_connection = True
 
