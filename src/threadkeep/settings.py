@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadkeep.errors import SettingsError
@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     """What was set, with defaults that work for one person on one machine."""
 
     model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, extra="ignore", case_sensitive=True)
+
+    _env_file: Path | None = PrivateAttr(default=None)
 
     store_type: StoreType | None = Field(
         default=None,
@@ -534,9 +536,23 @@ class Settings(BaseSettings):
         """
         named = {_variables(field)[0]: value for field, value in given.items() if value is not None}
         try:
-            return cls(_env_file=env_file, **named)
+            settings = cls(_env_file=env_file, **named)
         except ValidationError as error:
             raise _explained(error) from None
+        settings._env_file = env_file
+        return settings
+
+    def variable_of(self, field: str, environment: Mapping[str, str] | None = None) -> str:
+        """Return the variable that says *field*: the one that is set, else the strongest that can be."""
+        return _set_by(field, self.surroundings(environment)) or _variables(field)[0]
+
+    def surroundings(self, environment: Mapping[str, str] | None) -> dict[str, str | None]:
+        """Return all variables: those of the file that these settings were read from, and over them *environment*'s."""
+        from dotenv import dotenv_values
+
+        environment = os.environ if environment is None else environment
+        in_file = dotenv_values(self._env_file) if self._env_file else {}
+        return {**in_file, **environment}
 
     @property
     def ttl(self) -> timedelta | None:
@@ -675,12 +691,12 @@ class Resolved:
 
 def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -> list[Resolved]:
     """Return every setting with its value and where that came from."""
-    environment = os.environ if environment is None else environment
+    surroundings = settings.surroundings(environment)
     rows: list[Resolved] = []
     for name, field in Settings.model_fields.items():
         variables = _variables(name)
         value = getattr(settings, name)
-        said = next((variable for variable in variables if environment.get(variable)), None)
+        said = _set_by(name, surroundings)
         origin = said or ("given" if name in settings.model_fields_set else "default")
         text = "" if value is None else "********" if isinstance(value, SecretStr) else str(value)
         rows.append(Resolved(variables[0], text, origin, field.description or ""))
@@ -701,6 +717,10 @@ def variables() -> list[tuple[str, ...]]:
 def _variables(field: str) -> tuple[str, ...]:
     alias = Settings.model_fields[field].validation_alias
     return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else (str(alias),)
+
+
+def _set_by(field: str, surroundings: Mapping[str, str | None]) -> str | None:
+    return next((variable for variable in _variables(field) if surroundings.get(variable)), None)
 
 
 def _explained(error: ValidationError) -> SettingsError:

@@ -1,4 +1,4 @@
-"""Run ``threadkeep chat`` with a model whose first reply never comes."""
+"""Run ``threadkeep chat`` with a model whose first reply never comes, and little patience."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class _Announced(ScriptedModel):
 if __name__ == "__main__":
     opened = output.opened
     model = _Announced(replies=[Held(asyncio.Event()), "Noted."])
+    chat.SILENCE_SECONDS = 0.1
     chat.opened = lambda data_dir: opened(data_dir, model=model)
     sys.argv = ["threadkeep", "chat"]
     main()

@@ -102,14 +102,16 @@ class TestWorker:
         """In order: what it has is finished, nothing is left taken, and the exit code is 0."""
         with opened() as tk:
             record(tk, "I live in Lisbon")
-            process = started()
+            process = started("--json")
             until_learnt(tk)
             record(tk, "I work at Acme", thread="other")
             until_learnt(tk)
 
             process.send_signal(signal.SIGTERM)
 
-            assert process.wait(20) == 0
+            said, _ = process.communicate(timeout=20)
+            assert process.returncode == 0
+            assert json.loads(said) == {"storage": f"sqlite {data / 'memory.sqlite3'}", "workers": 4, "turns": 2}
             assert {memory.text for memory in tk.sync.memories.list(owner="ana", kind="semantic")} == {
                 "I live in Lisbon",
                 "I work at Acme",
@@ -133,10 +135,16 @@ class TestWorker:
             assert (turn.state, turn.tries) == ("waiting", 0)
 
 
-def started(**environment: str) -> subprocess.Popen[bytes]:
+def started(*words: str, **environment: str) -> subprocess.Popen[bytes]:
     program = "from threadkeep.cli.main import main; main()"
-    command = [sys.executable, "-c", program, "worker"]
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-c", program, "worker", *words]
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE if words else None,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def until_learnt(tk: threadkeep.Threadkeep) -> None:

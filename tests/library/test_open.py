@@ -20,6 +20,7 @@ from threadkeep.errors import (
     SettingsError,
     StorageReadOnlyError,
 )
+from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
 
 
@@ -141,6 +142,24 @@ class TestOpen:
         monkeypatch.setenv("EMBEDDINGS_PROVIDER", "openai")
         with pytest.raises(SettingsError, match="EMBEDDINGS_MODEL"):
             threadkeep.open("memory://")
+
+    @pytest.mark.parametrize("prefix", ["", "LANGGRAPH_STORE_"])
+    @pytest.mark.parametrize("in_file", [False, True], ids=["environment", "file"])
+    def test_an_error_names_the_variable_that_was_set(
+        self, prefix: str, in_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not the other one that means the same."""
+        said = {f"{prefix}EMBEDDINGS_PROVIDER": "nope", f"{prefix}EMBEDDINGS_MODEL": "m"}
+        file = tmp_path / ".env"
+        file.write_text("".join(f"{name}={value}\n" for name, value in said.items() if in_file))
+        for name, value in ({} if in_file else said).items():
+            monkeypatch.setenv(name, value)
+
+        with pytest.raises(SettingsError) as refused:
+            threadkeep.open("memory://", settings=Settings.load(env_file=file))
+
+        assert refused.value.details["variable"] == f"{prefix}EMBEDDINGS_PROVIDER"
+        assert f" correct {prefix}EMBEDDINGS_PROVIDER." in str(refused.value)
 
     def test_no_embedder_is_lexical_and_says_so(self) -> None:
         """Search works by words, and readiness tells that meaning is missing."""

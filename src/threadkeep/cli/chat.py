@@ -11,10 +11,15 @@ import typer
 from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, err, opened, out, plain, print_json
 
 if TYPE_CHECKING:
+    import asyncio
+
     from threadkeep.library import Threadkeep
 
 LEARNING_SECONDS: Final = 5.0
 """How long the command waits after a reply to show what was learnt."""
+
+SILENCE_SECONDS: Final = 10.0
+"""A model that is silent for so long is told of; then again whenever its silence has doubled."""
 
 
 def chat(
@@ -36,8 +41,8 @@ def chat(
     thread_id = new_id()[:8] if thread is None else thread_id_from(thread)
     failed = False
     with opened(data_dir) as tk:
+        graph = tk.graph()  # first: it is what makes the checkpointer one that is in use
         health = tk.sync.ready()
-        graph = tk.graph()
         if not json:
             out.print(f"User {plain(user)}, thread {plain(thread_id)}, {health.storage}", markup=False, style="dim")
             if health.degraded:
@@ -86,6 +91,7 @@ class _Turn:
         self._recalled: list[str] = []
         self._turns: list[str] = []
         self._degraded: set[str] = set()
+        self._silence: asyncio.TimerHandle | None = None
 
     async def take(self, graph: Any, text: str) -> None:
         """Run the graph on *text*, streaming the reply, and show what was recalled and learnt."""
@@ -96,11 +102,16 @@ class _Turn:
             stream_mode=["messages", "custom"],
             durability="sync",
         )
-        async for mode, event in stream:
-            if mode == "custom":
-                await self._note(event)
-            elif event[0].type in ("AIMessageChunk", "ai"):  # whole, where the model cannot stream
-                self._say(event[0].text)
+        self._listen()
+        try:
+            async for mode, event in stream:
+                if mode == "custom":
+                    await self._note(event)
+                elif event[0].type in ("AIMessageChunk", "ai"):  # whole, where the model cannot stream
+                    self._say(event[0].text)
+                self._listen()
+        finally:
+            self._stop_listening()
         if not self._reply.strip() and not self._json:
             out.print("The model said nothing.", style="dim", end="")
         learnt = await self._learnt()
@@ -118,6 +129,23 @@ class _Turn:
         out.print()
         for statement in learnt:
             out.print(f"  learnt: {plain(statement)}", markup=False, style="dim")
+
+    def _listen(self, silent: float = 0.0) -> None:
+        """Tell of the model's silence where nothing comes from now on; *silent* seconds of it are over already."""
+        import asyncio
+
+        self._stop_listening()
+        more = silent or SILENCE_SECONDS
+        self._silence = asyncio.get_running_loop().call_later(more, self._tell_silence, silent + more)
+
+    def _stop_listening(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+
+    def _tell_silence(self, seconds: float) -> None:
+        err.print(f"\nThe model has not answered for {seconds:.0f} seconds; wait on, or stop it with Ctrl-C.")
+        self._listen(seconds)
 
     async def _note(self, event: dict[str, Any]) -> None:
         self._degraded.update(event.get("degraded", ()))

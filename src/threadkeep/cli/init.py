@@ -24,9 +24,13 @@ _ENV: Final = """\
 # The chat model as provider:name, e.g. openai:gpt-5-mini; empty: an offline stand-in that quotes memories.
 THREADKEEP_MODEL=
 
-# Where memories are kept: sqlite or memory; empty: SQLite in the user's data folder.
+# Where memories are kept: sqlite, memory, postgres, redis or mongodb; empty: SQLite in the user's data folder.
+# The three servers need their address, too, and `pip install "threadkeep[postgres]"` (or redis, mongodb).
 LANGGRAPH_STORE_TYPE=
 LANGGRAPH_STORE_SQLITE_PATH=
+LANGGRAPH_STORE_POSTGRES_DSN=
+LANGGRAPH_STORE_REDIS_URL=
+LANGGRAPH_STORE_MONGODB_URI=
 """
 
 

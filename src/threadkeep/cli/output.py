@@ -38,7 +38,12 @@ class _Late:
     def console(self) -> Console:
         from rich.console import Console
 
-        return Console(stderr=self._stderr, highlight=False, soft_wrap=True)
+        asked = Console(stderr=self._stderr, highlight=False, soft_wrap=True)
+        if not asked.no_color:
+            return asked
+        # Rich would still print bold, and FORCE_COLOR would let it do so into a file: NO_COLOR wins.
+        terminal = (sys.stderr if self._stderr else sys.stdout).isatty()
+        return Console(stderr=self._stderr, highlight=False, soft_wrap=True, color_system=None, force_terminal=terminal)
 
 
 out: Final = _Late(stderr=False)

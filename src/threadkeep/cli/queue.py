@@ -34,8 +34,13 @@ def worker(
         typer.Option(min=1, max=256, help="From how many threads to learn at once; unset: the setting, else 4."),
     ] = None,
     data_dir: DataDir = None,
+    *,
+    json: Json = False,
 ) -> None:
-    """Learn from recorded turns until it is told to stop (SIGTERM, Ctrl-C); then it ends within 10 seconds."""
+    """Learn from recorded turns until it is told to stop (SIGTERM, Ctrl-C); then it ends within 10 seconds.
+
+    With --json it says at its end from how many turns it has learnt.
+    """
     import asyncio
 
     import threadkeep
@@ -56,10 +61,21 @@ def worker(
             err.print(f"Learning from turns in {health.storage}, {number} threads at once.", markup=False)
             await stop.wait()
             err.print("Stopping.")
-            last = threading.Timer(_LONGEST_STOP_SECONDS, os._exit, (0,))
+
+            def tell() -> None:
+                if json:
+                    learnt = tk.app.telemetry.counts().get("capture.processed", 0)
+                    print_json({"storage": health.storage, "workers": number, "turns": learnt})
+
+            def leave() -> None:
+                tell()
+                os._exit(0)
+
+            last = threading.Timer(_LONGEST_STOP_SECONDS, leave)
             last.daemon = True
             last.start()
         last.cancel()
+        tell()
 
     asyncio.run(serve())
 

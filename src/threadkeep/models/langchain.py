@@ -232,13 +232,16 @@ class LangChainEmbedder:
         return list(vectors / np.where(lengths > 0, lengths, 1))
 
 
-def embedder(provider: str, model: str, dims: int | None = None) -> LangChainEmbedder:
+def embedder(
+    provider: str, model: str, dims: int | None = None, *, variable: str = "EMBEDDINGS_PROVIDER"
+) -> LangChainEmbedder:
     """Return the embedder of a provider, by LangChain's ``init_embeddings``.
 
     Args:
         provider: As LangChain spells it: ``openai``, ``cohere``, ``ollama`` …
         model: The provider's name for it.
         dims: Length of a vector; ``None``: known or learnt. OpenAI's newer models are asked for that length.
+        variable: The setting that says the provider; an error names it.
 
     Raises:
         SettingsError: The provider is unknown, or its package or key is missing; the message says which.
@@ -249,8 +252,7 @@ def embedder(provider: str, model: str, dims: int | None = None) -> LangChainEmb
     try:
         made = init_embeddings(model, provider=provider, **({"dimensions": dims} if shortened else {}))
     except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
-        missing = _what_is_missing(provider, error, "EMBEDDINGS_PROVIDER")
-        raise SettingsError(missing, variable="EMBEDDINGS_PROVIDER") from None
+        raise SettingsError(_what_is_missing(provider, error, variable), variable=variable) from None
     return LangChainEmbedder(
         made,
         name=f"{provider}:{model}" + (f"@{dims}" if shortened else ""),
