@@ -17,6 +17,7 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from typer.main import get_command
 from typer.testing import CliRunner, Result
 
 from threadkeep.cli import chat, doctor, output
@@ -356,12 +357,35 @@ class TestDoctor:
         assert server.api_key not in down.stdout
 
     def test_data_flows_name_who_gets_text(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A tracer that is on is told."""
+        """Tracers that are on are told, the model that learns, and what reranks."""
         monkeypatch.setenv("LANGSMITH_TRACING", "true")
+        monkeypatch.setenv("THREADKEEP_TRACE_CONTENT", "true")
+        monkeypatch.setenv("ENABLE_FACT_EXTRACTION", "true")
+        monkeypatch.setenv("FACT_EXTRACTION_MODEL", "openai:gpt-test")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        monkeypatch.setenv("THREADKEEP_RERANKER", "cohere:rerank-test")
+        monkeypatch.setenv("COHERE_API_KEY", "test")
 
         flows = {row["to"]: row["leaves_machine"] for row in json.loads(run("doctor", "--json").stdout)["data_flows"]}
 
-        assert flows["LangSmith"] == "yes"
+        assert flows["LangSmith"] == flows["reranker cohere:rerank-test"] == "yes"
+        assert flows["extraction model openai:gpt-test"] == "depends on the provider"
+        assert any(to.startswith("OpenTelemetry") for to in flows)
+
+
+class TestJson:
+    """Programs are answered, too."""
+
+    def test_every_command_takes_it(self) -> None:
+        """Also those that come later."""
+
+        def lacking(command: Any, *words: str) -> list[str]:
+            inner = getattr(command, "commands", {})
+            if inner:
+                return [name for word, one in inner.items() for name in lacking(one, *words, word)]
+            return [] if any("--json" in option.opts for option in command.params) else [" ".join(words)]
+
+        assert lacking(get_command(app)) == []
 
 
 class TestColours:

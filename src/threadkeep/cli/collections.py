@@ -126,6 +126,7 @@ def delete(
     data_dir: DataDir = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="The whole collection.")] = False,
+    json: Json = False,
 ) -> None:
     """Remove a document, or with --all the whole collection."""
     if (document is None) != everything:
@@ -139,6 +140,9 @@ def delete(
         return 1
 
     number = run(gone, data_dir)
+    if json:
+        print_json({"removed": number})
+        return
     out.print(f"{number} document{'' if number == 1 else 's'} removed.")
 
 

@@ -168,6 +168,30 @@ def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
             "leaves_machine": "no" if tk.app.storage.name in ("memory", "sqlite") else "where its server is elsewhere",
         },
     ]
+    if settings.enable_fact_extraction and settings.capture != "off":
+        rows.append(
+            {
+                "to": f"extraction model {settings.fact_extraction_model or settings.model}",
+                "gets": "each turn, redacted, and memories that may be about the same",
+                "leaves_machine": "depends on the provider",
+            }
+        )
+    if (reranker := tk.app.reranker) is not None:
+        rows.append(
+            {
+                "to": f"reranker {reranker.name}",
+                "gets": "questions, and the memories that were found for them",
+                "leaves_machine": "yes" if reranker.remote else "no",
+            }
+        )
+    if settings.trace_content:
+        rows.append(
+            {
+                "to": "OpenTelemetry, where the application exports its spans to",
+                "gets": "recalled memories",
+                "leaves_machine": "depends on the exporter",
+            }
+        )
     if settings.vectors == "pinecone":
         rows.append(
             {
