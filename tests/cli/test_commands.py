@@ -24,6 +24,7 @@ from threadkeep.cli import chat, doctor, output
 from threadkeep.cli.main import app
 from threadkeep.errors import ThreadkeepError
 from threadkeep.settings import Settings
+from threadkeep.testing import ScriptedModel
 from threadkeep.testing.pinecone_server import Fault, PineconeServer
 
 USER = "ana.maria@x.org"
@@ -202,6 +203,18 @@ class TestChat:
         assert refused.exit_code == 1
         assert "This thread belongs to another owner" in refused.stderr
         assert "kept" not in refused.stderr
+
+    def test_a_model_that_streams_nothing_is_told_of(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The next one may say something; what was written to the first is kept and learnt from."""
+        model = ScriptedModel(replies=[(), "Noted."])
+        monkeypatch.setattr(chat, "opened", lambda data_dir: output.opened(data_dir, model=model))
+
+        said = run("chat", "--user", USER, stdin="I live in Lisbon.\nI have two cats.\n")
+
+        assert said.exit_code == 0
+        assert "The model said nothing. What you wrote is kept; try again." in said.stderr
+        texts = {row["text"] for row in answer("memories", "list", "--user", USER, "--kind", "semantic")}
+        assert texts == {"I live in Lisbon.", "I have two cats."}
 
     def test_threads_that_cannot_be_kept_are_told_at_once(self, folder: Path) -> None:
         """Not after the first input: nothing was asked for yet."""

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LEARNING_SECONDS: Final = 5.0
 """How long the command waits after a reply to show what was learnt."""
 
+EMPTY_STREAM: Final = "No generations found in stream."
+"""What LangChain says of a model whose stream ends before it began."""
+
 SILENCE_SECONDS: Final = 10.0
 """A model that is silent for so long is told of; then again whenever its silence has doubled."""
 
@@ -62,7 +65,7 @@ def chat(
                     err.print(f"\n{plain(str(error))}", markup=False)
                 except Exception as error:  # noqa: BLE001 - whatever the model's package raises ends the turn only
                     failed = True
-                    err.print(f"\nThe model failed ({type(error).__name__}). What you wrote is kept; try again.")
+                    err.print(f"\nThe model {_how(error)}. What you wrote is kept; try again.")
     if failed:
         sys.exit(1)
 
@@ -77,6 +80,12 @@ def _read(*, json: bool) -> str | None:
     except (EOFError, KeyboardInterrupt):
         return None
     return line.rstrip("\n") if line else None
+
+
+def _how(error: Exception) -> str:
+    """Say how the model failed; what its package says may quote what is secret."""
+    empty = isinstance(error, ValueError) and str(error) == EMPTY_STREAM
+    return "said nothing" if empty else f"failed ({type(error).__name__})"
 
 
 class _Turn:
