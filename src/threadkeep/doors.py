@@ -644,6 +644,11 @@ class CollectionDoor:
         partition = self._to_read(name, tenant)
         return await self._app.call(lambda rooms: rooms.collections.similar(partition, document_id, limit=limit))
 
+    async def names(self, *, tenant: str | None = None) -> tuple[str, ...]:
+        """Return the names of a tenant's collections, in order; it looks at every partition there is."""
+        whose = self._tenant_to_read(tenant)
+        return await self._app.call(lambda rooms: rooms.collections.names(whose))
+
     async def list(self, name: str, *, tenant: str | None = None) -> list[Document]:
         """Return the documents of the collection *name*, the newest first."""
         partition = self._to_read(name, tenant)
@@ -675,8 +680,11 @@ class CollectionDoor:
         return collection(name, tenant)
 
     def _to_read(self, name: str, tenant: str | None) -> Partition:
+        return collection(name, self._tenant_to_read(tenant))
+
+    def _tenant_to_read(self, tenant: str | None) -> str:
         own = self._whose.default.tenant if self._whose.default is not None else ""
         if self._whose.locked and tenant not in (None, own):
             msg = "This collection belongs to another tenant."
             raise NotYoursError(msg)
-        return collection(name, own if tenant is None else tenant)
+        return own if tenant is None else tenant

@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 import threadkeep
 from threadkeep.cli.main import app
+from threadkeep.collections.record import collection
 from threadkeep.collections.service import MAX_PARTS, PART_CHARACTERS
 from threadkeep.errors import DocumentNotFoundError, InvalidInputError, NotYoursError, TooLargeError
+from threadkeep.moving.service import Moving
 from threadkeep.owners.owner import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder
@@ -176,6 +178,61 @@ class TestWhose:
 
 
 @pytest.mark.slow
+class TestNames:
+    def test_each_collection_with_a_document_is_named(self, tk: threadkeep.Threadkeep, library: Any):
+        """In order; one that was emptied is none, and neither are owners and other tenants' collections."""
+        tk.sync.memories.remember("I like tea.", owner="ana")
+        library.ingest("A guide", TEA, document_id="tea")
+        library.ingest("emptied", TEA, document_id="tea")
+        library.delete("emptied", "tea")
+        library.ingest("acme's", TEA, document_id="tea", tenant="acme")
+
+        assert library.names() == ("A guide", "handbook")
+        assert library.names(tenant="acme") == ("acme's",)
+        assert tk.for_owner(Owner("ana", "acme")).sync.collections.names() == ("acme's",)
+        with pytest.raises(NotYoursError):
+            tk.for_owner(Owner("ana", "acme")).sync.collections.names(tenant="")
+
+
+class TestAnotherModel:
+    @pytest.mark.parametrize("engine", ["exact", "faiss"])
+    def test_re_embedding_gives_new_vectors(self, tmp_path: Path, engine: str):
+        """Until then words are compared; then passages and similar documents are found by the new model."""
+        url = f"sqlite:///{tmp_path}/memory.db"
+        settings = Settings(
+            THREADKEEP_VECTORS=engine,
+            THREADKEEP_VECTORS_FROM="1",
+            THREADKEEP_VECTORS_TIMEOUT_MS="20000",
+            THREADKEEP_VECTORS_FOLDER=str(tmp_path / "vectors"),
+        )
+        with threadkeep.open(url, embedder=HashingEmbedder(dims=64), settings=settings) as tk:
+            for name, text in (("tea", TEA), ("trains", TRAINS), ("coffee", COFFEE)):
+                tk.sync.collections.ingest("handbook", text, document_id=name)
+            before = tk.sync.collections.search("handbook", "green tea brewed", limit=3)
+
+        longer = HashingEmbedder(dims=96)
+        with threadkeep.open(url, embedder=longer, settings=settings) as tk:
+            stale = tk.sync.collections.search("handbook", "green tea brewed", limit=3)
+            done = tk.app.home.run_sync(Moving(tk.app.storage, longer, tk.app.clock).embed_anew())
+            after = tk.sync.collections.search("handbook", "green tea brewed", limit=3)
+            again = tk.sync.collections.similar("handbook", "coffee")
+            dense = tk.app.home.run_sync(cosines(tk))
+
+        assert before.degraded == after.degraded == ()
+        assert stale.passages[0].document_id == "tea"
+        assert done.embedded == done.searchable > 3
+        assert after.passages[0].document_id == "tea"
+        assert again[0].document_id == "tea"
+        assert dense == done.searchable
+
+
+async def cosines(tk: threadkeep.Threadkeep) -> int:
+    """Count the passages that have a cosine with a question."""
+    rooms = await tk.app.rooms()
+    found = await rooms.search.ranking(collection("handbook", ""), "tea", ranking="dense", limit=100)
+    return sum(hit.cosine is not None for hit in found.hits)
+
+
 def test_the_command_line_does_the_same(tmp_path: Path):
     """Ingest, search, list, similar, delete."""
     file = tmp_path / "tea.md"
@@ -192,6 +249,7 @@ def test_the_command_line_does_the_same(tmp_path: Path):
     assert "parts, kept" in run("ingest", "handbook", str(file), str(other))
     assert "unchanged" in run("ingest", "handbook", str(file))
     assert "tea.md, part 1" in run("search", "handbook", "green tea brewed", "-n", "1")
+    assert run("names").split() == ["handbook"]
     assert "coffee.md" in run("similar", "handbook", str(file))
     assert "1 document removed." in run("delete", "handbook", str(file))
     assert "tea.md" not in run("list", "handbook")

@@ -125,6 +125,78 @@ class TestSetting:
         assert set(get_args(Settings.model_fields["language"].annotation)) == {"auto", *LANGUAGES}
 
 
+FORMS = {
+    "arabic": ("المدرسة", "مدرسة"),
+    "danish": ("hundene", "hunden"),
+    "dutch": ("lampen", "lamp"),
+    "english": ("connections", "connected"),
+    "finnish": ("taloissa", "talossa"),
+    "french": ("chanteuse", "chanteuses"),
+    "german": ("Häuser", "Hauses"),
+    "hungarian": ("házakban", "házak"),
+    "italian": ("abbandonata", "abbandonati"),
+    "norwegian": ("hestene", "hesten"),
+    "portuguese": ("meninos", "menino"),
+    "romanian": ("prietenilor", "prietenii"),
+    "russian": ("книгами", "книга"),
+    "spanish": ("cantando", "cantar"),
+    "swedish": ("flickorna", "flickor"),
+}
+"""Two forms of one word; no other language's stemmer is asked."""
+
+
+class TestStemming:
+    def test_there_are_fifteen(self):
+        """And each has a pair of forms here."""
+        assert FORMS.keys() == set(LANGUAGES)
+        assert len(LANGUAGES) == 15
+
+    @pytest.mark.parametrize("language", sorted(FORMS))
+    def test_forms_of_a_word_are_one_term(self, language: str):
+        """However each is written."""
+        first, second = FORMS[language]
+
+        (term,) = tokenise(first, language)
+
+        assert [term] == tokenise(second, language)
+        assert first.casefold() != second.casefold()
+
+    @pytest.mark.parametrize("language", sorted(FORMS))
+    async def test_another_form_is_found(self, language: str, monkeypatch: pytest.MonkeyPatch):
+        """Among others, where the language is set."""
+        monkeypatch.setenv("THREADKEEP_LANGUAGE", language)
+        first, second = FORMS[language]
+        async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
+            for text in (f"{first} 7", "Xylophon 8", "Quark 9"):
+                await tk.memories.remember(text)
+
+            found = await tk.memories.search(second, limit=3)
+
+        assert [one.memory.text for one in found if one.score > 0] == [f"{first} 7"]
+
+    @pytest.mark.parametrize(
+        ("text", "asked"),
+        [
+            ("東京で寿司を食べました", "寿司"),
+            ("我们在北京吃了烤鸭", "烤鸭"),
+            ("서울에서 김치를 먹었습니다", "김치"),
+            ("ฉันชอบกินข้าวผัด", "ข้าวผัด"),
+            ("ＴＯＫＹＯ ﬁne dining", "tokyo fine"),
+            ("Café Zoë in Straße 5", "cafe zoe strasse"),
+        ],
+    )
+    async def test_scripts_without_spaces_and_other_spellings_are_found(self, text: str, asked: str):
+        """By pairs of characters; and by what compatible and accented letters stand for."""
+        async with threadkeep.open("memory://", embedder="none", owner="ana") as tk:
+            for each in (text, "無関係な文", "something unrelated", "전혀 다른 문장"):
+                await tk.memories.remember(each)
+
+            found = await tk.memories.search(asked, limit=4)
+
+        assert found[0].memory.text == text
+        assert found[0].score > (found[1].score if len(found) > 1 else 0)
+
+
 class TestLanguageOf:
     @pytest.mark.parametrize(
         ("text", "language"),

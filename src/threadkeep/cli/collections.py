@@ -101,6 +101,23 @@ def similar(
         out.print(f"{one.score:.2f}  {plain(one.document_id)}", markup=False)
 
 
+@app.command()
+def names(tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
+    """List the names of a tenant's collections."""
+
+    async def all_of(tk: Threadkeep) -> tuple[str, ...]:
+        return await tk.collections.names(tenant=tenant)
+
+    found = run(all_of, data_dir)
+    if json:
+        print_json(list(found))
+        return
+    if not found:
+        out.print("There is no collection yet; threadkeep collections ingest makes one.")
+    for name in found:
+        out.print(plain(name), markup=False)
+
+
 @app.command("list")
 def list_(name: Name, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """List the documents of a collection, the newest first."""

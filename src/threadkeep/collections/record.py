@@ -10,6 +10,9 @@ from typing import Any, Final
 from threadkeep.errors import InvalidInputError
 from threadkeep.storage.port import Partition
 
+COLLECTION: Final = "collection"
+"""The kind of their partitions."""
+
 MAX_NAME_CHARACTERS: Final = 1_000
 
 
@@ -106,4 +109,4 @@ def collection(name: str, tenant: str) -> Partition:
     if not isinstance(name, str) or not name or len(name) > MAX_NAME_CHARACTERS:
         msg = f"A collection's name has 1 to {MAX_NAME_CHARACTERS:,} characters."
         raise InvalidInputError(msg)
-    return Partition("collection", (tenant, name))
+    return Partition(COLLECTION, (tenant, name))

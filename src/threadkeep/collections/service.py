@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from threadkeep.collections.record import Document, Ingested, Passage, Passages, Similar
+from threadkeep.collections.record import COLLECTION, Document, Ingested, Passage, Passages, Similar
 from threadkeep.errors import DocumentNotFoundError, InvalidInputError, SettingsError, TooLargeError
 from threadkeep.ids import short_digest
 from threadkeep.recall.search import EMBEDDER
@@ -30,6 +30,7 @@ MAX_PARTS: Final = 4_000
 _DOCUMENTS: Final = ("documents",)
 _PARTS: Final = "parts"
 _EMBEDDED_AT_ONCE: Final = 64
+_PARTITIONS_AT_ONCE: Final = 1_000
 _MORE: Final = 10
 """So many passages are looked at for each similar document that is asked for."""
 
@@ -126,6 +127,18 @@ class Collections:
                 score = min(1.0, max(0.0, passage.score))
                 best[passage.document_id] = Similar(passage.document_id, passage.title, score)
         return list(best.values())[:limit]
+
+    async def names(self, tenant: str) -> tuple[str, ...]:
+        """Return the names of a tenant's collections that hold a document, in order."""
+        found: list[str] = []
+        after: Partition | None = None
+        while page := await self._storage.partitions(after=after, limit=_PARTITIONS_AT_ONCE):
+            after = page[-1]
+            for partition in page:
+                if partition.kind == COLLECTION and partition.parts[0] == tenant:
+                    first = await self._storage.scan(partition, prefix=_DOCUMENTS, limit=1)
+                    found += partition.parts[1:] if first.items else ()
+        return tuple(sorted(found))
 
     async def list(self, partition: Partition) -> list[Document]:
         """Return all documents of a collection, the newest first."""
