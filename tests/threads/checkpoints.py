@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sqlite3
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import GenericFakeChatModel
@@ -13,7 +14,11 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import START, StateGraph
 
+from threadkeep.home import Home
+from threadkeep.storage.postgres_pool import PostgresPool
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.choice import Choice
+from threadkeep.threads.factory import backend_of, checkpointer_over
 from threadkeep.threads.sqlite import SqliteCheckpoints
 
 KEY = "fZx0mJ5sQw8dLr2VtY7bNc4GhUkPeA9i+1oRj3TzWq6="
@@ -59,6 +64,13 @@ def value_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> Any:
 async def avalue_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> Any:
     found = await saver.aget_tuple(config)
     return None if found is None else found.checkpoint["channel_values"]["x"]
+
+
+def elsewhere(kind: str, where: str) -> ThreadkeepCheckpointer:
+    """Return a checkpointer of *kind* at the URL or path *where*, on a loop of its own, in another process."""
+    choice = Choice(kind, where, f"LANGGRAPH_CHECKPOINT_{kind.upper()}", None)
+    backend = backend_of(choice, path=Path(where), pool=lambda dsn, variable: PostgresPool(dsn, variable=variable))
+    return checkpointer_over(backend, home=Home())
 
 
 def connection_of(checkpointer: ThreadkeepCheckpointer) -> sqlite3.Connection:

@@ -1,17 +1,22 @@
-"""Processes that are killed, and processes that fork."""
+"""Processes that are killed, that fork, and whose clocks differ."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.threads.checkpoints import config_of, put, value_of
+from tests.threads.checkpoints import config_of, echo_graph, put, value_of
+from tests.threads.conftest import Places
+from threadkeep.errors import ThreadBusyError
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 OPENED = """
@@ -50,6 +55,129 @@ assert value_of(checkpointer, config_of("1")) == "parent's"
 assert value_of(checkpointer, config_of("2")) == "child's"
 checkpointer.close()
 """
+
+
+ELSEWHERE = """
+import json, sys, time
+ahead, places, task = json.loads(sys.argv[1])
+clock, nanoseconds = time.time, time.time_ns
+time.time = lambda: clock() + ahead
+time.time_ns = lambda: nanoseconds() + int(ahead * 1e9)
+import asyncio
+from tests.threads.checkpoints import Words, config_of, echo_graph, elsewhere
+from langgraph.graph import START, StateGraph
+
+async def hang(state):
+    print("at work", flush=True)
+    await asyncio.Event().wait()
+
+builder = StateGraph(Words)
+builder.add_node("said", lambda state: {"words": ["said"]})
+builder.add_node("hang", hang)
+builder.add_edge(START, "said")
+builder.add_edge("said", "hang")
+
+async def main():
+    for kind, where in places.items():
+        checkpointer = elsewhere(kind, where)
+        graph = echo_graph(checkpointer)
+        if task == "turn":
+            await graph.ainvoke({"words": [f"by {ahead}"]}, config_of("1"))
+            checkpointer.close()
+        elif task == "edit":
+            first = [one async for one in graph.aget_state_history(config_of("1"))][-1]
+            await graph.aupdate_state(first.config, {"words": [f"by {ahead}"]}, as_node="echo")
+            checkpointer.close()
+        else:
+            hanging = builder.compile(checkpointer=checkpointer)
+            running.append(asyncio.ensure_future(hanging.ainvoke({"words": ["first"]}, config_of(task), durability="sync")))
+    await asyncio.gather(*running)
+
+running = []
+asyncio.run(main())
+"""
+"""A process whose clock is ahead. In each place it takes a turn on thread 1, or edits the state that was its first, or
+begins a turn on the thread that it is told and never ends it."""
+
+HOUR = 3600
+TAKEN_OVER_SECONDS = 15
+LASTING = ["sqlite", "postgres", "redis", "mongodb"]
+
+
+def places_of(places: Places) -> dict[str, str]:
+    return {kind: places.url(kind) or str(places.path) for kind in LASTING}
+
+
+@contextmanager
+def process(ahead: float, where: dict[str, str], task: str) -> Iterator[subprocess.Popen[str]]:
+    given = json.dumps([ahead, where, task])
+    with subprocess.Popen([sys.executable, "-c", ELSEWHERE, given], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.linux
+class TestClocksThatDiffer:
+    """Machines whose clocks are an hour apart, one of them ahead of this one and one behind."""
+
+    def test_turns_are_kept_in_their_order(self, make: Callable[..., ThreadkeepCheckpointer], places: Places):
+        """LangGraph takes the checkpoint with the latest time for the newest."""
+        where = places_of(places)
+        graphs = [echo_graph(make(kind)) for kind in LASTING]
+        with process(HOUR, where, "turn") as turn:
+            assert turn.wait(60) == 0
+        for graph in graphs:
+            graph.invoke({"words": ["here"]}, config_of("1"))
+        with process(-HOUR, where, "turn") as turn:
+            assert turn.wait(60) == 0
+
+        words = [graph.get_state(config_of("1")).values["words"] for graph in graphs]
+        assert [one[::2] for one in words] == [[f"by {HOUR}", "here", f"by {-HOUR}"]] * len(LASTING)
+
+    def test_an_edit_of_an_old_state_is_the_newest(self, make: Callable[..., ThreadkeepCheckpointer], places: Places):
+        """The checkpoint that is read is an old one; what is written must come after all there are."""
+        where = places_of(places)
+        graphs = [echo_graph(make(kind)) for kind in LASTING]
+        for graph in graphs:
+            graph.invoke({"words": ["here"]}, config_of("1"))
+
+        with process(-HOUR, where, "edit") as turn:
+            assert turn.wait(60) == 0
+
+        words = [graph.get_state(config_of("1")).values["words"] for graph in graphs]
+        assert words == [[f"by {-HOUR}"]] * len(LASTING)
+
+    async def test_a_killed_run_is_taken_over(self, make: Callable[..., ThreadkeepCheckpointer], places: Places):
+        """With the lease that is usual, by the clock of the database: a machine's own would say an hour, or none."""
+        where = places_of(places)
+        graphs = [echo_graph(make(kind)) for kind in LASTING]
+        await asyncio.gather(*(graph.ainvoke({"words": ["before"]}, config_of("0")) for graph in graphs))
+        threads = {"ahead": HOUR, "behind": -HOUR}
+        with ExitStack() as running:
+            killed = [running.enter_context(process(ahead, where, thread)) for thread, ahead in threads.items()]
+            for one in killed:
+                for _ in LASTING:
+                    assert one.stdout
+                    assert one.stdout.readline() == "at work\n"
+            for thread in threads:
+                for graph in graphs:
+                    with pytest.raises(ThreadBusyError):
+                        await graph.ainvoke({"words": ["no"]}, config_of(thread, multitask_strategy="reject"))
+            for one in killed:
+                one.kill()
+                one.wait()
+
+        async with asyncio.timeout(TAKEN_OVER_SECONDS):
+            taken = await asyncio.gather(
+                *(graph.ainvoke({"words": ["next"]}, config_of(thread)) for thread in threads for graph in graphs)
+            )
+
+        for number, (thread, graph) in enumerate((thread, graph) for thread in threads for graph in graphs):
+            assert taken[number]["words"] == ["first", "said", "next", "NEXT"]
+            assert (await graph.aget_state(config_of(thread))).values == taken[number]
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ from threadkeep.threads.fence import ADDRESSED, LEASE, RUN, Claim, refused
 from threadkeep.threads.leases import Hold, Leases, RunName, Terms, strategy_of
 from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, thread_id_from
+from threadkeep.threads.order import come_after
 from threadkeep.threads.pruning import ANCHOR, Keep
 from threadkeep.threads.run_ends import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver
@@ -337,6 +338,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         async with self._shared.using():
             thread_id, inner = await self._admission.admitted(config, writing=False)
             found = await self._run(lambda saver: saver.aget_tuple(inner))
+            come_after(found)
             if found is None:
                 return None
             outward = self._admission.outward(self._envelope.opened(found, serde=self.serde), thread_id)

@@ -235,7 +235,7 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
                 place = {"thread_id": claim.thread, "checkpoint_ns": "", "checkpoint_id": head.newest}
                 if self._checkpoints.find_one(place, {"_id": 1}) is None:  # whoever claimed it went down
                     head = replace(head, newest=kept.get("before", ""))
-            judge(head, claim)
+            judge(head, claim, there=claim.parent)  # that it read, whatever the head says
             if claim.kind == "writes":
                 return
             to = moved(head, claim)
@@ -257,7 +257,9 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
             if here is None:
                 place = {"thread_id": thread, "checkpoint_ns": ""}
                 newest = self._checkpoints.find_one(place, {"checkpoint_id": 1}, sort=[("checkpoint_id", -1)])
-                here = max(str(kept.get("newest", "")), str(newest["checkpoint_id"]) if newest else "")
+                here = str(newest["checkpoint_id"]) if newest else ""
+                if kept.get("run") != kept.get("holder"):  # what its holder claimed and did not write, it never will
+                    here = max(here, str(kept.get("newest", "")))
             token = max(int(kept.get("token", 0)) + 1, int(now * 1_000_000))
             given = {"token": token, "holder": holder, "until": now + seconds, "newest": here, "began": here}
             if self._set(thread, kept, {**given, "version": new_id()}):

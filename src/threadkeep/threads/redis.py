@@ -79,7 +79,7 @@ for i = 1, #kept, 2 do head[kept[i]] = kept[i + 1] end
 local held = tonumber(head['until'] or '0') > now and head.holder ~= ARGV[1]
 if held and ARGV[3] ~= 'interrupt' and ARGV[3] ~= 'rollback' then return {false, false} end
 local here, back = head.newest or '', false
-if ARGV[4] > here then here = ARGV[4] end
+if ARGV[4] > here or head.run == head.holder then here = ARGV[4] end
 if held and ARGV[3] == 'rollback' then here = head.began or ''; back = here end
 local token = math.max(tonumber(head.token or '0') + 1, math.floor(now * 1000000))
 token = string.format('%.0f', token)
@@ -89,7 +89,10 @@ if tonumber(ARGV[5]) > 0 then redis.call('EXPIRE', KEYS[1], ARGV[5]) end
 return {token, back}
 """
 )
-"""Gives a lease: key of the head; holder, seconds, strategy, newest checkpoint, seconds until the head expires."""
+"""Gives a lease: key of the head; holder, seconds, strategy, newest checkpoint, seconds until the head expires.
+
+What the holder before claimed and did not write counts as never written: its lease has ended.
+"""
 
 _RENEW: Final = (
     _NOW
@@ -223,7 +226,7 @@ class RedisCheckpoints(Backend):
                     written = saver.key_of(claim.thread, head.newest)
                     if not await together.exists(written):  # whoever claimed it went down before the write
                         head = replace(head, newest=kept.get("before", ""))
-                judge(head, claim)
+                judge(head, claim, there=claim.parent)  # that it read, whatever the head says
                 if claim.kind == "writes":
                     return
                 to = moved(head, claim)
