@@ -20,6 +20,7 @@ from threadkeep.errors import ContextTooLargeError
 from threadkeep.evals.facts import Fact
 from threadkeep.langgraph.history import LEFT_OUT, SUMMARY_HEADING, UNANSWERED, call_ids
 from threadkeep.langgraph.tokens import estimated
+from threadkeep.langgraph.window import is_overflow
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ANA = "ana@x.org"
@@ -344,3 +345,38 @@ class TestSystemPrompt:
 
         assert model.refused == 0
         assert len(prompts_with(model, SystemMessage)) == 15
+
+
+OVER = {
+    "OpenAI": "Error code: 400 - {'error': {'message': \"This model's maximum context length is 128000 tokens.\"}}",
+    "OpenAI responses": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    "Anthropic": "prompt is too long: 210000 tokens > 200000 maximum",
+    "Anthropic with an output": "input length and `max_tokens` exceed context limit: 199000 + 20000 > 200000",
+    "Bedrock": "An error occurred (ValidationException) when calling the Converse operation: The model returned the "
+    "following errors: Input is too long for requested model.",
+    "Bedrock Nova": "Too many input tokens. Max input tokens: 128000, request input token count: 150000",
+    "Bedrock by characters": "Malformed input request: expected maxLength: 100000, actual: 120000, please reformat",
+    "Google": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    "Vertex": "400 Unable to submit request because the input token count is 1100000 but model only supports up to "
+    "1048576. Reduce the input token count and try again.",
+    "llama.cpp": "the request exceeds the available context size, try increasing it",
+    "xAI": "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
+}
+NOT_OVER = {
+    "Bedrock at its rate": "An error occurred (ThrottlingException): Too many tokens, please wait before trying again.",
+    "OpenAI at its rate": "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.",
+    "Anthropic's output": "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens",
+    "a key": "Incorrect API key provided",
+}
+
+
+class TestWordsOfProviders:
+    """What they say of a context that is too long, and of other limits, which a shorter context would not help."""
+
+    @pytest.mark.parametrize("said", OVER.values(), ids=OVER)
+    def test_too_long(self, said: str):
+        assert is_overflow(ValueError(said))
+
+    @pytest.mark.parametrize("said", NOT_OVER.values(), ids=NOT_OVER)
+    def test_something_else(self, said: str):
+        assert not is_overflow(ValueError(said))

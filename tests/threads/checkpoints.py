@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, Checkpoin
 from langgraph.graph import START, StateGraph
 
 from threadkeep.home import Home
-from threadkeep.storage.postgres_pool import PostgresPool
+from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice
 from threadkeep.threads.factory import backend_of, checkpointer_over

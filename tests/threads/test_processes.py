@@ -90,7 +90,8 @@ async def main():
             checkpointer.close()
         else:
             hanging = builder.compile(checkpointer=checkpointer)
-            running.append(asyncio.ensure_future(hanging.ainvoke({"words": ["first"]}, config_of(task), durability="sync")))
+            turn = hanging.ainvoke({"words": ["first"]}, config_of(task), durability="sync")
+            running.append(asyncio.ensure_future(turn))
     await asyncio.gather(*running)
 
 running = []

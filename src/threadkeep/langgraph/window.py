@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from threadkeep.library import OwnerSource, Threadkeep
 
 _OVERFLOW: Final = re.compile(
-    r"context_length_exceeded|maximum context length|context window|prompt is too long|input is too long"
-    r"|too many (?:input )?tokens|exceeds? the (?:model's )?(?:maximum|context|token)|reduce the length",
+    r"context_length_exceeded|maximum (?:context|prompt) length|context window|prompt is too long|input is too long"
+    r"|too many (?:input tokens|tokens(?!, please wait))"
+    r"|exceeds? (?:the )?(?:model's |available )?(?:maximum|context|token)"
+    r"|reduce the (?:length|input token count)|expected maxLength|`inputs` tokens",
     re.IGNORECASE,
 )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _VERSION: Final = 6
 _FAR: Final = 1 << 59
-"""A time that is no clock's, in 100 ns since 1582: an id from then on must not bring ours near the last that there is."""
+"""A time that is no clock's, in 100 ns since 1582: ids from then on must not bring ours near the last there is."""
 
 
 def come_after(found: CheckpointTuple | None) -> None:
