@@ -57,7 +57,7 @@ class TestTampering:
     @pytest.mark.parametrize(
         "change",
         [
-            "namespace = (SELECT namespace FROM items WHERE item <> :row LIMIT 1)",
+            "namespace = (SELECT namespace FROM items AS other WHERE other.item <> items.item LIMIT 1)",
             "key = '\"elsewhere\"'",
             "paths = '[]'",
             "ttl = ttl * 1000",
@@ -76,7 +76,7 @@ class TestTampering:
             await commit(storage, note("1", ttl=HOUR, due=due), note("2", namespace=("else",)))
             row = row_of(files, storage, "1")
 
-            assert files.change(f"UPDATE items SET {change} WHERE item = :row", row) == 1
+            assert files.change(f"UPDATE items SET {change} WHERE item = ?", row) == 1
 
             with pytest.raises(DamagedItemError):
                 await storage.scan(ANA)
