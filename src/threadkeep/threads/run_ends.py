@@ -27,14 +27,14 @@ class Running:
     def __init__(self, began_by: Running | None = None) -> None:
         self._outermost = began_by.outermost if began_by is not None else None
         self.ended = False
-        self._told: list[Callable[[], None]] = []
+        self._told: list[Callable[[], object]] = []
 
     @property
     def outermost(self) -> Running:
         """The run that began it, or whoever began that, and so on; itself, if nobody did."""
         return self._outermost or self
 
-    def when_ended(self, tell: Callable[[], None]) -> None:
+    def when_ended(self, tell: Callable[[], object]) -> None:
         """Call *tell* when it has ended; at once if it has."""
         self._told.append(tell)
         if self.ended:
