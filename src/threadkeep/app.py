@@ -372,6 +372,11 @@ class App:
 
         return await self.home.run(on_home())
 
+    def embed_ahead(self, question: str) -> None:
+        """Begin to embed *question*, from any thread; where nothing is connected yet, whoever recalls does that."""
+        if self.connected is not None:
+            self.home.soon(lambda: self._rooms.search.embed_ahead(question))
+
     async def aclose(self) -> None:
         """Drain capture, close the checkpointers and the storage, and stop the home loop."""
         if self.home.running:

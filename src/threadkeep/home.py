@@ -90,6 +90,12 @@ class Home:
             errand.cancel()
             raise
 
+    def soon(self, call: Callable[[], object]) -> None:
+        """Have *call* called on the home loop, from any thread; nobody is told, and without a loop it is not called."""
+        with self._guard, suppress(RuntimeError):  # the loop may have ended with the interpreter
+            if self._loop is not None and self._pid == os.getpid():
+                self._loop.call_soon_threadsafe(call)
+
     @property
     def running(self) -> bool:
         """Whether the loop was started and not closed."""

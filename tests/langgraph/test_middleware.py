@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.types import Command
@@ -53,6 +54,30 @@ def look_up(what: str) -> str:
 
 def calling(name: str, **arguments: Any) -> AIMessage:
     return AIMessage("", tool_calls=[{"name": name, "args": arguments, "id": "call-1"}])
+
+
+class NoticingEmbedder(HashingEmbedder):
+    """Lets others wait until it was asked."""
+
+    def __init__(self, *, remote: bool = False) -> None:
+        super().__init__(remote=remote)
+        self.asked = threading.Event()
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.asked.set()
+        return await super().embed(texts)
+
+
+class Waiting(AgentMiddleware[Any, Any, Any]):
+    """Waits before the agent until an embedder is asked, and says whether it was; the first turn does not wait."""
+
+    def __init__(self, embedder: NoticingEmbedder) -> None:
+        super().__init__()
+        self._embedder = embedder
+        self.seen: list[bool] = []
+
+    def before_agent(self, state: Any, runtime: Any) -> None:
+        self.seen.append(self._embedder.asked.wait(10 if self.seen else 0))
 
 
 class TestRecall:
@@ -113,6 +138,36 @@ class TestRecall:
         assert [event["type"] for event in events] == ["recalled", "captured"]
         assert len(model.prompts) == 2
         assert human(model.prompts[0]) == human(model.prompts[1])
+
+    def test_the_question_is_embedded_as_the_run_begins(self) -> None:
+        """From its second turn on a graph's question is embedded once, before its first step and while that is made."""
+        embedder = NoticingEmbedder()
+        with threadkeep.open("memory://", embedder=embedder) as tk:
+            tk.sync.memories.remember(FACT, owner=ANA)
+            waiting = Waiting(embedder)
+            agent = create_agent(ScriptedModel(), [], middleware=[waiting, tk.middleware(capture=False)])
+            embedder.asked.clear()
+            agent.invoke(said("Good morning, how are you?"), tk.config(user_id=ANA, thread_id="1"))
+            embedder.calls.clear()
+            embedder.asked.clear()
+
+            agent.invoke(said(QUESTION), tk.config(user_id=ANA, thread_id="1"))
+
+        assert waiting.seen == [False, True]
+        assert embedder.calls[0] == [QUESTION]
+
+    def test_a_remote_embedder_is_asked_for_an_owner_only(self) -> None:
+        """Until somebody's turn recalls, no text leaves the machine: the owner may want no memory."""
+        embedder = NoticingEmbedder(remote=True)
+        with threadkeep.open("memory://", embedder=embedder) as tk:
+            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware(capture=False)])
+            agent.invoke(said(QUESTION), tk.config(user_id=ANA, thread_id="1"))
+            embedder.calls.clear()
+
+            with pytest.raises(OwnerRequiredError):
+                agent.invoke(said("Where is my umbrella?"), {"configurable": {"thread_id": "2"}})
+
+        assert embedder.calls == []
 
     def test_a_resumed_turn_recalls(self, tk: threadkeep.Threadkeep) -> None:
         """After an interrupt the model is called with the memories again, by a process that never saw the question."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
@@ -22,14 +22,14 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from threadkeep.capture.record import Receipt
-from threadkeep.errors import ClosedError, PartitionErasedError, StorageError
+from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.langgraph.turns import written_by_a_model
 from threadkeep.models.langchain import newest_human, plain_messages
 from threadkeep.recall.record import Recall
 from threadkeep.recall.render import memory_context_text
-from threadkeep.threads.run_ends import current_run, listen
+from threadkeep.threads.run_events import Running, current_run, tell
 from threadkeep.tracing import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 TURNS_REMEMBERED: Final = 1024
 """How many turns' recalls are kept, so that a turn with many model calls recalls once."""
+
+_GRAPHS_REMEMBERED: Final = 64
+"""So many names of graphs are known to recall; an application may give every run one of its own."""
 
 _DOCUMENTS_MOST: Final = 4
 """Facts, and episodes, of the documents' form in the system message."""
@@ -86,7 +89,6 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         placement: str,
     ) -> None:
         super().__init__()
-        listen()
         self._tk = tk
         self._owner = owner if owner is not None else tk.owner_source
         self._recalls = recall
@@ -94,6 +96,15 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._timeout = timeout
         self._placement = placement
         self._seen: OrderedDict[_Turn, _Seen] = OrderedDict()
+        self._graphs: OrderedDict[str, None] = OrderedDict()
+        tell(self)
+
+    def run_begins(self, name: str, given: object) -> None:
+        """Begin to embed the question of a run that has recalled before, while LangGraph reads and keeps its thread."""
+        messages = cast("Mapping[str, object]", given).get("messages") if isinstance(given, Mapping) else None
+        if name in self._graphs and isinstance(messages, list):
+            with suppress(InvalidInputError):  # which the run itself says
+                self._tk.app.embed_ahead(newest_human(cast("list[Any]", messages)[-1:])[2])
 
     @property
     def name(self) -> str:
@@ -209,16 +220,19 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = request.system_message.text + "\n\n" if request.system_message else ""
         return request.override(system_message=SystemMessage(before + said))
 
-    def _remember_until_over(self, turn: _Turn) -> None:
-        if (running := current_run()) is not None:
-            running.outermost.when_ended(lambda: self._seen.pop(turn, None))
+    def _let_go_after(self, turn: _Turn, run: Running) -> None:
+        run.when_ended(lambda: self._seen.pop(turn, None))
 
     def _tell_recalled(self, turn: _Turn, seen: _Seen, runtime: Runtime[Any]) -> None:
         self._seen[turn] = seen
-        self._remember_until_over(turn)
         found = seen.recall
         while len(self._seen) > TURNS_REMEMBERED:
             self._seen.popitem(last=False)
+        if (running := current_run()) is not None:
+            self._let_go_after(turn, running.outermost)
+            self._graphs[running.outermost.name] = None
+            if len(self._graphs) > _GRAPHS_REMEMBERED:
+                self._graphs.popitem(last=False)
         if self._recalls:
             runtime.stream_writer(
                 {
@@ -251,7 +265,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 receipt = self._not_recorded(error)
             _tell_captured(receipt, runtime)
 
-    def _remember_until_over(self, turn: _Turn) -> None:
+    def _let_go_after(self, turn: _Turn, run: Running) -> None:
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:

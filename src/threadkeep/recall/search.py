@@ -116,6 +116,7 @@ class Search:
         self._held = HeldIndexes(max_bytes)
         self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ahead: dict[tuple[str, ...], asyncio.Future[NDArray[np.float32] | None]] = {}
 
     @property
     def engine(self) -> VectorEngine | None:
@@ -217,6 +218,17 @@ class Search:
             return None
         return Embedding(self._embedder.name, int(vectors.shape[1]), vectors.astype("<f4", copy=False).tobytes())
 
+    def embed_ahead(self, question: str) -> None:
+        """Begin to embed what will be asked, if that is done on this machine; runs on the event loop."""
+        if self._embedder is None or self._embedder.remote:
+            return  # nobody said yet that it may leave this machine
+        query = question[:MAX_QUESTION_CHARACTERS]
+        texts = tuple(_Forms(query, read(query, now=self._clock.now(), language=self._language), "hybrid", ()).texts)
+        if texts not in self._ahead and any(text.strip() for text in texts):
+            embedding = asyncio.ensure_future(self._embedded(texts))
+            self._ahead[texts] = embedding
+            embedding.add_done_callback(lambda _: self._ahead.pop(texts))  # from now on the embedder has them at hand
+
     def refresh(self, partition: Partition) -> None:
         """Begin to read what is new in *partition*, if its index is held, so that the next question need not."""
         held = self._held.get(partition)
@@ -260,6 +272,8 @@ class Search:
 
     async def close(self) -> None:
         """Wait for what is being loaded, and drop all indexes."""
+        for embedding in tuple(self._ahead.values()):
+            embedding.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._held.clear()
@@ -295,6 +309,10 @@ class Search:
         return rows @ rows.T
 
     async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        ahead = self._ahead.get(tuple(texts))
+        return await (self._embedded(texts) if ahead is None else asyncio.shield(ahead))
+
+    async def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         if self._embedder is None:
             return None
         try:

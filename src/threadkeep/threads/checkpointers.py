@@ -46,7 +46,7 @@ from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, thread_id_from
 from threadkeep.threads.order import come_after
 from threadkeep.threads.pruning import ANCHOR, Keep
-from threadkeep.threads.run_ends import current_run, listen
+from threadkeep.threads.run_events import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver
 from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 from threadkeep.threads.upkeep import Upkeep

@@ -1,7 +1,7 @@
-"""When a run of LangGraph's ends: savers are not told, but callbacks are.
+"""When a run of LangGraph's begins and ends: savers and middleware are not told, but callbacks are.
 
-A handler that LangChain adds to every run by itself remembers which one began last in a context, and tells whoever
-wants to know when that one has ended, failed or been given up.
+A handler that LangChain adds to every run by itself tells with what a run begins, remembers which one began last in a
+context, and tells whoever wants to know when that one has ended, failed or been given up.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.context import register_configure_hook
@@ -21,10 +21,12 @@ class Running:
     """A run that has begun.
 
     Attributes:
+        name: Of the graph, or as the run was given one.
         ended: Whether it has ended.
     """
 
-    def __init__(self, began_by: Running | None = None) -> None:
+    def __init__(self, name: str, began_by: Running | None = None) -> None:
+        self.name = name
         self._outermost = began_by.outermost if began_by is not None else None
         self.ended = False
         self._told: list[Callable[[], object]] = []
@@ -34,19 +36,28 @@ class Running:
         """The run that began it, or whoever began that, and so on; itself, if nobody did."""
         return self._outermost or self
 
-    def when_ended(self, tell: Callable[[], object]) -> None:
-        """Call *tell* when it has ended; at once if it has."""
-        self._told.append(tell)
+    def when_ended(self, call: Callable[[], object]) -> None:
+        """Call *call* when it has ended; at once if it has."""
+        self._told.append(call)
         if self.ended:
-            tell()
+            call()
 
     def end(self) -> None:
         """It has ended."""
         self.ended = True
-        for tell in self._told:
-            tell()
+        for call in self._told:
+            call()
 
 
+class Hearer(Protocol):
+    """Who wants to know with what runs begin."""
+
+    def run_begins(self, name: str, given: object) -> None:
+        """A run called *name*, which no other run began, begins with *given*. This is called in that run: be quick."""
+        ...
+
+
+_hearers: WeakSet[Hearer] = WeakSet()
 _began: ContextVar[Running | None] = ContextVar("threadkeep_run", default=None)
 _running: WeakValueDictionary[UUID, Running] = WeakValueDictionary()
 
@@ -57,9 +68,22 @@ class _RunEnds(BaseCallbackHandler):
 
     ignore_llm = ignore_retry = ignore_agent = ignore_retriever = ignore_chat_model = ignore_custom_event = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
-    def on_chain_start(self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
-        running = _running[run_id] = Running(_running.get(parent_run_id) if parent_run_id else None)
+    def on_chain_start(
+        self,
+        serialized: Any,  # noqa: ARG002 - LangChain's name
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        name: str | None = None,
+        **_: Any,
+    ) -> None:
+        began_by = _running.get(parent_run_id) if parent_run_id else None
+        running = _running[run_id] = Running(name or "", began_by)
         _began.set(running)
+        if parent_run_id is None:
+            for hearer in tuple(_hearers):
+                hearer.run_begins(running.name, inputs)
 
     def on_chain_end(self, *_: Any, run_id: UUID, **__: Any) -> None:
         if running := _running.pop(run_id, None):
@@ -70,13 +94,19 @@ class _RunEnds(BaseCallbackHandler):
 
 
 _ends: Final = _RunEnds()
-_handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_ends", default=_ends)
+_handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_events", default=_ends)
 
 
 @cache
 def listen() -> None:
     """Hear of every run of this process from now on."""
     register_configure_hook(_handler, inheritable=True)
+
+
+def tell(hearer: Hearer) -> None:
+    """Tell *hearer* of every run that begins, as long as anybody else holds it."""
+    listen()
+    _hearers.add(hearer)
 
 
 def current_run() -> Running | None:
