@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -347,6 +348,21 @@ class TestDoctor:
 
         assert told.exit_code == 1
         assert json.loads(told.stdout)["checks"][0]["state"] == "broken"
+
+    @pytest.mark.slow
+    def test_pgvectors_threshold_is_measured_on_its_server(self, monkeypatch: pytest.MonkeyPatch, postgres_url: str):
+        """Only where it is asked for."""
+        monkeypatch.setenv("THREADKEEP_VECTORS", "pgvector")
+        monkeypatch.setenv("THREADKEEP_VECTORS_POSTGRES_DSN", postgres_url)
+
+        (told,) = [
+            row["detail"] for row in json.loads(run("doctor", "--json").stdout)["checks"] if row["what"] == "vectors"
+        ]
+        measured = json.loads(run("doctor", "--measure", "--json").stdout)["checks"]
+
+        (said,) = [row["detail"] for row in measured if row["what"] == "vectors"]
+        assert "up to about" not in told
+        assert re.search(r"up to about [\d,]+ vectors of 384 numbers", said)
 
     def test_a_vector_engine_that_is_down_is_told(self, monkeypatch: pytest.MonkeyPatch):
         """As broken, with what becomes of search; one that answers is told with its place, and that it is elsewhere."""

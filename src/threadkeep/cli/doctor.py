@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
 
 _LOOKED_AT: Final = 20
+_USUAL_DIMS: Final = 384
 
 
 def doctor(
@@ -22,11 +23,14 @@ def doctor(
     data_flows: Annotated[
         bool, typer.Option("--data-flows", help="Which model, embedder or tracer gets text.")
     ] = False,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="With pgvector: measure up to which size this server compares exactly.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check the installation: settings and where they came from, storage, embedder, model."""
     with opened(data_dir) as tk:
-        report = {"checks": _checks(tk), "data_flows": _flows(tk), "settings": _settings(tk)}
+        report = {"checks": _checks(tk, measure=measure), "data_flows": _flows(tk), "settings": _settings(tk)}
     healthy = all(row["state"] != "broken" for row in report["checks"])
     if json:
         print_json({"healthy": healthy, **report})
@@ -35,7 +39,7 @@ def doctor(
     sys.exit(0 if healthy else 1)
 
 
-def _checks(tk: Threadkeep) -> list[dict[str, str]]:
+def _checks(tk: Threadkeep, *, measure: bool) -> list[dict[str, str]]:
     from threadkeep.errors import ModelUnavailableError, StorageError
     from threadkeep.models.langchain import chat_model
     from threadkeep.storage.port import Advising
@@ -57,7 +61,7 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
         else:
             detail = "search is by words only; pip install threadkeep[local]"
             rows.append({"what": "embedder", "state": "missing", "detail": detail})
-        if (engine := tk.app.home.run_sync(_vectors(tk))) is not None:
+        if (engine := tk.app.home.run_sync(_vectors(tk, measure=measure))) is not None:
             rows.append(engine)
     except StorageError as error:
         rows.append({"what": "storage", "state": "broken", "detail": f"{storage.name} {storage.location}: {error}"})
@@ -76,9 +80,10 @@ def _checks(tk: Threadkeep) -> list[dict[str, str]]:
     return rows
 
 
-async def _vectors(tk: Threadkeep) -> dict[str, str] | None:
+async def _vectors(tk: Threadkeep, *, measure: bool) -> dict[str, str] | None:
     """Tell whether the vector engine answers; ``None``: vectors are compared in RAM."""
     from threadkeep.errors import VectorEngineError
+    from threadkeep.recall.vectors.port import Measuring
 
     engine = (await tk.app.rooms()).search.engine
     if engine is None:
@@ -86,6 +91,12 @@ async def _vectors(tk: Threadkeep) -> dict[str, str] | None:
     at_from = f"{engine.name} {engine.location}; asked about owners from {tk.app.settings.vectors_from:,} items on"
     try:
         await engine.connect()
+        if measure and isinstance(engine, Measuring):
+            dims = (tk.app.embedder.dims if tk.app.embedder is not None else None) or _USUAL_DIMS
+            rows = await engine.exact_up_to(dims)
+            at_from += (
+                f"; compares all of an owner's up to about {rows:,} vectors of {dims:,} numbers, then by an index"
+            )
     except VectorEngineError as error:
         detail = f"{engine.name} {engine.location}: {error} Large owners are searched by words until it answers."
         return {"what": "vectors", "state": "broken", "detail": detail}

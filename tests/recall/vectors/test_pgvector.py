@@ -69,6 +69,16 @@ class TestIndexes:
         await pool.close()  # what was counted is seen when the sessions have ended
         assert [row[1] for row in run(postgres_url, indexes)] == [True]
 
+    async def test_the_size_up_to_which_it_compares_exactly_is_measured(self, pool: PostgresPool, postgres_url: str):
+        """On this server, for vectors of this length: twice the time is more rows, longer vectors are fewer."""
+        quick, patient = PgVectorEngine(pool, exact_milliseconds=5), PgVectorEngine(pool, exact_milliseconds=500)
+        await quick.connect()
+
+        few, many, short = await quick.exact_up_to(384), await patient.exact_up_to(384), await patient.exact_up_to(8)
+
+        assert 0 < few < many < short
+        assert run(postgres_url, "SELECT count(*) FROM threadkeep_vectors.vectors_384") == [(0,)]
+
     async def test_long_vectors_are_kept_in_half_precision(self, pool: PostgresPool, postgres_url: str):
         """Above 2,000 numbers; the cosines are those of three decimals."""
         engine = PgVectorEngine(pool)

@@ -10,10 +10,20 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple, TypeVar, cast
 
 import numpy as np
-from psycopg.sql import SQL, Composed, Identifier
+from psycopg.sql import SQL, Identifier
 
 from threadkeep.errors import StorageError, VectorEngineError
 from threadkeep.ids import digest
+from threadkeep.recall.vectors.pgvector_question import (
+    VECTOR_DIMS,
+    Question,
+    kind_of,
+    literal,
+    milliseconds,
+    one,
+    rows_within,
+    table_of,
+)
 from threadkeep.recall.vectors.port import FENCE, Entry, Near, Space, Update
 from threadkeep.storage.port import Namespace, Partition, Position
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
@@ -30,11 +40,7 @@ EXACT_MILLISECONDS: Final = 30.0
 MEASURED_FROM: Final = 2_000
 """From so many rows on it is measured, and again whenever they have doubled."""
 
-VECTOR_DIMS: Final = 2_000
-"""An HNSW index holds vectors up to this length in single precision, and in half precision twice as long ones."""
-
 _INDEXED_DIMS: Final = 4_000
-_SCANNED: Final = 200_000
 _UPDATE_SECONDS: Final = 600.0
 _INDEX_SECONDS: Final = 3_600.0
 _AT_ONCE: Final = 1_000
@@ -110,7 +116,7 @@ class PgVectorEngine:
         async with self._errors():
             await self._pool.open()
             found = await self._pool.run(
-                lambda connection: _one(
+                lambda connection: one(
                     connection,
                     SQL(
                         "SELECT (SELECT count(*) FROM pg_extension WHERE extname = 'vector') = 1"
@@ -159,7 +165,7 @@ class PgVectorEngine:
 
     async def apply(self, update: Update) -> bool:
         """See :meth:`VectorEngine.apply`. It is one transaction; a search sees it at once."""
-        key, table = self._key(update.partition), _table(update.space.dims)
+        key, table = self._key(update.partition), table_of(update.space.dims)
         await self._require_table(update.space.dims)
 
         async def write(connection: Connection) -> int | None:
@@ -170,7 +176,7 @@ class PgVectorEngine:
                 rows = 0 if copy is None else copy.rows
                 puts: Iterable[Entry] = update.puts
                 if update.reset and copy is not None and copy.dims is not None:
-                    rows -= await _delete(connection, _table(copy.dims), key)
+                    rows -= await _delete(connection, table_of(copy.dims), key)
                 elif not update.reset:
                     puts = list(update.puts)
                     names = [*update.removed, *((entry.namespace, entry.key) for entry in puts)]
@@ -205,7 +211,7 @@ class PgVectorEngine:
         if limit <= 0 or not prefixes:
             return []
         key, dims = self._key(partition), len(vector)
-        asked = _Question(key, dims, vector, tuple(map(tuple, prefixes)), limit)
+        asked = Question(key, dims, vector, tuple(map(tuple, prefixes)), limit)
 
         async def look(connection: Connection) -> list[Near]:
             async with _entered(connection, key):
@@ -231,7 +237,7 @@ class PgVectorEngine:
                 await _begin(connection, key)
                 copy = await _copy(connection, key, lock=True)
                 if copy is not None and copy.dims is not None:
-                    await _delete(connection, _table(copy.dims), key)
+                    await _delete(connection, table_of(copy.dims), key)
                 await connection.execute(
                     "UPDATE threadkeep_vectors.copies"
                     " SET model = NULL, dims = NULL, epoch = %s, sequence = %s, rows = 0 WHERE partition = %s",
@@ -248,35 +254,41 @@ class PgVectorEngine:
         while self._building:
             await asyncio.wait(self._building)
 
+    async def exact_up_to(self, dims: int) -> int:
+        """See :meth:`Measuring.exact_up_to`."""
+        await self._require_table(dims)
+        return await self._run(
+            lambda connection: rows_within(connection, dims, self._exact_milliseconds), seconds=_UPDATE_SECONDS
+        )
+
     async def _measure(self, key: bytes, dims: int) -> None:
         """Build an index for a partition that the server takes too long to compare exactly."""
 
-        async def milliseconds(connection: Connection) -> float:
+        async def taken(connection: Connection) -> float:
             async with _entered(connection, key):
-                row = await _one(
+                row = await one(
                     connection,
-                    SQL("SELECT vector::text FROM {} WHERE partition = %s LIMIT 1").format(_table(dims)),
+                    SQL("SELECT vector::text FROM {} WHERE partition = %s LIMIT 1").format(table_of(dims)),
                     (key,),
                 )
                 if row is None or await _has_index(connection, key):
                     return 0.0
-                asked = _Question(key, dims, np.array(json.loads(row[0]), np.float32), ((),), 10)
-                plan = await _one(connection, SQL("EXPLAIN (ANALYZE, FORMAT JSON) ") + asked.sql, asked.parameters)
-                return 0.0 if plan is None else float(plan[0][0]["Execution Time"])
+                asked = Question(key, dims, np.array(json.loads(row[0]), np.float32), ((),), 10)
+                return await milliseconds(connection, asked)
 
-        if await self._run(milliseconds, seconds=_UPDATE_SECONDS) > self._exact_milliseconds:
+        if await self._run(taken, seconds=_UPDATE_SECONDS) > self._exact_milliseconds:
             await self._run(lambda connection: _build(connection, key, dims), seconds=_INDEX_SECONDS)
             self._indexed[key] = True
 
     async def _require_table(self, dims: int) -> None:
-        table = _table(dims)
+        table = table_of(dims)
         there = await self._run(
-            lambda connection: _one(connection, SQL("SELECT to_regclass(%s)"), (f"threadkeep_vectors.vectors_{dims}",))
+            lambda connection: one(connection, SQL("SELECT to_regclass(%s)"), (f"threadkeep_vectors.vectors_{dims}",))
         )
         if there is not None and there[0] is not None:
             return
         async with self._errors(), self._pool.setting_up() as connection:
-            kind = SQL(cast("LiteralString", f"{_kind(dims)}({dims})"))
+            kind = SQL(cast("LiteralString", f"{kind_of(dims)}({dims})"))
             await connection.execute(SQL(_TABLE).format(table=table, type=kind))
             await _protect(connection, table)
 
@@ -314,75 +326,12 @@ class _Copied(NamedTuple):
     rows: int
 
 
-class _Question:
-    """What is near to a vector, as the two statements that find it.
-
-    Args:
-        key: The partition's.
-        dims: Length of the vector.
-        vector: The question's.
-        prefixes: Only items below one of these.
-        limit: How many.
-    """
-
-    def __init__(
-        self, key: bytes, dims: int, vector: NDArray[np.float32], prefixes: tuple[Namespace, ...], limit: int
-    ) -> None:
-        self._key = key
-        self._limit = limit
-        self._table = _table(dims)
-        self._distance = SQL(cast("LiteralString", f"vector <=> %(vector)s::{_kind(dims)}"))
-        self._below = SQL("" if () in prefixes else " AND prefixes && %(prefixes)s::bytea[]")
-        self.parameters = {
-            "key": key,
-            "vector": json.dumps(vector.tolist()),
-            "prefixes": [digest(*prefix) for prefix in prefixes],
-            "limit": limit,
-        }
-
-    @property
-    def sql(self) -> Composed:
-        """The nearest of all that the partition has below the prefixes: grouped, so that no HNSW serves."""
-        return SQL(
-            "SELECT one.namespace, one.key, one.revision, 1 - near.distance FROM ("
-            " SELECT name, min({distance}) AS distance FROM {table} WHERE partition = %(key)s{below}"
-            " GROUP BY name ORDER BY distance, name LIMIT %(limit)s"
-            ") AS near JOIN {table} AS one ON one.partition = %(key)s AND one.name = near.name AND one.part = 0"
-            " ORDER BY near.distance, near.name"
-        ).format(distance=self._distance, table=self._table, below=self._below)
-
-    async def exactly(self, connection: Connection) -> list[Near]:
-        """Compare every row."""
-        return [_near(row) for row in await (await connection.execute(self.sql, self.parameters)).fetchall()]
-
-    async def by_index(self, connection: Connection) -> list[Near]:
-        """Walk the partition's own index until so many items are found, or it has been walked far enough."""
-        await connection.execute(
-            "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('enable_sort', 'off', true),"
-            " set_config('hnsw.ef_search', %s, true), set_config('hnsw.max_scan_tuples', %s, true)",
-            (str(min(1_000, max(200, 2 * self._limit))), str(_SCANNED)),
-        )
-        statement = SQL(
-            "SELECT namespace, key, revision, 1 - ({distance}) FROM {table} WHERE partition = {key}{below}"
-            " ORDER BY {distance} LIMIT %(limit)s"
-        ).format(distance=self._distance, table=self._table, below=self._below, key=_literal(self._key))
-        rows = await (await connection.execute(statement, self.parameters)).fetchall()
-        found: dict[tuple[str, str], Near] = {}
-        for row in sorted(rows, key=lambda row: -row[3]):
-            found.setdefault((row[0], row[1]), _near(row))
-        return list(found.values())
-
-
 @asynccontextmanager
 async def _entered(connection: Connection, key: bytes) -> AsyncGenerator[None]:
     """Begin a transaction that sees the rows of one partition."""
     async with connection.transaction():
         await connection.execute("SELECT set_config('threadkeep_vectors.partition', %s, true)", (key.hex(),))
         yield
-
-
-async def _one(connection: Connection, statement: SQL | Composed, parameters: Any = ()) -> Any:
-    return await (await connection.execute(statement, parameters)).fetchone()
 
 
 async def _protect(connection: Connection, table: Identifier) -> None:
@@ -395,7 +344,7 @@ async def _copy(connection: Connection, key: bytes, *, lock: bool = False) -> _C
     statement = SQL(
         "SELECT model, dims, epoch, sequence, rows FROM threadkeep_vectors.copies WHERE partition = %s{}"
     ).format(SQL(" FOR UPDATE" if lock else ""))
-    row = await _one(connection, statement, (key,))
+    row = await one(connection, statement, (key,))
     if row is None:
         return None
     model, dims, epoch, sequence, rows = row
@@ -456,14 +405,14 @@ def _encoded(entries: Iterator[Entry], key: bytes) -> list[tuple[Any, ...]]:
 
 async def _has_index(connection: Connection, key: bytes) -> bool:
     statement = SQL("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)")
-    row = await _one(connection, statement, (f"threadkeep_vectors.{_index_name(key)}",))
+    row = await one(connection, statement, (f"threadkeep_vectors.{_index_name(key)}",))
     return row is not None and row[0]
 
 
 async def _build(connection: Connection, key: bytes, dims: int) -> None:
     """Build a partition's index beside what goes on; one that a process left half built is replaced."""
     if not await _has_index(connection, key):
-        building = await _one(connection, SQL("SELECT count(*) FROM pg_stat_progress_create_index"))
+        building = await one(connection, SQL("SELECT count(*) FROM pg_stat_progress_create_index"))
         if building is None or not building[0]:
             await connection.execute(SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(_index(key)))
     await connection.execute(
@@ -472,9 +421,9 @@ async def _build(connection: Connection, key: bytes, dims: int) -> None:
             " USING hnsw (vector {ops}) WHERE partition = {key}"
         ).format(
             name=Identifier(_index_name(key)),
-            table=_table(dims),
-            ops=SQL(cast("LiteralString", f"{_kind(dims)}_cosine_ops")),
-            key=_literal(key),
+            table=table_of(dims),
+            ops=SQL(cast("LiteralString", f"{kind_of(dims)}_cosine_ops")),
+            key=literal(key),
         )
     )
 
@@ -487,21 +436,8 @@ def _stands(copy: _Copied | None, space: Space) -> Position | None:
     )
 
 
-def _near(row: Sequence[Any]) -> Near:
-    namespace, key, revision, cosine = row
-    return Near(tuple(json.loads(namespace)), json.loads(key), revision, float(cosine))
-
-
 def _name(namespace: Namespace, key: str) -> bytes:
     return digest(key, *namespace)
-
-
-def _kind(dims: int) -> str:
-    return "vector" if dims <= VECTOR_DIMS else "halfvec"
-
-
-def _table(dims: int) -> Identifier:
-    return Identifier("threadkeep_vectors", f"vectors_{dims}")
 
 
 def _index_name(key: bytes) -> str:
@@ -510,8 +446,3 @@ def _index_name(key: bytes) -> str:
 
 def _index(key: bytes) -> Identifier:
     return Identifier("threadkeep_vectors", _index_name(key))
-
-
-def _literal(key: bytes) -> SQL:
-    """Return *key* as it stands in a statement: a partial index is used only for what the planner sees."""
-    return SQL(cast("LiteralString", f"'\\x{key.hex()}'::bytea"))

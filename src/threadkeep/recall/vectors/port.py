@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from threadkeep.storage.port import Namespace, Partition, Position
 
@@ -151,5 +151,18 @@ class VectorEngine(Protocol):
         """Remove the copy of *partition*, of every space, physically, and stand at :data:`FENCE`.
 
         An update that was on its way from before, its *since* being ``None`` included, is refused.
+        """
+        ...
+
+
+@runtime_checkable
+class Measuring(Protocol):
+    """An engine that compares exactly up to a size that depends on its server."""
+
+    async def exact_up_to(self, dims: int) -> int:
+        """Measure, and return about how many vectors of *dims* numbers of one partition are compared exactly.
+
+        Raises:
+            VectorEngineError: The engine cannot be used.
         """
         ...
