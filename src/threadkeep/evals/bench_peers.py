@@ -170,13 +170,14 @@ def _mongodb(url: str, lookup: Lookup) -> Beside:
         from langgraph.store.mongodb import MongoDBStore
         from pymongo import MongoClient
 
-        with MongoClient[dict[str, Any]](url) as client:
+        with MongoClient[dict[str, Any]](f"{url}/?{durability}") as client:
             yield await asyncio.to_thread(MongoDBStore, client["peer"]["store"])
 
+    durability = "w=majority&journal=false"  # this server would sync its file for every single document
     return Beside(
         "mongodb",
-        "a server of MongoDB's protocol over SQLite",
-        _ours(f"{url}/{new_id()}", lookup),
+        f"a server of MongoDB's protocol over SQLite, {durability}",
+        _ours(f"{url}/{new_id()}?{durability}&timeoutMS=60000", lookup),
         peer,
         "LangGraph MongoDBStore",
         peer_searches=False,

@@ -175,6 +175,7 @@ async def alternated(
     *,
     ours_times: int,
     peer_times: int,
+    ours_seconds: float = math.inf,
     peer_seconds: float = math.inf,
 ) -> tuple[list[float], list[float]]:
     """Time two things in rounds that take turns, after one unmeasured time each.
@@ -184,7 +185,8 @@ async def alternated(
         peer: The same for the peer.
         ours_times: How often ours is measured.
         peer_times: How often the peer is; a slow one less often.
-        peer_seconds: No more of the peer is begun after so long, once it was measured three times.
+        ours_seconds: No more of ours is begun after so long, once it was measured three times.
+        peer_seconds: The same for the peer.
 
     Returns:
         The milliseconds of ours and of the peer.
@@ -192,7 +194,7 @@ async def alternated(
     await ours(0)
     await peer(0)
     milliseconds: tuple[list[float], list[float]] = ([], [])
-    sides = ((ours, ours_times, math.inf), (peer, peer_times, peer_seconds))
+    sides = ((ours, ours_times, ours_seconds), (peer, peer_times, peer_seconds))
     for turn in range(_ROUNDS):
         for (begin, times, most), taken in zip(sides, milliseconds, strict=True):
             start, end = turn * times // _ROUNDS, (turn + 1) * times // _ROUNDS

@@ -42,8 +42,8 @@ class StorageSizes:
         searches: Of ours.
         peer_searches: Of the peer, which may take much longer.
         cold: First searches after opening.
-        peer_seconds: How long the peer is stored into, and is searched, for each of *totals*; a line says where
-            that was not enough.
+        search_seconds: How long ours is searched, and the peer, for each line, once it was three times.
+        peer_seconds: How long the peer is stored into for each of *totals*; a line says where that was not enough.
     """
 
     totals: tuple[int, ...] = (1_000, 10_000)
@@ -51,6 +51,7 @@ class StorageSizes:
     searches: int = 100
     peer_searches: int = 25
     cold: int = 3
+    search_seconds: float = 15.0
     peer_seconds: float = 60.0
 
     @classmethod
@@ -62,7 +63,13 @@ class StorageSizes:
     def full(cls) -> StorageSizes:
         """Return sizes that take an hour."""
         return cls(
-            totals=(1_000, 10_000, 100_000), writes=500, searches=200, peer_searches=50, cold=5, peer_seconds=90.0
+            totals=(1_000, 10_000, 100_000),
+            writes=500,
+            searches=200,
+            peer_searches=50,
+            cold=5,
+            search_seconds=30.0,
+            peer_seconds=90.0,
         )
 
 
@@ -177,14 +184,16 @@ async def _searches(
         (lambda turn: search(peer, _owner(total), turn)) if peer_times else _nothing,
         ours_times=sizes.searches,
         peer_times=peer_times,
-        peer_seconds=sizes.peer_seconds / 4,
+        ours_seconds=sizes.search_seconds,
+        peer_seconds=sizes.search_seconds,
     )
     many = await alternated(
         _by_clients(lambda client, turn: search(ours, _owner(total, client), turn)),
         _by_clients(lambda client, turn: search(peer, _owner(total, client), turn)) if peer_times else _nothing,
         ours_times=sizes.searches // CLIENTS + 1,
         peer_times=peer_times and peer_times // CLIENTS + 1,
-        peer_seconds=sizes.peer_seconds / 4,
+        ours_seconds=sizes.search_seconds,
+        peer_seconds=sizes.search_seconds,
     )
     found = [len(await search(peer, _owner(total, client), client)) for client in range(CLIENTS)] if peer_times else []
     short = sum(found) / len(found) if found else _TOP
