@@ -298,13 +298,19 @@ class TestAllOrNothing:
     async def test_a_full_server_takes_nothing_in_and_lets_everything_out(
         self, storage: RedisStorage, redis_url: str
     ) -> None:
-        """At maxmemory a batch that puts is refused whole; reading, deleting and erasing go on."""
+        """At maxmemory a batch that adds is refused whole; reading, deleting, forgetting and erasing go on."""
         position = await commit(storage, note("1"), note("2"), note("3"))
         with redis.Redis.from_url(redis_url) as client:
             client.config_set("maxmemory", 1)
             try:
                 before = contents(redis_url)
-                for batch in ([note("4"), Delete(NOTES, "1")], [Delete(NOTES, "1"), note("4")], [Touch(NOTES, "1")]):
+                unheard = Put(("audit",), "1", {"forgotten": 0})
+                for batch in (
+                    [note("4"), Delete(NOTES, "1")],
+                    [Delete(NOTES, "1"), note("4")],
+                    [Touch(NOTES, "1")],
+                    [Delete(NOTES, "9"), unheard],
+                ):
                     with pytest.raises(StorageFullError, match="maxmemory"):
                         await storage.commit(Batch(ANA, batch))
                 assert contents(redis_url) == before
@@ -312,6 +318,7 @@ class TestAllOrNothing:
                 assert await get(storage, "1")
                 assert (await storage.changes(ANA, None)).position == position
                 await commit(storage, Delete(NOTES, "1"))
+                await commit(storage, Put(("audit",), "1", {"forgotten": 1}), Delete(NOTES, "2"))
                 assert await storage.erase(ANA) == 2
             finally:
                 client.config_set("maxmemory", 0)

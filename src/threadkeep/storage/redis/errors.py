@@ -55,7 +55,7 @@ class _Meaning(NamedTuple):
 _MEANINGS: Final[dict[str, _Meaning]] = {
     "OOM": _Meaning(
         StorageFullError,
-        "has reached its maxmemory and takes no more; raise maxmemory, or erase what is not needed. "
+        "has reached its maxmemory and takes no more; raise maxmemory, or forget what is not needed. "
         "Nothing was written.",
     ),
     "MISCONF": _Meaning(

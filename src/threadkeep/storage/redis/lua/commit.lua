@@ -59,6 +59,7 @@ local function remove(place, mark)
   index(plan.drop, digest, place, mark, false)
   plan_count(plan, place, -1)
   if string.sub(mark, 71, 71) == '1' then
+    plan.forgets = true
     log(place)
   end
 end
@@ -78,6 +79,7 @@ for i, place in ipairs(places) do
       created = alive and string.sub(old, 17, 34) or now
     end
     local mark = revision .. created .. ARGV[at + 2]
+    plan.teaches = plan.teaches or string.sub(mark, 71, 71) == '1'
     changed = changed + 1
     plan.set[#plan.set + 1] = 'm' .. place
     plan.set[#plan.set + 1] = mark

@@ -143,10 +143,17 @@ local function plan_count(plan, place, by)
 end
 
 -- Apply *plan*. Its first command is one that needs memory where the plan has any such, so that a full server refuses
--- it before it has changed anything; a plan that only removes is let through.
+-- it before it has changed anything. A plan that only removes is let through, and so is one that forgets: that takes
+-- something out of what is searched and adds nothing to it, though it writes down that it did.
 local function apply(plan)
+  local forgets = plan.forgets and not plan.teaches
+  if forgets then
+    with_all('HDEL', ITEMS, plan.unset)
+  end
   with_all('HSET', ITEMS, plan.set)
-  with_all('HDEL', ITEMS, plan.unset)
+  if not forgets then
+    with_all('HDEL', ITEMS, plan.unset)
+  end
   for key, members in pairs(plan.drop) do
     with_all('ZREM', key, members)
   end

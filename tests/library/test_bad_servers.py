@@ -1,0 +1,226 @@
+"""What a user is told of a server that cannot be used as it is: through ``threadkeep.open``, in one clear sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from pymongo import MongoClient
+
+import threadkeep
+from tests.servers import empty_postgres_database
+from tests.storage.postgres_world import database_of, make_user, run
+from threadkeep.errors import (
+    StorageDeniedError,
+    StorageError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    StorageVersionError,
+)
+from threadkeep.testing import HashingEmbedder
+from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer
+
+pytestmark = pytest.mark.slow
+
+ANA = "ana@x.org"
+SECRET = "se%same/ü"
+QUOTED = "se%25same%2F%C3%BC"
+
+
+def remember(url: str, text: str = "Likes tea.", *, embedder: Any = "none") -> None:
+    """Remember something there, as an application does."""
+    with threadkeep.open(url, embedder=embedder) as tk:
+        tk.sync.memories.remember(text, owner=ANA)
+
+
+def refusal(url: str) -> StorageError:
+    """Return what is raised by remembering something there: one line, without a password."""
+    with pytest.raises(StorageError) as refused:
+        remember(url, "Plays the harp.")
+    told = f"{refused.value} {refused.value.details}"
+    assert not [secret for secret in (SECRET, QUOTED, "wrong-one") if secret in told]
+    assert "\n" not in str(refused.value)
+    return refused.value
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[str]:
+    """A PostgreSQL database that needs a password; ``{}`` stands in its place."""
+    with PostgresServer() as server:
+        hosts = server.folder / "data" / "pg_hba.conf"
+        hosts.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{hosts.read_text()}")
+        run(server.url, f"CREATE ROLE locked SUPERUSER LOGIN PASSWORD '{SECRET}'", "SELECT pg_reload_conf()")
+        yield empty_postgres_database(server.url).replace("postgres@", "locked:{}@")
+
+
+class TestPostgres:
+    def test_a_newer_version_has_been_there(self, postgres_url: str):
+        """It says which schema is there, and which one is known."""
+        remember(postgres_url)
+        run(postgres_url, "UPDATE threadkeep.migrations SET version = 9, serves = 9")
+
+        error = refusal(postgres_url)
+
+        assert isinstance(error, StorageVersionError)
+        assert "newer Threadkeep (its schema is 9, and this version knows 1). Upgrade" in str(error)
+
+    def test_a_migration_broke_off(self, postgres_url: str):
+        """It says what finishes it."""
+        remember(postgres_url)
+        run(postgres_url, "UPDATE threadkeep.migrations SET done_at = NULL")
+
+        error = refusal(postgres_url)
+
+        assert isinstance(error, StorageVersionError)
+        assert "broke off" in str(error)
+        assert "THREADKEEP_MIGRATE=auto" in str(error)
+
+    def test_a_user_without_rights(self, postgres_url: str):
+        """It says what to grant."""
+        error = refusal(make_user(postgres_url, create=False))
+
+        assert isinstance(error, StorageDeniedError)
+        assert "CREATE SCHEMA threadkeep AUTHORIZATION" in str(error)
+
+    def test_a_wrong_password_is_masked(self, locked: str):
+        """Neither the wrong one nor a part of it is told."""
+        error = refusal(locked.format("wrong-one"))
+
+        assert isinstance(error, StorageDeniedError)
+        assert "refused the password" in str(error)
+
+    def test_a_password_with_a_percent_sign(self, locked: str):
+        """Percent-encoded, any password works."""
+        remember(locked.format(QUOTED))
+
+    def test_no_tls(self, postgres_url: str):
+        """The wheel's server has none."""
+        error = refusal(f"{postgres_url.replace('postgres@', 'postgres:wrong-one@')}?sslmode=require")
+
+        assert isinstance(error, StorageUnavailableError)
+        assert "No TLS connection" in str(error)
+        assert "sslmode" in str(error)
+
+    def test_a_read_only_one(self, postgres_url: str):
+        """It says what to give instead."""
+        run(postgres_url, f'ALTER DATABASE "{database_of(postgres_url)}" SET default_transaction_read_only = on')
+
+        error = refusal(postgres_url)
+
+        assert isinstance(error, StorageReadOnlyError)
+        assert "primary" in str(error)
+
+
+class TestRedis:
+    def test_a_newer_version_has_been_there(self, redis_url: str):
+        """It says which layout is there."""
+        remember(redis_url)
+        with redis.Redis.from_url(redis_url) as client:
+            client.hset("threadkeep::storage", "layout", 2)
+
+        error = refusal(redis_url)
+
+        assert isinstance(error, StorageVersionError)
+        assert "layout 2" in str(error)
+
+    @pytest.mark.parametrize(
+        ("rights", "told"), [(">wrong", "LANGGRAPH_STORE_REDIS_URL"), (f">{SECRET} ~* +@read +ping", "ACL|permission")]
+    )
+    def test_a_wrong_password_and_a_user_without_rights(self, redis_url: str, rights: str, told: str):
+        """Both say where to look."""
+        user = f"{redis_url.replace('//', f'//ana:{QUOTED}@')}"
+        with redis.Redis.from_url(redis_url) as client:
+            client.execute_command("ACL", "SETUSER", "ana", "reset", "on", *rights.split())
+            try:
+                error = refusal(user)
+            finally:
+                client.execute_command("ACL", "DELUSER", "ana")
+
+        assert isinstance(error, StorageDeniedError)
+        assert any(word in str(error) for word in told.split("|"))
+
+    def test_no_tls(self, redis_url: str):
+        """The scheme is what has to be corrected."""
+        assert "rediss://" in str(refusal(redis_url.replace("redis://", "rediss://")))
+
+    def test_maxmemory_is_reached(self, redis_url: str):
+        """What is there can still be read and forgotten, though that is written down, too."""
+        remember(redis_url)
+        remember(redis_url, "Lives in Lisbon.")
+        with redis.Redis.from_url(redis_url) as client:
+            client.config_set("maxmemory", 1)
+            try:
+                error = refusal(redis_url)
+                with threadkeep.open(redis_url, embedder="none") as tk:
+                    kept = tk.sync.memories.list(owner=ANA)
+                    tk.sync.memories.forget(kept[0].memory_id, owner=ANA)
+                    left = [memory.text for memory in tk.sync.memories.list(owner=ANA)]
+            finally:
+                client.config_set("maxmemory", 0)
+
+        assert isinstance(error, StorageFullError)
+        assert "maxmemory" in str(error)
+        assert (len(kept), len(left)) == (2, 1)
+
+    def test_a_read_only_replica(self, redis_url: str):
+        """It says what to give instead."""
+        address = redis_url.split("//")[1].split("/", maxsplit=1)[0].replace(":", " ")
+        with RedisServer(settings={"replicaof": address}) as replica:
+            error = refusal(replica.url)
+
+        assert isinstance(error, StorageReadOnlyError)
+        assert "give the address of the primary" in str(error)
+
+
+class OldMongoServer(MongoServer):
+    """The wire server, which tells no version of its own, as one of MongoDB 4.4."""
+
+    def command(self) -> list[str | Path]:
+        program, flag, code, *rest = super().command()
+        older = (
+            "from nx_27017 import handler as h; served = h.NeoSQLiteHandler.handle_command; "
+            "told = {'ok': 1, 'version': '4.4.29', 'versionArray': [4, 4, 29, 0]}; "
+            "asks = lambda m: any('buildinfo' in d for _, d in m['sections'] if isinstance(d, dict)); "
+            "h.NeoSQLiteHandler.handle_command = "
+            "lambda self, m: (m['request_id'], told) if asks(m) else served(self, m); "
+        )
+        return [program, flag, f"{older}{code}", *rest]
+
+
+class TestMongoDb:
+    def test_a_newer_version_has_been_there(self, mongodb_url: str):
+        """It is not touched."""
+        remember(mongodb_url)
+        with MongoClient[dict[str, Any]](mongodb_url) as client:
+            about = client.get_default_database()["threadkeep_about"]
+            about.update_one({"_id": "storage"}, {"$set": {"schema": 2}})
+
+        error = refusal(mongodb_url)
+
+        assert isinstance(error, StorageVersionError)
+        assert "its schema is 2" in str(error)
+
+    def test_an_old_server(self):
+        """It says which one is the oldest that works."""
+        with OldMongoServer() as server:
+            error = refusal(f"{server.url}/notes")
+
+        assert isinstance(error, StorageVersionError)
+        assert "4.4.29; 5.0 is the oldest" in str(error)
+
+
+class TestVectors:
+    def test_of_another_length_are_said_to_be_embedded_anew(self, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+        """What was stored is found by its words meanwhile, and one line says what to run."""
+        url = f"sqlite:///{tmp_path}/memory.sqlite3"
+        remember(url, embedder=HashingEmbedder(dims=32))
+
+        with threadkeep.open(url, embedder=HashingEmbedder(dims=64)) as tk:
+            found = tk.sync.memories.search("tea", owner=ANA)
+
+        assert [one.memory.text for one in found] == ["Likes tea."]
+        assert [line for line in caplog.messages if "Run threadkeep storage re-embed" in line]
