@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -186,6 +187,8 @@ def mean_cosine(reference: Path, model: Path, tokenizer: Path, texts: Sequence[s
 def embed(model: Path, tokenizer: Path, texts: Sequence[str]) -> list[NDArray[np.float32]]:
     """Return one unit vector per text, embedded one by one."""
     import numpy as np
+
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # else it reports to its maker
     import onnxruntime
     from tokenizers import Tokenizer
 

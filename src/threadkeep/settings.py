@@ -703,6 +703,14 @@ def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -
     return rows
 
 
+def keep_onnxruntime_silent() -> None:
+    """Have ONNX Runtime send nothing to its maker and write no id of this machine; call it before that is imported.
+
+    From 1.29 on its packages do both unless this variable is set when it starts; its own function comes too late.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
 def named_variables(names: Iterable[str], environment: Mapping[str, str] | None = None) -> dict[str, SecretStr]:
     """Return those of the environment variables *names* that are set and not empty: credentials that a file names."""
     environment = os.environ if environment is None else environment

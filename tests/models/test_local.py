@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -204,6 +205,19 @@ class TestImport:
 
         assert "onnxruntime" in heavy
         assert not heavy & {"torch", "transformers", "huggingface_hub", "onnx"}
+
+    @pytest.mark.slow
+    def test_nothing_is_told_to_the_maker_of_the_runtime(self, tmp_path: Path):
+        """Its packages keep an id of the machine and a queue of events in the user's cache unless told not to."""
+        program = (
+            "import asyncio; from threadkeep.models.local import LocalEmbedder as It; asyncio.run(It().embed(['x']))"
+        )
+        quiet = ("ORT_", "XDG_", "CI")  # where CI is set it is silent of itself
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(quiet)}
+
+        subprocess.run([sys.executable, "-c", program], check=True, env={**environment, "HOME": str(tmp_path)})
+
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def imported_by(program: str) -> set[str]:

@@ -135,6 +135,9 @@ def _encoder(model: Path, tokenizer: Path, *, threads: int) -> Encode:
     """Load the model and return the function from texts to vectors."""
     import numpy as np
 
+    from threadkeep.settings import keep_onnxruntime_silent
+
+    keep_onnxruntime_silent()
     onnxruntime: Any = importlib.import_module("onnxruntime")
     tokenizers: Any = importlib.import_module("tokenizers")
     onnxruntime.disable_telemetry_events()
