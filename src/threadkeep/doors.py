@@ -134,8 +134,9 @@ class MemoryDoor:
     async def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = None) -> Imported:
         """Bring in memories from lines of JSON: an export's, or objects with a ``text``; ids are kept.
 
-        It may be repeated: what is there already stays as it is. They carry the trust ``import``. A line that
-        cannot be read is named, and the others are taken.
+        It may be repeated: what is there already stays as it is. They carry the trust ``import``, and the policy
+        says what becomes of them: how to behave waits for approval. A line that cannot be read is named, and the
+        others are taken.
 
         Raises:
             OptedOutError: The owner wants no memory.
@@ -158,14 +159,22 @@ class MemoryDoor:
             except InvalidInputError as error:
                 faults[number] = str(error)
 
+        proposed: dict[int, Proposed] = {}
+
         async def bring(rooms: Rooms) -> list[Kept]:
             require_wanted(rooms.opt_outs.holds(whose))
+            policy = await rooms.policies.of(whose)
             checked = dict(news)
             for key, (number, new) in checked.items():
                 try:
                     rooms.memories.check(new)
                 except InvalidInputError as error:
                     faults[number] = str(error)
+                    del news[key]
+                    continue
+                if policy.verdict(new.kind, "import") != "auto" and await rooms.memories.get(key, owner=whose) is None:
+                    given = NewProposal(new.text, kind=new.kind, sources=new.sources, key=f"import:{key}")
+                    proposed[number] = await rooms.proposals.propose(given, owner=whose)
                     del news[key]
             return await rooms.memories.bring([new for _, new in news.values()], owner=whose, by="import")
 
@@ -175,12 +184,15 @@ class MemoryDoor:
             for (number, _), one in zip(news.values(), kept, strict=True)
             if one.status == "rejected"
         }
+        refused |= {number: one.reason or "" for number, one in proposed.items() if one.status == "rejected"}
+        known = [one.memory_id for one in proposed.values() if one.status == "duplicate" and one.memory_id]
         return Imported(
             tuple(one.memory_id for one in kept if one.status == "accepted"),
-            tuple(one.memory_id for one in kept if one.status == "duplicate"),
-            refused,
+            (*(one.memory_id for one in kept if one.status == "duplicate"), *known),
+            dict(sorted(refused.items())),
             left_out,
             dict(sorted(faults.items())),
+            tuple(one.proposal.proposal_id for one in proposed.values() if one.status == "proposed" and one.proposal),
         )
 
     async def get(self, memory_id: str, *, owner: str | Owner | None = None) -> Memory | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import os
@@ -29,6 +30,14 @@ ANA: Final = Owner("ana.canaryana@x.org")
 BOB: Final = Owner("bob@x.org")
 KEY: Final = "k" * 40
 PLACES: Final = ("memory", "sqlite", "postgres", "redis", "mongodb")
+FULL: Final[list[tuple[str, dict[str, Any]]]] = [
+    *((kind, {}) for kind in PLACES),
+    ("sqlite", {"vectors": "faiss"}),
+    ("postgres", {"vectors": "pgvector"}),
+    *((kind, {"sealed": True}) for kind in PLACES[1:]),
+    ("sqlite", {"inactive_days": 30, "max_memories_per_owner": 1_000}),
+]
+"""Each storage alone, with engines for vectors, sealed, and with limits."""
 
 
 @pytest.fixture(
@@ -42,26 +51,31 @@ PLACES: Final = ("memory", "sqlite", "postgres", "redis", "mongodb")
 )
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     """Return a kind of storage, and where one is."""
-    kind: str = request.param
+    return request.param, place_of_kind(request.param, request, tmp_path)
+
+
+def place_of_kind(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    """Return where an empty storage of this kind is."""
     match kind:
         case "memory":
-            return kind, "memory://"
+            return "memory://"
         case "sqlite":
-            return kind, f"sqlite:///{tmp_path}/db/memory.db"
+            return f"sqlite:///{folder}/db/memory.db"
         case "redis":
-            return kind, request.getfixturevalue("redis_stack_url")
+            return request.getfixturevalue("redis_stack_url")
         case _:
-            return kind, request.getfixturevalue(f"{kind}_url")
+            return request.getfixturevalue(f"{kind}_url")
 
 
-def opened(url: str, folder: Path, **given: Any) -> threadkeep.Threadkeep:
+def opened(url: str, folder: Path, *, embedder: Any = None, clock: Any = None, **more: Any) -> threadkeep.Threadkeep:
     """Open a memory whose receipts are in *folder*."""
     settings = threadkeep.Settings.load(
+        **more,
         erasure_log=folder / "kept" / "erasures.jsonl",
         erasure_key=KEY,
         recall_timeout_ms=30_000,  # a run that is not told its epoch in time is refused by the fence alone
     )
-    return threadkeep.open(url, settings=settings, **{"embedder": HashingEmbedder(), **given})
+    return threadkeep.open(url, settings=settings, embedder=embedder or HashingEmbedder(), clock=clock)
 
 
 async def is_nowhere(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
@@ -109,6 +123,54 @@ async def tk(tmp_path: Path) -> AsyncIterator[threadkeep.Threadkeep]:
         yield memory
 
 
+async def nothing_is_left(
+    kind: str,
+    url: str,
+    folder: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    each: int,
+    sealed: bool = False,
+    **settings: Any,
+) -> None:
+    """Plant canaries about two owners, erase one of them, and look everywhere."""
+    caplog.set_level(logging.DEBUG, "threadkeep")
+    ana, bob = Canaries("ana"), Canaries("bob")
+    path = folder / "db" / "memory.db"
+    seen = 0 if sealed else 10 * each - each // 2  # some were forgotten
+    async with opened(url, folder, **settings) as tk:
+        await plant(tk, ANA, ana, each=each)
+        await plant(tk, BOB, bob, each=each)
+        await tk.drain()
+        assert len(ana.planted) == 10 * each
+        before = await rows_of(tk, BOB)
+        if kind != "memory":
+            assert len(ana.found_in(raw(kind, path=path, url=url))) == seen
+
+        erased = await tk.owners.erase(ANA)
+        await tk.app.home.run(tk.app.storage.sweep(now=tk.app.clock.now()))
+
+        assert await rows_of(tk, ANA) == []
+        assert await rows_of(tk, BOB) == before
+        counted = {name: erased.counts[name] for name in ("summaries", "turns", "threads")}
+        assert counted == {"summaries": each, "turns": each, "threads": each}
+        left = raw(kind, path=path, url=url)
+        assert ana.found_in(left) == []
+        assert ANA.user_id.encode() not in left
+        if kind != "memory":
+            assert len(bob.found_in(left)) == seen
+        assert [word for word in ana.planted if word in str(tk.app.storage.__dict__)] == []
+    assert ana.found_in(raw(kind, path=path, url=url)) == []
+    assert ana.found_in(bytes_below(folder)) == []
+    assert ANA.user_id.encode() not in bytes_below(folder)
+    assert ana.found_in(caplog.text.encode()) == []
+
+
+def bytes_below(folder: Path) -> bytes:
+    """Return what all files below *folder* hold: receipts, databases and indexes."""
+    return b"\n".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
 class TestErase:
     """After it, nothing is there."""
 
@@ -117,36 +179,29 @@ class TestErase:
         self, place: tuple[str, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
     ):
         """200 in memories, history, items, summaries, proposals, tombstones, audit, queue, threads and effects."""
-        kind, url = place
-        each = EACH if kind != "mongodb" else 3  # the server that stands in for it takes half a minute for the rest
-        caplog.set_level(logging.DEBUG, "threadkeep")
-        ana, bob = Canaries("ana"), Canaries("bob")
-        async with opened(url, tmp_path) as tk:
-            await plant(tk, ANA, ana, each=each)
-            await plant(tk, BOB, bob, each=each)
-            await tk.drain()
-            assert len(ana.planted) == 10 * each
-            before = await rows_of(tk, BOB)
-            if kind != "memory":
-                held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
-                assert len(ana.found_in(held)) == 10 * each - each // 2  # those were forgotten
+        each = EACH if place[0] != "mongodb" else 3  # the server that stands in for it takes half a minute for the rest
+        await nothing_is_left(*place, tmp_path, caplog, each=each)
 
-            erased = await tk.owners.erase(ANA)
-            await tk.app.home.run(tk.app.storage.sweep(now=tk.app.clock.now()))
-
-            assert await rows_of(tk, ANA) == []
-            assert await rows_of(tk, BOB) == before
-            counted = {name: erased.counts[name] for name in ("summaries", "turns", "threads")}
-            assert counted == {"summaries": each, "turns": each, "threads": each}
-            left = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
-            assert ana.found_in(left) == []
-            assert ANA.user_id.encode() not in left
-            if kind != "memory":
-                assert len(bob.found_in(left)) == 10 * each - each // 2
-            assert [word for word in ana.planted if word in str(tk.app.storage.__dict__)] == []
-        assert ana.found_in(raw(kind, path=tmp_path / "db" / "memory.db", url=url)) == []
-        assert ana.found_in(bytes_in(tmp_path / "kept")) == []
-        assert ana.found_in(caplog.text.encode()) == []
+    @pytest.mark.soak
+    @pytest.mark.timeout(1_200)
+    @pytest.mark.parametrize(("kind", "more"), FULL, ids=[f"{kind}-{'-'.join(more) or 'plain'}" for kind, more in FULL])
+    async def test_no_canary_is_left_at_full_size(
+        self,
+        request: pytest.FixtureRequest,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
+        kind: str,
+        more: dict[str, Any],
+    ):
+        """On each storage, beside each engine for vectors, sealed, and with limits: all of them."""
+        url = place_of_kind(kind, request, tmp_path)
+        given = dict(more)
+        if "vectors" in given:
+            given |= {"vectors_from": 1, "vectors_folder": tmp_path / "vectors", "vectors_timeout_ms": 60_000}
+        if "sealed" in given:
+            del given["sealed"]
+            given |= {"master_key": base64.b64encode(os.urandom(32)).decode(), "checkpoint_key": KEY}
+        await nothing_is_left(kind, url, tmp_path, caplog, each=EACH, sealed="sealed" in more, **given)
 
     async def test_a_hundred_late_writes_are_refused(self, place: tuple[str, str], tmp_path: Path):
         """Work that began before the erasure and embeds while it happens writes nothing, whatever it is."""

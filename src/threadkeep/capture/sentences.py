@@ -37,6 +37,8 @@ _CODE: Final = re.compile(
         | (?:SELECT|INSERT\ INTO|UPDATE|DELETE\ FROM|CREATE\ (?:TABLE|INDEX))\ | \#include | </?\w+[^>]{0,200}> | [{}\[\]();]+\s{0,4}$
         | "?[\w.-]{1,60}"?\s{0,3}[:=]\s{0,3}[\[{"'] | // | /\* | \#!)"""
 )
+_COMMANDED: Final = re.compile(r"/[A-Za-z]{2,30}\s")
+"""What is given to a chat's command, such as /summarize, is its text."""
 _CODE_ENDS: Final = (";", "{", "}", "});", "=>", "\\")
 _MAIL_HEADER: Final = re.compile(r"(?i)^(?:from|to|cc|bcc|subject|sent|date|reply-to):\s")
 _SPEAKER: Final = re.compile(
@@ -61,10 +63,20 @@ _ASKS_ABOUT: Final = re.compile(
     r"""(?ix)\b(?:
         (?:this|the|these|my|attached|pasted)\ (?:\w+\ ){0,2}(?:texts?|pages?|documents?|docs?|articles?|e-?mails?|mails?|letters?|messages?|notes?|posts?|drafts?|papers?|reports?|reviews?|comments?|transcripts?|passages?|paragraphs?|quotes?)
         |(?:text|one|lines?)\ (?:above|below)
+        |(?:attached|uploaded)\b|attachments?\b
         |what\ (?:is|are|does|do|did)\ (?:this|these|it)\b.{0,40}\b(?:about|means?|says?|for)
         |(?:summari[sz]e|translate|explain|proof-?read|rewrite|rephrase|paraphrase|review|check|read|look\ (?:over|at|through|into)|analy[sz]e|answer|reply\ to|respond\ to|make\ of|think\ of|about)\ (?:this|these|the\ (?:following|above|below))
             (?!\ (?:[\w-]+\ ){0,2}(?:code|script|function|class|method|module|component|query|schema|test|tests|config\w*|implementation|workflow|issue|error|bug|approach|feature|problem|idea|plan)\b)
         )\b"""
+)
+# A line or sentence that only says what to do with a text, or that one is here: what follows is that text, and where
+# nothing follows, what came before.
+_TASK: Final = re.compile(
+    r"""(?ix)^(?:(?:please|now|can\ you|could\ you)\ )*(?:
+        (?:translate|summari[sz]e|proof-?read|rewrite|rephrase|paraphrase|polish|shorten|correct|continue|check)\ (?:this|these|it|the\ (?:following|text|sentences?|paragraph|story|statements?))\b
+        | (?:fix|check|correct|improve)\ the\ (?:grammar|spelling|wording|style|typos?)\b
+        )(?!.*\b(?:code|script|function|class|config\w*|test|tests|build|query|file)\b).{0,60}$
+    | ^(?:here(?:'s|’s|\ is|\ are)|this\ is|I\ (?:just\ )?(?:got|received|found))\ (?:this|these|the|an?)\ (?:\w+\ )?(?:text|doc|document|message|e-?mail|mail|letter|page|article|note|post|transcript)s?\W*$"""
 )
 _OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{0,200})?>")
 _CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
@@ -104,7 +116,11 @@ def sentences(text: str) -> list[str]:
     follows a colon that introduces somebody else's text, and very long paragraphs.
     """
     own = _typed(text[:MAX_CHARACTERS])
-    return [sentence for paragraph in _paragraphs(own) for sentence in _split(paragraph)]
+    found = [sentence for paragraph in _paragraphs(own) for sentence in _split(paragraph)]
+    task = next((place for place, sentence in enumerate(found) if _TASK.match(sentence)), None)
+    if task is None:
+        return found
+    return found[: task + 1] if task + 1 < len(found) else found[task:]
 
 
 def _typed(text: str) -> str:
@@ -189,7 +205,7 @@ def _is_foreign(line: str, body: str) -> bool:
     """Whether a line was pasted: a quotation, a table, code or a log."""
     if _QUOTATION.match(line) or _LOG.match(line) or _CODE.match(body) or body.endswith(_CODE_ENDS):
         return True
-    if _INDENTED.match(line) and not _BULLET.match(line):
+    if (_INDENTED.match(line) and not _BULLET.match(line)) or _COMMANDED.match(body):
         return True
     symbols = sum(character in "{}[]()<>=;|&$#\\/_*+~^@`" for character in body)
     return symbols * 8 > len(body) + 16

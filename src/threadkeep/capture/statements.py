@@ -132,6 +132,11 @@ _HYPOTHETICAL: Final = re.compile(
 _REPORTED: Final = re.compile(
     r"(?i)\b(?:says?|said|saying|told|tells|telling|asks?|asked|wrote|writes|texted|replied|claims?|claimed|announced|instructed|instructs|orders?|ordered me|insists?|insisted|demands?)\b(?! (?:yes|no)\b)"
     r"|\baccording to\b|\bquote\b"
+    r"|\b(?:e-?mail|mail|message|page|site|text|letter|article|note|post|document|doc|sign)s? (?:reads?|states?|goes|shows?)\b"
+)
+_REPORTED_ELSEWHERE: Final = re.compile(
+    r"(?i)\b(?:sagt|sagte|sagen|behauptet|behaupten|schreibt|schrieb|meint)\b|\b(?:laut|selon|según|segundo|secondo)\b"
+    r"|\b(?:dice|dicen|dijo|diz|dizem|disse|afirma|dit|disent|affirme|écrit) (?:que|qu'|che)"
 )
 _QUOTED: Final = re.compile(r"\"[^\"]{0,400}\"|(?<!\w)'[^']{8,400}'(?!\w)|«[^»]{0,400}»|„[^“”\"]{0,400}[“”\"]")
 _ADDRESSED: Final = re.compile(r"(?i)\b(?:you|your|yours|you're|you've|you'll|yourself|u|ur)\b(?<!call me you)")
@@ -300,6 +305,9 @@ def addresses(sentence: str) -> bool:
     return _ADDRESSED.search(straight(sentence)) is not None
 
 
+_NOT_ASSERTED: Final = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLAY)
+
+
 def statements(sentence: str) -> list[Statement]:
     """Return what *sentence* says that lasts: the sentence itself, or those clauses that stand on their own.
 
@@ -337,7 +345,7 @@ def asserts(clause: str) -> bool:
         return False
     if _STANDING.match(said):
         return True
-    return not any(rule.search(said) for rule in (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ROLE_PLAY))
+    return not any(rule.search(said) for rule in _NOT_ASSERTED)
 
 
 def _trimmed(text: str) -> str:

@@ -39,6 +39,15 @@ _REVERSING: Final = words(
     """
 )
 """Stems that turn what follows into its opposite: a statement without them says something else."""
+_TURNING: Final = (
+    re.compile(r"(?i)\b(?:hardly|barely|scarcely|rarely|seldom)\b"),
+    re.compile(
+        r"(?i)\b(?:up to|at most|no more than|only (?:if|when|while|until)|as long as|provided|except|unless|until)\b"
+    ),
+)
+"""What a statement must not leave out: without it, it says the opposite, or much more."""
+_PARTS: Final = re.compile(r"(?i),?\s*\b(?:who|whom|whose|which)\b|(?<=[.!?])\s+")
+"""Where somebody else may begin to be spoken of."""
 _FRAME: Final = words("team person state mention report fact current role own includ describ respect")
 _EPISODE_FRAME: Final = words(
     """
@@ -111,8 +120,15 @@ def own_clauses(text: str) -> Iterator[str]:
 
 def bears_out(clause: str, text: str) -> bool:
     """Return whether *clause*, which the user states, says at least what *text* says."""
-    if _is_part(text, clause):
+    if normalised(text) == normalised(clause):
         return True
+    if any(rule.search(clause) and not rule.search(text) for rule in _TURNING) or _is_of_another(clause, text):
+        return False
+    return _is_part(text, clause) or _holds(clause, text)
+
+
+def _holds(clause: str, text: str) -> bool:
+    """Whether every word that carries *text* is in *clause*, said of the same person and not turned round."""
     said, wanted = gist_of(clause), gist_of(text)
     if not wanted.words or not agrees(said, wanted):
         return False
@@ -141,10 +157,18 @@ def _own_sentences(text: str) -> list[str]:
     return [sentence for sentence in sentences(redact(text))[:MAX_SENTENCES] if MARK not in sentence]
 
 
+def _is_of_another(clause: str, text: str) -> bool:
+    """Whether *text* is about the user, and the part of *clause* that says it speaks of somebody else."""
+    if not is_about_user(text):
+        return False
+    wanted, parts = set(gist_of(text).words), [part for part in _PARTS.split(clause) if part.strip()]
+    return len(parts) > 1 and any(
+        wanted and not speaks_of_self(part) and wanted <= set(gist_of(part).words) for part in parts
+    )
+
+
 def _is_part(text: str, clause: str) -> bool:
     """Whether *text* stands in *clause* as it is, fillers apart, and nothing around it turns it round."""
-    if normalised(text) == normalised(clause):
-        return True
     if not _stands_in(text, clause):
         return False
     said, wanted = gist_of(clause), gist_of(text)

@@ -259,7 +259,7 @@ def import_(
     else:
         out.print(
             f"{len(done.memory_ids)} new, {len(done.duplicates)} there already, {len(done.refused)} refused, "
-            f"{done.left_out} lines are no memories."
+            f"{len(done.proposal_ids)} wait for approval, {done.left_out} lines are no memories."
         )
         for number, reason in (*done.refused.items(), *done.faults.items()):
             out.print(f"  line {number}: {plain(reason)}", markup=False)

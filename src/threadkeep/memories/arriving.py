@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.ids import MemoryId, short_digest
+from threadkeep.ids import MemoryId, ProposalId, short_digest
 from threadkeep.memories.lifecycle import same_words
 from threadkeep.memories.record import NewMemory, Source, Version
 from threadkeep.memories.shapes import MEMORIES, memory_of
@@ -30,6 +30,7 @@ class Imported:
         refused: Lines that must not be kept, with the reason: they were rejected or forgotten before.
         left_out: How many lines are no memories: an export's first line, its audit and so on.
         faults: Lines that could not be read, with the reason; the others were taken.
+        proposal_ids: What waits for approval: how to behave, and what else the policy asks about.
     """
 
     memory_ids: tuple[MemoryId, ...]
@@ -37,6 +38,7 @@ class Imported:
     refused: Mapping[int, str]
     left_out: int
     faults: Mapping[int, str]
+    proposal_ids: tuple[ProposalId, ...] = ()
 
 
 def parsed(line: str) -> NewMemory | None:

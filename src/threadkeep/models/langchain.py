@@ -264,12 +264,15 @@ def plain_messages(messages: Sequence[Any]) -> list[Message]:
     """Return *messages* (LangChain's, or dicts, tuples and texts that stand for them) as our own.
 
     Removals are left out, and so is whatever in a message is no text. What carries ``lc_source`` was written by no
-    person, whatever its class says: it is ``system``.
+    person, whatever its class says: it is ``system``. So is a person's message with a name where other ones have none:
+    agents hand on what others said in this way.
 
     Raises:
         InvalidInputError: Something in it is no message.
     """
-    return [plain for message in messages if (plain := _plain(message)) is not None]
+    given = [message if isinstance(message, BaseMessage) else _converted(message) for message in messages]
+    unnamed = _some_unnamed(given)
+    return [plain for message in given if (plain := _plain(message, unnamed=unnamed)) is not None]
 
 
 def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:
@@ -283,19 +286,28 @@ def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:
 
 def newest_human(messages: Sequence[Any]) -> tuple[int, MessageId | None, str]:
     """Return position, id and text of the newest message that a person wrote; ``(-1, None, "")`` without one."""
-    for position in range(len(messages) - 1, -1, -1):
-        plain = _plain(messages[position])
+    given = [message if isinstance(message, BaseMessage) else _converted(message) for message in messages]
+    unnamed = _some_unnamed(given)
+    for position in range(len(given) - 1, -1, -1):
+        plain = _plain(given[position], unnamed=unnamed)
         if plain is not None and plain.role == "user":
             return position, plain.message_id, plain.text
     return -1, None, ""
 
 
-def _plain(given: Any) -> Message | None:
-    message = given if isinstance(given, BaseMessage) else _converted(given)
+def _plain(message: BaseMessage, *, unnamed: bool) -> Message | None:
     if isinstance(message, RemoveMessage):
         return None
     message_id = MessageId(message.id) if message.id else None
-    return Message(_role_of(message), _text_of(message.content), message_id)
+    role = _role_of(message)
+    if role == "user" and unnamed and message.name:
+        role = "system"
+    # A file that is uploaded with a question is often a block of its own: a paragraph, whose question is another.
+    return Message(role, _text_of(message.content, between="\n\n" if role == "user" else "\n"), message_id)
+
+
+def _some_unnamed(messages: Sequence[BaseMessage]) -> bool:
+    return any(_role_of(message) == "user" and not message.name for message in messages)
 
 
 def _converted(given: Any) -> BaseMessage:
@@ -316,8 +328,8 @@ def _role_of(message: BaseMessage) -> Role:
     return "user" if by_person and not message.additional_kwargs.get("lc_source") else "system"
 
 
-def _text_of(content: str | list[Any]) -> str:
-    """Return the text blocks of *content*, joined by line breaks; tool calls, images and thoughts are left out."""
+def _text_of(content: str | list[Any], *, between: str = "\n") -> str:
+    """Return the text blocks of *content*, with *between* them; tool calls, images and thoughts are left out."""
     if isinstance(content, str):
         return content
     texts: list[str] = []
@@ -328,7 +340,7 @@ def _text_of(content: str | list[Any]) -> str:
             fields = cast("dict[str, Any]", block)
             if fields.get("type") == "text" and isinstance(fields.get("text"), str):
                 texts.append(fields["text"])
-    return "\n".join(texts)
+    return between.join(texts)
 
 
 def _what_is_missing(provider: str, error: Exception, variable: str) -> str:
