@@ -43,7 +43,7 @@ CASES: list[tuple[Any, str, str]] = [
     (FunctionMessage(content="hello", name="search"), "tool", "hello"),
     (HumanMessage("so far", additional_kwargs={"lc_source": "summarization"}), "system", "so far"),
     ({"role": "user", "content": "so far", "additional_kwargs": {"lc_source": "summarization"}}, "system", "so far"),
-    (HumanMessage([TEXT, IMAGE, "two"]), "user", "one\ntwo"),
+    (HumanMessage([TEXT, IMAGE, "two"]), "user", "one\n\ntwo"),
     (AIMessage([THOUGHT, TEXT, TOOL_USE], tool_calls=[CALL]), "assistant", "one"),
     (AIMessage("", tool_calls=[CALL]), "assistant", ""),
     (HumanMessage([IMAGE]), "user", ""),
@@ -58,6 +58,24 @@ class TestPlainMessages:
         [plain] = plain_messages([given])
 
         assert (plain.role, plain.text) == (role, text)
+
+    @pytest.mark.parametrize(
+        ("names", "roles"),
+        [
+            ((None, "researcher", None), ("user", "system", "user")),
+            (("ana", "ana", "ana"), ("user", "user", "user")),
+            (("ana", "bob", "ana"), ("user", "user", "user")),
+        ],
+        ids=["an agent's", "everybody is named", "several people"],
+    )
+    def test_a_name_among_messages_without_one_is_another_agents(
+        self, names: tuple[str | None, ...], roles: tuple[str, ...]
+    ):
+        """Where everybody is named, those are people."""
+        given = [HumanMessage(f"m{place}", name=name) for place, name in enumerate(names)]
+
+        assert tuple(message.role for message in plain_messages(given)) == roles
+        assert newest_human([*given, AIMessage("ok")])[2] == "m2"
 
     def test_removals_are_left_out(self):
         """They say nothing."""
