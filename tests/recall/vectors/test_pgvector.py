@@ -76,7 +76,7 @@ class TestIndexes:
 
         few, many, short = await quick.exact_up_to(384), await patient.exact_up_to(384), await patient.exact_up_to(8)
 
-        assert 0 < few < many < short
+        assert 0 < 10 * few < many < short
         assert run(postgres_url, "SELECT count(*) FROM threadkeep_vectors.vectors_384") == [(0,)]
 
     async def test_long_vectors_are_kept_in_half_precision(self, pool: PostgresPool, postgres_url: str):
