@@ -57,9 +57,11 @@ class Mortal:
         if self._dies == "before":
             die()
         if self._dies == "within":
+            puts = update.puts
             if isinstance(self._engine, PineconeEngine):  # some requests are answered, the next is never made
-                self._engine._delete = lambda *_: die()
-            puts = _killing(update.puts) if not isinstance(self._engine, PineconeEngine) else update.puts
+                setattr(self._engine, "_delete", lambda *_: die())  # noqa: B010 - not its type
+            else:
+                puts = _killing(puts)
             update = Update(
                 update.partition, update.space, update.since, update.position, update.reset, puts, update.removed
             )
