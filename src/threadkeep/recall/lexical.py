@@ -23,8 +23,8 @@ B: Final = 0.75
 """How much a long text is held back. Source: LoCoMo and BEAM; .4 loses 10 points where answers are long."""
 
 _SMALLEST_TAIL: Final = 8_192
-_ASKED_BEFORE_SORTING: Final = 16
-"""A tail that so many questions have looked through whole is worth sorting in, however short it is."""
+_LOOKING_AT_ALL: Final = 1_024
+"""To look through a tail costs as much as so many postings of it, however short it is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,8 @@ class Postings:
 
     Everything stands in one log ordered by row; most of it is also sorted by term. What was appended
     since then (the tail) is looked through whole, and sorted in when it has grown to a quarter of the
-    rest, so an append costs amortised constant time and no search sees anything but the truth. A
+    rest, or when questions have looked through as much as there is to sort: so an append costs amortised
+    constant time, a question at most twice the least, and no search sees anything but the truth. A
     removed row leaves the statistics at once and its postings at the next :meth:`keep`; until then
     whoever asks must look past it.
 
@@ -92,7 +93,7 @@ class Postings:
         self._sorted_counts: NDArray[np.uint16] = np.zeros(0, np.uint16)
         self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
         self._term_bytes = 0
-        self._asked = 0  # how many questions have looked through this tail
+        self._looked_through = 0  # how many postings of this tail questions have looked through
 
     @property
     def nbytes(self) -> int:
@@ -167,9 +168,9 @@ class Postings:
 
     def question(self, terms: Sequence[str]) -> Question:
         """Gather what scoring *terms* needs; a term counts once, however often it is asked."""
-        if self._sorted_to < len(self._log_terms):
-            self._asked += 1
-            if self._asked > _ASKED_BEFORE_SORTING:
+        if tail := len(self._log_terms) - self._sorted_to:
+            self._looked_through += _LOOKING_AT_ALL + tail
+            if self._looked_through > len(self._log_terms):
                 self._sort()
         known = len(self._offsets) - 1  # terms that the sorted postings know
         frequencies, offsets = self._frequencies.filled, self._offsets
@@ -263,7 +264,7 @@ class Postings:
         per_term = np.bincount(terms, minlength=len(self._frequencies))
         self._offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(per_term)))
         self._sorted_to = len(terms)
-        self._asked = 0
+        self._looked_through = 0
 
 
 class _Numbers(dict[str, int]):
