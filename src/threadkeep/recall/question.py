@@ -74,7 +74,7 @@ def read(question: str, *, now: datetime, language: Language | None = None) -> R
     first_person = not words.isdisjoint(_FIRST_PERSON)
     return Reading(
         terms,
-        people=tuple(core for word in question.split() if (core := _core(word))),
+        people=tuple([core for word in question.split() if (core := word if word.isalnum() else _core(word))]),
         names=tuple(_names(question)),
         first_person=first_person and not ("you" in words and _ASKS_THE_ASSISTANT.search(question)),
         when=not words.isdisjoint(_MAY_ASK_WHEN) and _WHEN.search(question) is not None,
@@ -135,11 +135,12 @@ def without_names(question: str) -> str | None:
     """
     if len(question) > _LONGEST:
         return None
-    kept = [word for word, _, is_name in _words(question) if not is_name]
-    if len(kept) == len(question.split()):
+    words = _words(question)
+    kept = [(word, core.lower() in STOP_WORDS) for word, core, is_name in words if not is_name]
+    if len(kept) == len(words):
         return None
-    function_words = [_core(word).lower() in STOP_WORDS for word in kept]
-    return " ".join(kept) if any(function_words) and not all(function_words) else None
+    function_words = [is_one for _, is_one in kept]
+    return " ".join([word for word, _ in kept]) if any(function_words) and not all(function_words) else None
 
 
 def _names(question: str) -> Iterator[tuple[str, ...]]:
@@ -147,7 +148,9 @@ def _names(question: str) -> Iterator[tuple[str, ...]]:
 
     None of a text without any English function word, for the same reason.
     """
-    words = list(_words(question))
+    words = _words(question)
+    if not any(is_name for _, _, is_name in words):
+        return
     if not any(core.lower() in STOP_WORDS for _, core, is_name in words if not is_name):
         return
     name: list[str] = []
@@ -161,13 +164,16 @@ def _names(question: str) -> Iterator[tuple[str, ...]]:
         yield tuple(name)
 
 
-def _words(question: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield each word, what it is without the signs around it, and whether it is (part of) a name."""
+def _words(question: str) -> list[tuple[str, str, bool]]:
+    """Return each word, what it is without the signs around it, and whether it is (part of) a name."""
+    found: list[tuple[str, str, bool]] = []
     begins = True
     for word in question.split():
-        core = _core(word)
-        yield word, core, not begins and core[:1].isupper() and core != "I" and not core.startswith(("I'", "I’"))
+        core = word if word.isalnum() else _core(word)
+        capital = not begins and core[:1].isupper()
+        found.append((word, core, capital and core != "I" and not core.startswith(("I'", "I’"))))
         begins = word.endswith(_ENDS_SENTENCE)
+    return found
 
 
 def asks_about_everything(question: str) -> bool:

@@ -219,7 +219,7 @@ class Snapshot:
             )
         if self.vectors is None or vector is None:
             return None, None
-        asked = vector[None] if aspect is None else np.stack((vector, aspect))
+        asked = np.array((vector,) if aspect is None else (vector, aspect))
         vectors, rows = self.vectors, len(self.vectors)
         of_items = self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows
         if self.slots is not None and of_items:
