@@ -17,6 +17,7 @@ from threadkeep.memories.shapes import memory_of
 from threadkeep.recall import search as search_module
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.search import Search
+from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Ref, Touch
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
@@ -87,6 +88,25 @@ class TestRanking:
         await keys(search)
 
         assert storage.polls == [await storage.position(ANA)]
+
+    async def test_a_storage_that_can_tell_at_once_is_not_waited_for(self, model: HashingEmbedder, clock: StillClock):
+        """A warm search follows the feed only where something has happened, whoever wrote it."""
+
+        class Near(HeldStorage):
+            stands_at = InMemoryStorage.stands_at
+
+        storage = Near(clock)
+        await storage.connect()
+        search = Search(storage, model, clock)
+        await keep(storage, search, "tea")
+        assert await keys(search) == ["tea"]
+        storage.polls.clear()
+
+        assert await keys(search) == ["tea"]
+        assert storage.polls == []
+        await keep(storage, search, "green tea")
+        assert set(await keys(search)) == {"tea", "green tea"}
+        assert len(storage.polls) == 1
 
     async def test_concurrent_searches_load_once(self, search: Search, storage: HeldStorage):
         """Twenty questions at once read a partition one time, and then share one look at what is new."""

@@ -43,7 +43,7 @@ class StillClock:
 
 
 class HeldStorage(InMemoryStorage):
-    """A storage whose change feed can be counted, and held up until it is let go."""
+    """A storage that is far away: its change feed can be counted, and held up until it is let go."""
 
     def __init__(self, clock: StillClock) -> None:
         super().__init__(clock=clock)
@@ -55,6 +55,10 @@ class HeldStorage(InMemoryStorage):
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         self.gets.append(refs)
         return await super().get(refs)
+
+    def stands_at(self, partition: Partition, position: Position) -> bool:
+        """Say that this cannot be told at once."""
+        return False
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         self.polls.append(since)

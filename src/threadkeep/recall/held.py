@@ -50,6 +50,11 @@ class Held:
     memories: dict[tuple[Namespace, str], Memory] = field(default_factory=dict)
     sample: NDArray[np.float32] | None = None
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing new is being read, nor about to be."""
+        return self.waiting is None and (self.running is None or self.running.done())
+
 
 class HeldIndexes:
     """The indexes of the partitions in use, bounded in bytes; the one that is used is always kept.

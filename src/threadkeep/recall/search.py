@@ -21,7 +21,7 @@ from threadkeep.recall.record import Hit, Method, Ranking
 from threadkeep.recall.stale import stale
 from threadkeep.recall.vectors.following import Follower, sample_of, spread_of
 from threadkeep.recall.vectors.port import Space
-from threadkeep.storage.port import Embedding, Ref
+from threadkeep.storage.port import Embedding, Ref, Telling
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from threadkeep.recall.matrix import Precision
     from threadkeep.recall.rank import Spread
     from threadkeep.recall.vectors.port import Near, VectorEngine
-    from threadkeep.storage.port import Changes, Namespace, Partition, Storage
+    from threadkeep.storage.port import Changes, Namespace, Partition, Position, Storage
     from threadkeep.telemetry import Telemetry
 
 EMBEDDER: Final = "embedder"
@@ -107,6 +107,7 @@ class Search:
         follower: Follower | None = None,
     ) -> None:
         self._storage = storage
+        self._telling = storage if isinstance(storage, Telling) else None
         self._embedder = embedder
         self._clock = clock
         self._embed_seconds = embed_timeout.total_seconds()
@@ -329,17 +330,32 @@ class Search:
         """Return the index of *partition* as of now, and the vectors of *texts*, which are made meanwhile."""
         if not texts or self._embedder is None:
             return await self._current(partition, dims), None
-        embedding = asyncio.ensure_future(self._embed(texts))
-        try:
-            # Nothing says how long the first vectors of an embedder are but the vectors themselves.
-            dims = self._embedder.dims or _dims(await embedding)
-            held = await self._current(partition, dims)
-            vectors = await embedding
-        finally:
-            embedding.cancel()
+        dims = self._embedder.dims
+        held = self._known_current(partition, dims)
+        if held is not None:  # the common case: no task is worth its while
+            vectors = await self._embed(texts)
+        else:
+            embedding = asyncio.ensure_future(self._embed(texts))
+            try:
+                # Nothing says how long the first vectors of an embedder are but the vectors themselves.
+                dims = dims or _dims(await embedding)
+                held = await self._current(partition, dims)
+                vectors = await embedding
+            finally:
+                embedding.cancel()
         if vectors is not None and _dims(vectors) != dims:
             held = await self._current(partition, _dims(vectors))
         return held, vectors
+
+    def _known_current(self, partition: Partition, dims: int | None) -> Held | None:
+        """Return the index of *partition* if it is held and as of now, where the storage tells that at once."""
+        held = self._held.get(partition)
+        if not dims or held is None or held.position is None or not held.idle or held.index.dims not in (None, dims):
+            return None
+        if self._telling is None or not self._telling.stands_at(partition, held.position):
+            return None
+        self._held.use(held)
+        return held
 
     async def _current(self, partition: Partition, dims: int | None) -> Held:
         """Return the index of *partition*, as of now or later."""
@@ -354,13 +370,8 @@ class Search:
             held = Held(partition, index)
             self._held.add(held)
         self._held.use(held)
-        idle = held.waiting is None and (held.running is None or held.running.done())
-        if idle and held.position is not None:
-            # Mostly nothing has happened, and then nothing has to go on should the caller give up.
-            position = held.position
-            changes = await self._storage.changes(partition, position)
-            if changes.position == position == held.position and not changes.reset:
-                return held
+        if held.idle and held.position is not None and await self._nothing_new(held, held.position):
+            return held  # the common case, and nothing has to go on should the caller give up
         # A round that has begun may have read before this call; the next one is shared by all who wait.
         await asyncio.shield(self._round(held))
         return held
@@ -372,6 +383,13 @@ class Search:
             self._tasks.add(held.waiting)
             held.waiting.add_done_callback(self._done)
         return held.waiting
+
+    async def _nothing_new(self, held: Held, position: Position) -> bool:
+        """Return whether *held*, which stands at *position*, is as of now."""
+        if self._telling is not None:
+            return self._telling.stands_at(held.partition, position)
+        changes = await self._storage.changes(held.partition, position)
+        return changes.position == position == held.position and not changes.reset
 
     async def _follow(self, held: Held, before: asyncio.Task[None] | None) -> None:
         """Bring *held* up to date, after the round *before* this one."""

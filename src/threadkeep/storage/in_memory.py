@@ -96,9 +96,11 @@ class InMemoryStorage:
 
     async def position(self, partition: Partition) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.position`."""
-        self._require_open()
-        part = self._parts.get(partition.digest)
-        return part.position if part else Position(self._epoch, 0)
+        return self._position(partition)
+
+    def stands_at(self, partition: Partition, position: Position) -> bool:
+        """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
+        return self._position(partition) == position
 
     async def scan(
         self,
@@ -133,7 +135,7 @@ class InMemoryStorage:
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""
-        position = await self.position(partition)
+        position = self._position(partition)
         if since == position:
             return Changes(position, reset=False, puts=(), removed=())
         part = self._parts.get(partition.digest) or _Part(self._epoch)
@@ -222,6 +224,11 @@ class InMemoryStorage:
             return None
         (item,) = items_of([row], ref.partition)
         return item
+
+    def _position(self, partition: Partition) -> Position:
+        self._require_open()
+        part = self._parts.get(partition.digest)
+        return part.position if part else Position(self._epoch, 0)
 
     def _require_open(self) -> None:
         if self._closed:

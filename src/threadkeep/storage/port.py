@@ -358,6 +358,15 @@ class Storage(Protocol):
 
 
 @runtime_checkable
+class Telling(Protocol):
+    """A storage in this process or file, which can tell without being waited for whether anything has happened."""
+
+    def stands_at(self, partition: Partition, position: Position) -> bool:
+        """Return whether *partition* is at *position* now; ``False``, too, where that cannot be told at once."""
+        ...
+
+
+@runtime_checkable
 class Advising(Protocol):
     """A storage on a server that other people set up, and that tells what they should change."""
 

@@ -143,6 +143,11 @@ class SqliteStorage:
         position = opened.glance(work)
         return await self._read(work) if position is None else position
 
+    def stands_at(self, partition: Partition, position: Position) -> bool:
+        """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
+        opened = self._require_open()
+        return position == opened.glance(lambda connection: opened.tables.position(connection, partition))
+
     async def scan(
         self,
         partition: Partition,
@@ -164,9 +169,7 @@ class SqliteStorage:
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""
         opened = self._require_open()
-        if since is not None and since == opened.glance(
-            lambda connection: opened.tables.position(connection, partition)
-        ):
+        if since is not None and self.stands_at(partition, since):
             return Changes(since, reset=False, puts=(), removed=())
         now = micros(self._clock.now())
         return await self._read(lambda connection: opened.tables.changes(connection, partition, since, now))

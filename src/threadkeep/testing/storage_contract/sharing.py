@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.storage.port import Due, Position, Storage
+from threadkeep.storage.port import Due, Position, Storage, Telling
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.expiring import MINUTE
 from threadkeep.testing.storage_contract.following import Follower
@@ -49,6 +49,9 @@ class Sharing(World):
         assert keys((await beside.changes(ANA, before)).puts) == ["1"]
         assert await beside.namespaces() == (("memories", "ana"),)
         assert await beside.partitions() == (ANA,)
+        if isinstance(beside, Telling):
+            assert not beside.stands_at(ANA, before)
+            assert beside.stands_at(ANA, position)
 
     async def test_what_was_written_outlives_the_storage(self, open_storage: OpenStorage) -> None:
         """ "When this returns, the batch is durable": a new storage reads it, and goes on counting."""
