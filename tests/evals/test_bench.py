@@ -80,10 +80,16 @@ class TestRun:
         assert list(report) == ["machine", "lines"]
         assert {"cpu", "cores", "python", "threadkeep", "langgraph", "embedder"} <= set(report["machine"])
         assert [(line["name"], line["n"], line["peer"]) for line in report["lines"]] == [
+            ("search, one owner", 20, "LangGraph InMemoryStore.asearch"),
+            ("search, one owner, without the hop", 20, "the same with the hop"),
             ("search, one owner", 50, "LangGraph InMemoryStore.asearch"),
+            ("search, one owner, without the hop", 50, "the same with the hop"),
             ("search, one owner", 200, "LangGraph InMemoryStore.asearch"),
+            ("search, one owner, without the hop", 200, "the same with the hop"),
             ("search, 5 owners × 20, warm", 5, "one owner"),
+            ("search, 5 owners × 20, warm, without the hop", 5, "the same with the hop"),
             ("first search of an owner, loaded from SQLite", 200, None),
+            ("first search of an owner, loaded from SQLite while another reads on and on", 200, None),
             ("another owner's read during that load", 200, "the same read, nothing loading"),
             ("memory of one owner's index, its arrays and terms", 200, None),
             ("memory of one owner's index, growth of the process while loading", 200, None),

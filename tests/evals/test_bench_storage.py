@@ -12,8 +12,8 @@ from rich.console import Console
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.evals.bench import render_table
 from threadkeep.evals.bench_peers import KINDS
-from threadkeep.evals.bench_storage import StorageSizes, _facts, run_storage_bench
-from threadkeep.evals.facts import capacity
+from threadkeep.evals.bench_storage import StorageSizes, run_storage_bench
+from threadkeep.evals.facts import capacity, more_facts
 from threadkeep.testing.servers import PostgresServer
 
 KEYS = ["name", "n", "ours_p50_ms", "ours_p95_ms", "peer", "peer_p50_ms", "ratio"]
@@ -79,7 +79,7 @@ def test_servers_are_started_for_it(kind: str):
 
 def test_there_are_as_many_facts_as_are_asked_for():
     """More than the generator has: each text is another one."""
-    facts = _facts(capacity() + 500)
+    facts = more_facts(capacity() + 500, seed=11)
 
     assert len({fact.text for fact in facts}) == len(facts) == capacity() + 500
 

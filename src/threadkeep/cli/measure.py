@@ -235,7 +235,7 @@ def bench(
     ] = None,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that it works.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="With --storage: 100,000 memories, too.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="One owner with 100,000 memories, too.")] = False,
     memories: Annotated[
         list[int] | None,
         typer.Option(help="With --storage: so many memories instead; may be repeated.", min=8, show_default=False),
@@ -251,7 +251,10 @@ def bench(
     if memories:
         sizes = replace(sizes, totals=tuple(memories))
     with progress("Bench") as bar:
-        report = run_storage_bench(storage, sizes, progress=bar) if storage else run_bench(quick=quick, progress=bar)
+        if storage:
+            report = run_storage_bench(storage, sizes, progress=bar)
+        else:
+            report = run_bench(quick=quick, full=full, progress=bar)
     print_figures(report, lambda: [render_table(report)], style, json=json)
 
 

@@ -1,8 +1,10 @@
 """Speed beside peers: the same data and the same vectors, in one process, measured in turns.
 
-Every figure of ours goes through the public door, the hop to the home loop included. Ours and the
-peer's measurements take turns, so that whatever else the machine does falls on both; the garbage
-collector runs as it does in any application.
+Every figure of ours goes through the public door, the hop to the home loop included, but for the lines
+that say *without the hop*: those are timed on the home loop and stand beside the same call through the
+door. Vectors are looked up, so embedding is in no line that does not say so. Ours and the peer's
+measurements take turns, so that whatever else the machine does falls on both; the garbage collector runs
+as it does in any application.
 """
 
 from __future__ import annotations
@@ -20,31 +22,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.evals.bench_rig import Line, Lookup, Sizes, alternated, learn, opened, timed
 from threadkeep.evals.bench_turn import embedding_lines, turn_lines
-from threadkeep.evals.facts import make_facts
+from threadkeep.evals.facts import make_facts, more_facts
 from threadkeep.evals.progress import Progress, Steps, silent
+from threadkeep.owners.owner import Owner
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from threadkeep.app import Rooms
     from threadkeep.evals.facts import Fact
     from threadkeep.library import Threadkeep
 
 _SEED: Final = 7
 _TOP: Final = 10
+_ROUNDS: Final = 5
 _BATCH: Final = 500
 _EMBEDDED: Final = 1_650
 _MEMORY_PEER: Final = "LangGraph InMemoryStore"
 _SQLITE_PEER: Final = "LangGraph AsyncSqliteStore"
 
 
-def run_bench(*, quick: bool = False, progress: Progress = silent) -> dict[str, Any]:
+def run_bench(*, quick: bool = False, full: bool = False, progress: Progress = silent) -> dict[str, Any]:
     """Measure every line, and return the figures as the command line prints them.
 
     Args:
         quick: A twentieth of the data: shows that it runs, not how fast it is.
+        full: An owner with 100,000 memories, too, which takes some minutes.
         progress: Told how far it is.
     """
-    lines, embedder = asyncio.run(_measure(Sizes.quick() if quick else Sizes(), progress))
+    sizes = Sizes.quick() if quick else Sizes.full() if full else Sizes()
+    lines, embedder = asyncio.run(_measure(sizes, progress))
     return {"machine": machine(embedder), "lines": [line.as_json() for line in lines]}
 
 
@@ -55,10 +62,17 @@ async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
     with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as name:
         folder = Path(name)
         async with opened(folder / "one.db", lookup) as tk:
-            lines = [await _one_owner(tk, lookup, facts[:size], sizes) for size in (sizes.small, sizes.large)]
+            lines = [
+                line
+                for size in (sizes.few, sizes.small, sizes.large)
+                for line in await _one_owner(tk, lookup, facts[:size], sizes)
+            ]
+        if sizes.largest:
+            async with opened(folder / "largest.db", lookup) as tk:
+                lines += await _one_owner(tk, lookup, more_facts(sizes.largest, seed=_SEED), sizes)
         steps.advance()
         async with opened(folder / "many.db", lookup) as tk:
-            lines.append(await _many_owners(tk, facts, sizes))
+            lines += await _many_owners(tk, facts, sizes)
         steps.advance()
         lines += await _cold_load(folder / "one.db", lookup, facts, sizes)
         steps.advance()
@@ -74,13 +88,15 @@ async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
     return lines + added, embedder
 
 
-async def _one_owner(tk: Threadkeep, lookup: Lookup, facts: Sequence[Fact], sizes: Sizes) -> Line:
-    """Search one owner's memories, beside the stock in-memory store with the same vectors."""
+async def _one_owner(tk: Threadkeep, lookup: Lookup, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:
+    """Search one owner's memories, beside the stock in-memory store with the same vectors, and without the hop."""
     from langgraph.store.base import PutOp
     from langgraph.store.memory import InMemoryStore
 
     owner = f"owner-{len(facts)}"
     await learn(tk, owner, facts)
+    for fact in facts:
+        lookup.know(fact.text)
     namespace = ("memories", owner)
     peer = InMemoryStore(index={"dims": lookup.dims, "embed": lookup.as_langgraph, "fields": ["data"]})
     await peer.abatch([PutOp(namespace, str(place), {"data": fact.text}) for place, fact in enumerate(facts)])
@@ -90,11 +106,41 @@ async def _one_owner(tk: Threadkeep, lookup: Lookup, facts: Sequence[Fact], size
         lambda turn: peer.asearch(namespace, query=questions[turn % len(questions)], limit=_TOP),
         ours_times=sizes.searches,
         peer_times=sizes.peer_searches,
+        peer_seconds=sizes.peer_seconds,
     )
-    return Line("search, one owner", len(facts), ours, f"{_MEMORY_PEER}.asearch", theirs)
+    return [
+        Line("search, one owner", len(facts), ours, f"{_MEMORY_PEER}.asearch", theirs),
+        await _without_the_hop(tk, "search, one owner", [(owner, one) for one in questions], len(facts)),
+    ]
 
 
-async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> Line:
+async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str, str]], n: int) -> Line:
+    """Search on the home loop itself, beside the same questions through the door.
+
+    Args:
+        tk: The memory, warm.
+        name: Of what is measured.
+        asked: Owners and questions.
+        n: How many items it is measured on.
+    """
+    inside: list[float] = []
+    through: list[float] = []
+    for turn in range(_ROUNDS):
+        part = asked[turn::_ROUNDS]
+
+        async def on_home(rooms: Rooms, part: Sequence[tuple[str, str]] = part) -> list[float]:
+            whose = [Owner(user_id) for user_id, _ in part]
+            return [
+                await timed(rooms.recalls.search(question, owner=owner, limit=_TOP))
+                for owner, (_, question) in zip(whose, part, strict=True)
+            ]
+
+        inside += await tk.app.call(on_home)
+        through += [await timed(tk.memories.search(question, owner=owner, limit=_TOP)) for owner, question in part]
+    return Line(f"{name}, without the hop", n, inside, "the same with the hop", through)
+
+
+async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:
     """Search many owners in turn, all warm, beside one owner of the same size."""
     each = facts[: sizes.each]
     owners = [f"owner-{number}" for number in range(sizes.owners)]
@@ -107,24 +153,35 @@ async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> L
         ours_times=sizes.searches,
         peer_times=sizes.searches,
     )
-    return Line(f"search, {sizes.owners:,} owners × {len(each)}, warm", sizes.owners, many, "one owner", one)
+    name = f"search, {sizes.owners:,} owners × {len(each)}, warm"
+    asked = [(owners[-1 - turn % len(owners)], each[turn % len(each)].question) for turn in range(sizes.searches)]
+    return [
+        Line(name, sizes.owners, many, "one owner", one),
+        await _without_the_hop(tk, name, asked, sizes.owners),
+    ]
 
 
 async def _cold_load(path: Path, lookup: Lookup, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:
-    """Search an owner for the first time since opening, and read another owner's memory meanwhile."""
+    """Search an owner for the first time since opening, by itself, and while another owner reads without a pause."""
     loads: list[float] = []
+    disturbed: list[float] = []
     meanwhile: list[float] = []
     idle: list[float] = []
-    for turn in range(sizes.cold_loads):
+    for turn in range(2 * sizes.cold_loads):
         async with opened(path, lookup) as tk:
-            search = tk.memories.search(facts[turn].question, owner=f"owner-{len(facts)}", limit=_TOP)
+            search = tk.memories.search(facts[turn // 2].question, owner=f"owner-{len(facts)}", limit=_TOP)
+            if turn % 2:
+                loads.append(await timed(search))
+                continue
             loading = asyncio.ensure_future(timed(search))
             while not loading.done():
                 meanwhile.append(await timed(tk.memories.get("none", owner="bystander")))
-            loads.append(await loading)
+            disturbed.append(await loading)
             idle += [await timed(tk.memories.get("none", owner="bystander")) for _ in range(20)]
+    name = "first search of an owner, loaded from SQLite"
     return [
-        Line("first search of an owner, loaded from SQLite", len(facts), loads),
+        Line(name, len(facts), loads),
+        Line(f"{name} while another reads on and on", len(facts), disturbed),
         Line("another owner's read during that load", len(facts), meanwhile, "the same read, nothing loading", idle),
     ]
 

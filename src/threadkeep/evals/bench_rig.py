@@ -27,8 +27,9 @@ _SLICE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is stored, and how often each thing is measured."""
+    """How much is stored, and how often each thing is measured; *largest* is left out where it is 0."""
 
+    few: int = 600
     small: int = 1_000
     large: int = 10_000
     owners: int = 1_000
@@ -39,11 +40,19 @@ class Sizes:
     commits: int = 1_000
     batches: int = 20
     turns: int = 100
+    largest: int = 0
+    peer_seconds: float = 30.0
+
+    @classmethod
+    def full(cls) -> Sizes:
+        """Return sizes with an owner of 100,000 memories among them."""
+        return cls(largest=100_000)
 
     @classmethod
     def quick(cls) -> Sizes:
         """Return sizes that take seconds."""
         return cls(
+            few=20,
             small=50,
             large=200,
             owners=5,
@@ -121,6 +130,11 @@ class Lookup:
         for text in texts:
             self._add(text)
 
+    def know(self, text: str) -> None:
+        """Give *text* its direction, where it has none."""
+        if text not in self._vectors:
+            self._add(text)
+
     async def ready(self) -> None:
         """Be ready."""
 
@@ -129,9 +143,8 @@ class Lookup:
         import numpy as np
 
         for text in texts:
-            if text not in self._vectors:
-                self._add(text)
-        return np.stack([self._vectors[text] for text in texts])
+            self.know(text)
+        return np.array([self._vectors[text] for text in texts])
 
     async def as_langgraph(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the same vectors, of announced texts, in the form that LangGraph's stores take."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,7 +16,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.evals.bench import machine
 from threadkeep.evals.bench_peers import KINDS, Beside, beside
 from threadkeep.evals.bench_rig import Line, Lookup, alternated, timed
-from threadkeep.evals.facts import capacity, make_facts
+from threadkeep.evals.facts import more_facts
 from threadkeep.evals.progress import Progress, Steps, silent
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def run_storage_bench(kinds: Sequence[str], sizes: StorageSizes, *, progress: Pr
     if unknown := [kind for kind in chosen if kind not in KINDS]:
         msg = f"--storage is {unknown[0][:40]!r}; give {', '.join(KINDS)} or all."
         raise InvalidInputError(msg)
-    facts = _facts(max(sizes.totals))
+    facts = more_facts(max(sizes.totals), seed=_SEED)
     lookup = Lookup([text for fact in facts for text in (fact.text, fact.question)], seed=_SEED)
     steps = Steps(len(chosen) * (1 + len(sizes.totals)), progress)
     lines: list[Line] = []
@@ -100,15 +99,6 @@ def run_storage_bench(kinds: Sequence[str], sizes: StorageSizes, *, progress: Pr
             on[kind] = pair.server
             lines += asyncio.run(_measure(pair, facts, sizes, steps))
     return {"machine": {**machine("lookup"), "servers": on}, "lines": [line.as_json() for line in lines]}
-
-
-def _facts(count: int) -> list[Fact]:
-    """Return so many facts; where there are not as many, the same ones again, each with a number of its own."""
-    some = make_facts(min(count, capacity()), seed=_SEED)
-    return [
-        fact if place < len(some) else replace(fact, text=f"{fact.text} Noted on page {place}.")
-        for place, fact in zip(range(count), itertools.cycle(some), strict=False)
-    ]
 
 
 async def _measure(pair: Beside, facts: Sequence[Fact], sizes: StorageSizes, steps: Steps) -> list[Line]:

@@ -6,11 +6,12 @@ The figure is the share of questions whose fact stands in the rendered block tha
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +77,15 @@ def make_facts(count: int, *, seed: int) -> tuple[Fact, ...]:
     ]
     rng.shuffle(facts)
     return tuple(facts)
+
+
+def more_facts(count: int, *, seed: int) -> list[Fact]:
+    """Return so many facts; where there are not as many, the same ones again, each with a number of its own."""
+    some = make_facts(min(count, capacity()), seed=seed)
+    return [
+        fact if place < len(some) else replace(fact, text=f"{fact.text} Noted on page {place}.")
+        for place, fact in zip(range(count), itertools.cycle(some), strict=False)
+    ]
 
 
 def _shares(count: int) -> list[int]:
