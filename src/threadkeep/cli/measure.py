@@ -234,19 +234,29 @@ def bench(
         ),
     ] = None,
     *,
+    curve: Annotated[bool, typer.Option("--curve", help="One owner with ever more memories, by each index.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see that it works.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="One owner with 100,000 memories, too.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="One owner with 100,000 memories, too; with --curve, with 1,000,000.")
+    ] = False,
     memories: Annotated[
         list[int] | None,
-        typer.Option(help="With --storage: so many memories instead; may be repeated.", min=8, show_default=False),
+        typer.Option(help="With --storage or --curve: so many memories; may be repeated.", min=8, show_default=False),
     ] = None,
+    plot: Plot = None,
     style: Format = Style.TABLE,
     json: Json = False,
 ) -> None:
     """How fast it is, beside LangGraph's own stores in the same run."""
+    if curve:
+        _curve(quick=quick, full=full, memories=memories, plot=plot, style=style, json=json)
+        return
     from threadkeep.evals.bench import render_table, run_bench
     from threadkeep.evals.bench_storage import StorageSizes, run_storage_bench
 
+    if plot:
+        msg = "--plot draws the lines of --curve; give both."
+        raise InvalidInputError(msg)
     sizes = StorageSizes.quick() if quick else StorageSizes.full() if full else StorageSizes()
     if memories:
         sizes = replace(sizes, totals=tuple(memories))
@@ -255,6 +265,18 @@ def bench(
             report = run_storage_bench(storage, sizes, progress=bar)
         else:
             report = run_bench(quick=quick, full=full, progress=bar)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+def _curve(*, quick: bool, full: bool, memories: list[int] | None, plot: Path | None, style: Style, json: bool) -> None:
+    from threadkeep.evals.bench_curve import FULL_SIZES, QUICK_SIZES, SIZES, charts, render_table, run_curve
+
+    sizes = sorted(memories) if memories else QUICK_SIZES if quick else FULL_SIZES if full else SIZES
+    with progress("Curve") as bar:
+        report = run_curve(sizes, progress=bar)
+    if plot:
+        for chart, path in zip(charts(report), (plot, plot.with_stem(f"{plot.stem}-memory")), strict=True):
+            draw(chart, path)
     print_figures(report, lambda: [render_table(report)], style, json=json)
 
 

@@ -28,13 +28,13 @@ async def measure(path: Path, owner: str, question: str) -> tuple[float, float, 
     async with opened(path, Lookup([question], seed=0)) as tk:
         # Another, empty owner first: what numpy, SQLite and the stemmer take is not the index's.
         await tk.memories.search(question, owner="nobody")
-        _give_back()
-        before = _resident_bytes()
+        give_back()
+        before = resident_bytes()
         await tk.memories.search(question, owner=owner)
         gc.collect()
-        grown = _resident_bytes() - before
-        _give_back()
-        kept = _resident_bytes() - before
+        grown = resident_bytes() - before
+        give_back()
+        kept = resident_bytes() - before
         stats = await tk.app.call(_stats)
     return stats.nbytes / 1e6, grown / 1e6, kept / 1e6
 
@@ -43,14 +43,14 @@ async def _stats(rooms: Rooms) -> IndexStats:
     return rooms.search.stats()
 
 
-def _give_back() -> None:
+def give_back() -> None:
     """Let the allocator return what is free, where it can be told to (glibc)."""
     gc.collect()
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _resident_bytes() -> int:
+def resident_bytes() -> int:
     """Return what the process holds in RAM now; where only the peak can be told, the peak."""
     statm = Path("/proc/self/statm")
     if statm.exists():
