@@ -36,7 +36,7 @@ def compared(tmp_path_factory):
     path = write_locomo(tmp_path_factory.mktemp("locomo"), conversations=2)
     seen: list[tuple[int, int]] = []
     comparison = compare(load_locomo(path), embedder=WordsEmbedder(), progress=lambda *step: seen.append(step))
-    return path, Report(comparison), seen
+    return path, Report(comparison), comparison, seen
 
 
 def rows_of(report, **wanted):
@@ -46,7 +46,7 @@ def rows_of(report, **wanted):
 class TestCompare:
     def test_has_the_promised_shape(self, compared):
         """The object and each of its rows have exactly the keys that are documented."""
-        path, comparison, _ = compared
+        path, comparison, *_ = compared
 
         report = comparison.as_json()
 
@@ -104,7 +104,7 @@ class TestCompare:
 
     def test_tells_how_far_it_is(self, compared):
         """Progress counts every turn stored and every question asked."""
-        seen = compared[2]
+        seen = compared[3]
 
         assert seen[0] == (0, 48)
         assert seen[-1] == (48, 48)
@@ -119,6 +119,41 @@ class TestCompare:
         text = table.getvalue()
         assert all(method in text for method in ("threadkeep", "bm25", "dense"))
         assert "6 repaired, 6 dropped" in text
+
+
+class TestGain:
+    def test_is_told_for_each_conversation_and_without_each(self, compared):
+        """What ours finds more than each other method, with an interval; two equal conversations gain the same."""
+        gains = compared[1].as_json()["gains"]
+
+        assert [(one["over"], one["level"]) for one in gains] == [
+            (method, level) for level in ("turn", "session") for method in ("bm25", "dense")
+        ]
+        for one in gains:
+            low, high = one["interval95"]
+            assert low <= one["gain"] <= high
+            assert list(one["by_conversation"].values()) == [one["gain"]] * 2
+            assert one["without_one"] == [one["gain"]] * 2
+            assert one["ahead_on"] == (2 if one["gain"] > 0 else 0)
+
+    def test_conversations_may_be_drawn_instead_of_questions(self, compared):
+        """Two conversations that say the same leave no doubt about others like them, whatever their questions do."""
+        by_question = compared[1].as_json()
+        by_talk = Report(compared[2], resample="conversation").as_json()
+
+        assert by_talk["intervals"]["resampled"] == "conversation"
+        (dense,) = rows_of(by_talk, method="dense", level="turn", categories="1")
+        assert len(set(dense["interval95"]["recall@5"])) == 1
+        (same,) = rows_of(by_question, method="dense", level="turn", categories="1")
+        assert same["recall@5"] == dense["recall@5"]
+
+    def test_one_table_for_people(self, compared):
+        """A row for each conversation, and one for all."""
+        shown = StringIO()
+
+        Console(width=200, file=shown).print(compared[1].by_conversation())
+
+        assert all(word in shown.getvalue() for word in ("conv-1", "conv-2", "all but one", "over dense"))
 
 
 class TestBeam:

@@ -76,6 +76,7 @@ class TestScore:
             "recall@20": 1.0,
             "all@10": 1.0,
             "ndcg@10": pytest.approx(1 / math.log2(7)),
+            "any@10": 1.0,
         }
 
     @given(st.permutations(RANKING), st.sets(st.sampled_from([*RANKING, "x", "y"]), min_size=1))
@@ -128,3 +129,12 @@ class TestBootstrapInterval:
         values = [0.0, 0.5, 1.0, 1.0, 0.25]
 
         assert bootstrap_interval(values, seed=3) == bootstrap_interval(values, seed=3)
+
+    def test_clusters_are_drawn_whole(self):
+        """Where all questions of a conversation fare alike, there is no more to learn from them than from one."""
+        values, talks = [0.0] * 50 + [1.0] * 50, ["a"] * 50 + ["b"] * 50
+
+        low, high = bootstrap_interval(values, clusters=talks)
+
+        assert (low, high) == (0.0, 1.0)
+        assert bootstrap_interval(values)[0] > 0.35

@@ -1,0 +1,90 @@
+"""The cost curve: every index at every size, each in a process of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from threadkeep.errors import SettingsError
+from threadkeep.evals.bench_curve import (
+    EXACT,
+    Cell,
+    Directions,
+    _facts,
+    _opened,
+    _owner,
+    charts,
+    measure,
+    render_table,
+    run_curve,
+    taken_over,
+)
+from threadkeep.evals.plot import svg
+from threadkeep.memories.record import NewMemory
+
+
+def row(index: str, n: int, milliseconds: float) -> dict[str, object]:
+    return {"index": index, "n": n, "p50_ms": milliseconds}
+
+
+class TestTakenOver:
+    def test_is_the_size_from_which_it_stays_quicker(self):
+        """A size at which it happened to be quicker below one at which it is slower does not count."""
+        rows = [row(EXACT, n, ms) for n, ms in ((100, 1.0), (1000, 2.0), (10_000, 20.0), (100_000, 200.0))]
+        rows += [row("a", n, ms) for n, ms in ((100, 0.5), (1000, 3.0), (10_000, 19.0), (100_000, 20.0))]
+        rows += [row("b", n, ms) for n, ms in ((10_000, 3.0), (100_000, 200.0))]
+        rows += [row("c", 100, 0.5)]
+
+        assert taken_over(rows) == [
+            {"index": "a", "over": EXACT, "from": 10_000},
+            {"index": "b", "over": EXACT, "from": None},
+            {"index": "c", "over": EXACT, "from": 100},
+        ]
+
+
+class TestDirections:
+    async def test_are_the_same_in_every_process(self):
+        """What one process stores is near what another asks for, and everything else is not."""
+        first, second = await Directions().embed(["a", "b"]), await Directions().embed(["b", "a"])
+
+        assert first.tolist() == second[::-1].tolist()
+        assert (first[0] @ first[0]) == pytest.approx(1.0)
+        assert abs(first[0] @ first[1]) < 0.3
+
+
+@pytest.mark.slow
+class TestRun:
+    def test_every_index_is_measured(self):
+        """Through the public door; the engines of the largest size, too, where that is small."""
+        seen: list[tuple[int, int]] = []
+
+        report = run_curve((60,), searches=4, progress=lambda *step: seen.append(step))
+
+        assert [(one["index"], one["n"]) for one in report["curve"]] == [
+            (EXACT, 60),
+            ("exact, int8", 60),
+            ("faiss", 60),
+            ("pgvector", 60),
+        ]
+        assert all(0 < one["p50_ms"] <= one["p95_ms"] for one in report["curve"])
+        assert seen[-1] == (5, 5)
+        shown = StringIO()
+        Console(file=shown, width=200).print(render_table(report))
+        assert all(one["index"] in shown.getvalue() for one in report["takes_over"])
+        assert all(svg(chart).startswith("<svg") for chart in charts(report))
+
+    async def test_an_engine_that_is_done_without_is_no_figure(self, tmp_path):
+        """Words alone would be quick, and would be told as the engine's."""
+        nowhere = Cell(
+            "pgvector", 20, f"{tmp_path}/memories.db", f"{tmp_path}/vectors", "postgresql://127.0.0.1:9/none"
+        )
+        exact = replace(nowhere, index=EXACT, dsn="")
+        async with _opened(exact) as tk:
+            await tk.memories.remember_many([NewMemory(fact.text) for fact in _facts(20)], owner=_owner(20))
+
+        assert (await measure(exact))["index"] == EXACT
+        with pytest.raises(SettingsError, match="did without vectors"):
+            await measure(replace(nowhere, searches=3))
