@@ -251,7 +251,8 @@ class PineconeServer:
             matrix = np.array([one["values"] for one in rows])
             vector = np.array(body["vector"])
             scores = matrix @ vector / (np.linalg.norm(matrix, axis=1) * np.linalg.norm(vector))
-            for place in np.argsort(-scores, kind="stable")[: body["topK"]].tolist():
+            order: list[int] = np.argsort(-scores, kind="stable")[: body["topK"]].tolist()
+            for place in order:
                 match: dict[str, Any] = {"id": rows[place]["id"], "score": float(scores[place])}
                 if body.get("includeMetadata"):
                     match["metadata"] = rows[place].get("metadata", {})
