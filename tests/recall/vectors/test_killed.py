@@ -19,7 +19,7 @@ from threadkeep.testing.pinecone_server import PineconeServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.linux]
 
-ROUNDS = 4
+ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
