@@ -47,6 +47,7 @@ class Declaration(BaseModel):
         requires_any: At least one of these variables has to be set.
         recall: Whether it is given what is remembered about the user.
         timeout_seconds: How long its server may take for an answer.
+        max_characters: How much of an answer is handed on.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -63,6 +64,7 @@ class Declaration(BaseModel):
     requires_any: tuple[Variable, ...] = ()
     recall: bool = True
     timeout_seconds: float = Field(default=30, gt=0, le=3600, allow_inf_nan=False)
+    max_characters: int = Field(default=100_000, ge=1_000)
 
     @model_validator(mode="after")
     def _is_one_server(self) -> Self:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from threadkeep.errors import AgentUnavailableError, SettingsError
 from threadkeep.langgraph.agents.declaration import REFERENCE, VARIABLE, Declaration, require_private
+from threadkeep.langgraph.agents.limits import bounded, is_presentable
 from threadkeep.settings import named_variables
 from threadkeep.telemetry import log
 from threadkeep.tracing import AGENT_NAME, OPERATION, TOOL, TOOL_NAME, span
@@ -134,7 +135,12 @@ async def _tools(declaration: Declaration, connection: Connection, app: App) -> 
         # What they say may quote a credential, so it does not go on.
         msg = _why(declaration, connection, _leaf(error))
         raise AgentUnavailableError(msg, agent=declaration.name) from None
-    by_name = {tool.name: tool for tool in offered}
+    by_name = {tool.name: tool for tool in offered if tool.name in declaration.tools}
+    if wordy := [name for name, tool in by_name.items() if not is_presentable(tool)]:
+        log.warning(
+            "The agent %s is not given %s, which says too much of itself", declaration.name, _listed(wordy, "or")
+        )
+        by_name = {name: tool for name, tool in by_name.items() if name not in wordy}
     if missing := [name for name in declaration.tools if name not in by_name]:
         log.warning("The server of the agent %s offers no tool %s", declaration.name, _listed(missing, "or"))
     found = [_from_everywhere(by_name[name], app) for name in declaration.tools if name in by_name]
@@ -157,7 +163,7 @@ class _Surviving:
         about = {OPERATION: TOOL, TOOL_NAME: str(request.name), AGENT_NAME: self.declaration.name}
         try:
             with span(f"{TOOL} {request.name}", about):
-                return await handler(request)
+                result = await handler(request)
         except Exception as error:  # noqa: BLE001 - see _tools
             leaf = _leaf(error)
             self.app.telemetry.degraded(f"agents.{self.declaration.name}", leaf)
@@ -165,6 +171,7 @@ class _Surviving:
                 f"The server of {self.declaration.name} did not answer ({type(leaf).__name__}); nothing is known of it."
             )
             return CallToolResult(content=[TextContent(type="text", text=said)], isError=True)
+        return bounded(result, self.declaration.max_characters) if isinstance(result, CallToolResult) else result
 
 
 def _from_everywhere(tool: BaseTool, app: App) -> BaseTool:
