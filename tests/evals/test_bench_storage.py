@@ -95,6 +95,17 @@ def test_a_slow_peer_is_given_up_and_the_line_says_so():
     assert all("took 0 s to store" in line["peer"] for line in lines[2:])
 
 
+@pytest.mark.slow
+def test_a_server_that_takes_too_long_is_given_up_and_the_line_says_so():
+    """Ours as well: nothing is searched that was not stored, and what fits is measured."""
+    report = run_storage_bench(["memory"], replace(TINY, totals=(600,), ours_seconds=0.0))
+    lines = report["lines"]
+
+    assert render_table(report).row_count == 5
+    assert [bool(line["ours_p50_ms"]) for line in lines] == [True, True, False, False, False]
+    assert all("ours took 0 s to store 0 of 1,200" in line["peer"] for line in lines[2:])
+
+
 def test_a_storage_that_there_is_not_is_refused():
     with pytest.raises(InvalidInputError, match=", ".join(KINDS)):
         run_storage_bench(["oracle"], TINY)

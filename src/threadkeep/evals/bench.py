@@ -299,14 +299,11 @@ def render_table(results: dict[str, Any]) -> Table:
         if "ours_mb" in line:
             table.add_row(line["name"], f"{line['n']:,}", f"{line['ours_mb']:.1f} MB")
             continue
-        compared = line["peer_p50_ms"] is not None
-        table.add_row(
-            line["name"],
-            f"{line['n']:,}",
-            f"{line['ours_p50_ms']:.3f} ms",
-            f"{line['ours_p95_ms']:.3f} ms",
-            line["peer"] or "–",
-            f"{line['peer_p50_ms']:.3f} ms" if compared else "–",
-            f"{line['ratio']:.1f}×" if compared else "–",
-        )
+        ours, tail, theirs = (_milliseconds(line[name]) for name in ("ours_p50_ms", "ours_p95_ms", "peer_p50_ms"))
+        ratio = "–" if line["ratio"] is None else f"{line['ratio']:.1f}×"
+        table.add_row(line["name"], f"{line['n']:,}", ours, tail, line["peer"] or "–", theirs, ratio)
     return table
+
+
+def _milliseconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f} ms"
