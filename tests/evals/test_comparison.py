@@ -142,10 +142,10 @@ class TestGain:
         by_talk = Report(compared[2], resample="conversation").as_json()
 
         assert by_talk["intervals"]["resampled"] == "conversation"
-        (dense,) = rows_of(by_talk, method="dense", level="turn", categories="1")
-        assert len(set(dense["interval95"]["recall@5"])) == 1
-        (same,) = rows_of(by_question, method="dense", level="turn", categories="1")
-        assert same["recall@5"] == dense["recall@5"]
+        (talks,) = rows_of(by_talk, method="dense", level="turn", categories="1-5")
+        (questions,) = rows_of(by_question, method="dense", level="turn", categories="1-5")
+        assert len(set(talks["interval95"]["ndcg@10"])) == 1
+        assert len(set(questions["interval95"]["ndcg@10"])) == 2
 
     def test_one_table_for_people(self, compared):
         """A row for each conversation, and one for all."""
