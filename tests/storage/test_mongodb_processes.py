@@ -12,7 +12,7 @@ import pytest
 from tests.storage.forking import ended_well, forked
 from tests.storage.mongodb_world import ANA, NOTES, commit, get, left_over, note, opened, raw, texts
 from threadkeep.errors import ClosedError, PartitionErasedError, RevisionConflictError, StorageUnavailableError
-from threadkeep.storage.mongodb import moments
+from threadkeep.storage.mongodb import commits, moments
 from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.port import Put, Ref
 from threadkeep.testing.clock import FrozenClock
@@ -209,7 +209,7 @@ class TestCancelling:
 class TestPatience:
     async def test_who_is_never_first_is_told(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """After a while, in one sentence, with nothing written."""
-        monkeypatch.setattr("threadkeep.storage.mongodb.commits._PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr(commits, "_PATIENCE_SECONDS", 0.0)
         async with opened(url) as storage:
             with pytest.raises(StorageUnavailableError, match="all the time"):
                 await commit(storage, note("1"))
