@@ -47,6 +47,12 @@ class TestConcerns:
         assert concerns(ranking(floor + 0.002, of=of))
         assert not concerns(ranking(floor - 0.002, of=of))
 
+    @pytest.mark.parametrize(("of", "floor"), [(1, 0.225), (8, 0.270), (256, 0.280)])
+    def test_one_statement_may_be_farther_than_a_long_text(self, of: int, floor: float):
+        """It is near to what it says alone; where there are few, that is not asked for as well."""
+        assert concerns(ranking(floor + 0.002, of=of), short=True)
+        assert not concerns(ranking(floor - 0.002, of=of), short=True)
+
     def test_what_is_in_its_words_concerns_it(self):
         """However far the vectors are; of a stranger it says nothing."""
         in_words = Ranking((hit(0.1, 0.2), hit(0.1, 0.45)), closest=0.1)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.recall.world import HeldStorage, StillClock, embedder
+from tests.recall.world import HeldStorage, StillClock, embedder, embedding, put
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
 from threadkeep.evals.facts import make_facts
 from threadkeep.ids import ThreadId
@@ -89,6 +90,25 @@ class TestRecall:
         await world.know(*(f"My cat number {n} is called Biscuit." for n in range(20)))
 
         assert await world.recall("boiling point tungsten") == Recall()
+
+    @pytest.mark.parametrize(("words", "recalled"), [(8, True), (40, False)])
+    async def test_one_statement_that_is_not_quite_close_is_enough(self, world: World, words: int, recalled: bool):
+        """A long text that is as far away is near to much; among many memories it is not what the question is about."""
+        question = (await world.model.embed(["Grandfather?"]))[0]
+        other = np.eye(len(question), dtype=np.float32)[int(np.abs(question).argmin())]
+        near = 0.5 * question + 0.866 * other
+        rows = [(f"far {number}", f"filler{number}", -question) for number in range(256)]
+        rows.append(("near", " ".join(["zebra"] * words), near))
+        namespace = ("memories", ANA.label)
+        puts = [
+            put(key, text, namespace=namespace, vectors=embedding(vector, model=world.model.name))
+            for key, text, vector in rows
+        ]
+        await world.storage.commit(Batch(ANA.partition, puts))
+
+        found = await world.recall("Grandfather?")
+
+        assert [one.memory.memory_id for one in found.memories] == (["near"] if recalled else [])
 
     @pytest.mark.model
     @pytest.mark.slow

@@ -20,8 +20,9 @@ from threadkeep.memories.slots import slot_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import Fitting, estimate_tokens
 from threadkeep.recall.question import asks_about_everything
+from threadkeep.recall.rank import hit_closeness
 from threadkeep.recall.record import Hit, Ranking, Recall, Recalled
-from threadkeep.recall.relevance import concerns, matters, spread
+from threadkeep.recall.relevance import SHORT, concerns, matters, spread
 from threadkeep.recall.render import END, HEADING, block, line
 from threadkeep.storage.port import Ref, Storage
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.uses import Uses
     from threadkeep.models.port import Reranker
     from threadkeep.recall.search import Search
+    from threadkeep.storage.port import Partition
     from threadkeep.telemetry import Telemetry
 
 DEFAULT_BUDGET_TOKENS: Final = 300
@@ -221,7 +223,8 @@ class Recalls:
         )
         degraded.extend(ranking.degraded)
         everything = asks_about_everything(asked.question)
-        mattering = iter(_wanted(ranking, await self._answers(asked, ranking), everything=everything))
+        close = everything or await self._concerns(partition, ranking)
+        mattering = iter(_wanted(ranking, await self._answers(asked, ranking), close=close, everything=everything))
         hits = chain(await self._reranked(asked, mattering, degraded, until), mattering)
         now = self._clock.now()
         taught: set[TurnId] = set()
@@ -238,6 +241,13 @@ class Recalls:
             for recalled in offered:
                 if not repeats(recalled.memory, taught):
                     fitting.offer(recalled)
+
+    async def _concerns(self, partition: Partition, ranking: Ranking) -> bool:
+        """Whether the question has to do with anything that was found; how long the nearest is, may decide that."""
+        if concerns(ranking) or not concerns(ranking, short=True):
+            return concerns(ranking)
+        (nearest,) = await self._search.memories(partition, [max(ranking.hits, key=hit_closeness)])
+        return nearest is not None and len(nearest.text) <= SHORT
 
     async def _answers(self, asked: _Asked, ranking: Ranking) -> list[Hit]:
         """Return the facts among the hits that answer what the question asks for, in whichever words they say it.
@@ -287,10 +297,10 @@ async def _elsewhere(memories: Sequence[Memory], asked: _Asked) -> Collection[Me
     return () if asked.elsewhere is None else await asked.elsewhere(memories)
 
 
-def _wanted(ranking: Ranking, answers: Sequence[Hit], *, everything: bool) -> Iterator[Hit]:
-    """Yield the hits that are offered: what answers the question first, then what has to do with it."""
+def _wanted(ranking: Ranking, answers: Sequence[Hit], *, close: bool, everything: bool) -> Iterator[Hit]:
+    """Yield the hits that are offered: what answers the question first, then, if any is close to it, what matters."""
     yield from answers
-    if not everything and not concerns(ranking):
+    if not close:
         return
     first = {(hit.namespace, hit.key) for hit in answers}
     for hit in _in_order(ranking):
