@@ -141,12 +141,15 @@ async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str,
 
 
 async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:
-    """Search many owners in turn, all warm, beside one owner of the same size."""
+    """Search many owners in turn, all warm, beside one owner of the same size.
+
+    Warm: what is asked of an owner was asked of that owner before, as it was of the one that is asked all the time.
+    """
     each = facts[: sizes.each]
     owners = [f"owner-{number}" for number in range(sizes.owners)]
-    for owner in owners:
+    for number, owner in enumerate(owners):
         await learn(tk, owner, each)
-        await tk.memories.search(each[0].question, owner=owner, limit=_TOP)
+        await tk.memories.search(each[number % len(each)].question, owner=owner, limit=_TOP)
     many, one = await alternated(
         lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[turn % len(owners)], limit=_TOP),
         lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[0], limit=_TOP),
@@ -154,7 +157,8 @@ async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> l
         peer_times=sizes.searches,
     )
     name = f"search, {sizes.owners:,} owners × {len(each)}, warm"
-    asked = [(owners[-1 - turn % len(owners)], each[turn % len(each)].question) for turn in range(sizes.searches)]
+    last = range(len(owners) - 1, -1, -1)
+    asked = [(owners[number], each[number % len(each)].question) for number in last[: sizes.searches]]
     return [
         Line(name, sizes.owners, many, "one owner", one),
         await _without_the_hop(tk, name, asked, sizes.owners),

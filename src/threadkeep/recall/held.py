@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from threadkeep.recall.index import PartitionIndex
     from threadkeep.storage.port import Changes, Namespace, Partition, Position
 
-MEMORIES_KEPT: Final = 8_192
-"""So many memories that were read are kept for the next turn, of all owners together: about 10 MB."""
+MEMORIES_KEPT: Final = 32_768
+"""So many memories that were read are kept for the next turn, of all owners together: at most about 40 MB."""
 
 
 @dataclass(eq=False, slots=True)
