@@ -26,9 +26,9 @@ _SHORT_NEEDS_LESS: Final = 0.06
 
 Source:
     Replays of LoCoMo's development half, whose facts are 65 characters long in the middle and are asked for as ``When
-    did I ...?``: with it a block of 300 tokens holds 62 % of the evidence that the user spoke, without it 57, and 69 with
-    no floor at all; others' questions of that form then bring nothing in 71 % instead of 88. LoCoMo's and BEAM's own
-    questions of others' memories move by less than a point.
+    did I ...?``: with it a block of 300 tokens holds 62 % of the evidence that the user spoke, without it 57, and 69
+    with no floor at all; others' questions of that form then bring nothing in 71 % instead of 88. LoCoMo's and BEAM's
+    own questions of others' memories move by less than a point.
 """
 
 _MANY: Final = 200
