@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import numpy as np
 import psycopg
 import pytest
+from psycopg.sql import SQL
 
 from tests.storage.postgres_world import run
 from threadkeep.errors import VectorEngineError
 from threadkeep.recall.vectors.pgvector import PgVectorEngine
+from threadkeep.recall.vectors.pgvector_question import Question
 from threadkeep.recall.vectors.port import Space, Update
-from threadkeep.storage.postgres.pool import PostgresPool
+from threadkeep.storage.postgres.pool import Connection, PostgresPool
 from threadkeep.testing.vectors_contract import (
     ANA,
     BOB,
@@ -44,6 +47,13 @@ class TestPgVectorEngine(VectorsContract):
         return lambda *, key_prefix="": PgVectorEngine(pool, key_prefix=key_prefix)
 
 
+def rows_read(plan: dict[str, Any]) -> Iterator[float]:
+    """Yield how many rows each step of *plan* gave and threw away, all its loops together."""
+    yield plan["Actual Loops"] * (plan["Actual Rows"] + plan.get("Rows Removed by Join Filter", 0))
+    for below in plan.get("Plans", ()):
+        yield from rows_read(below)
+
+
 class TestIndexes:
     async def test_a_partition_that_takes_too_long_gets_an_index_of_its_own(
         self, pool: PostgresPool, postgres_url: str
@@ -68,6 +78,22 @@ class TestIndexes:
         indexes = "SELECT indexrelname, idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname LIKE 'hnsw%'"
         await pool.close()  # what was counted is seen when the sessions have ended
         assert [row[1] for row in run(postgres_url, indexes)] == [True]
+
+    async def test_what_was_just_written_is_read_once(self, pool: PostgresPool, postgres_url: str):
+        """The server has not counted the rows yet; those that are found are not compared with all the others."""
+        engine = PgVectorEngine(pool)
+        await engine.connect()
+        await fill(engine, random_entries(1_000))
+        ((key,),) = run(postgres_url, "SELECT partition FROM threadkeep_vectors.copies")
+        asked = Question(key, 8, unit(1), ((),), 256)
+
+        async def planned(connection: Connection) -> list[dict[str, Any]]:
+            told = await connection.execute(SQL("EXPLAIN (ANALYZE, FORMAT JSON) ") + asked.sql, asked.parameters)
+            return [row for (row,) in await told.fetchall()]
+
+        ((plan,),) = await pool.run(planned)
+        assert plan["Plan"]["Actual Rows"] == 256
+        assert sum(rows_read(plan["Plan"])) < 10 * 1_000
 
     async def test_the_size_up_to_which_it_compares_exactly_is_measured(self, pool: PostgresPool, postgres_url: str):
         """On this server, for vectors of this length: twice the time is more rows, longer vectors are fewer."""

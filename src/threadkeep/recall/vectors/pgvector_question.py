@@ -62,12 +62,17 @@ class Question:
 
     @property
     def sql(self) -> Composed:
-        """The nearest of all that the partition has below the prefixes: grouped, so that no HNSW serves."""
+        """The nearest of all that the partition has below the prefixes: grouped, so that no HNSW serves.
+
+        Each that was found is looked up by itself: before the server has counted the rows, which is a minute after they
+        came, it takes a partition for small, and compares all that were found with all rows.
+        """
         return SQL(
             "SELECT one.namespace, one.key, one.revision, 1 - near.distance FROM ("
             " SELECT name, min({distance}) AS distance FROM {table} WHERE partition = %(key)s{below}"
             " GROUP BY name ORDER BY distance, name LIMIT %(limit)s"
-            ") AS near JOIN {table} AS one ON one.partition = %(key)s AND one.name = near.name AND one.part = 0"
+            ") AS near CROSS JOIN LATERAL (SELECT namespace, key, revision FROM {table}"
+            " WHERE partition = %(key)s AND name = near.name AND part = 0 LIMIT 1) AS one"
             " ORDER BY near.distance, near.name"
         ).format(distance=self._distance, table=self._table, below=self._below)
 
