@@ -120,6 +120,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
             key_prefix=settings.store_key_prefix,
             clock=clock,
             timeout=timedelta(milliseconds=settings.redis_timeout_ms),
+            variable=variable,
         )
     if kind == "postgres":
         pool = postgres_pool_of(location.get_secret_value(), settings, variable=variable)
@@ -141,6 +142,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
         key_prefix=settings.store_key_prefix,
         clock=clock,
         migrate=settings.migrate == "auto",
+        variable=variable,
     )
 
 

@@ -128,7 +128,7 @@ class TestRedis:
         assert "layout 2" in str(error)
 
     @pytest.mark.parametrize(
-        ("rights", "told"), [(">wrong", "LANGGRAPH_STORE_REDIS_URL"), (f">{SECRET} ~* +@read +ping", "ACL|permission")]
+        ("rights", "told"), [(">wrong", "correct them in the URL"), (f">{SECRET} ~* +@read +ping", "ACL|permission")]
     )
     def test_a_wrong_password_and_a_user_without_rights(self, redis_url: str, rights: str, told: str):
         """Both say where to look."""

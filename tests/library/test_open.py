@@ -113,6 +113,29 @@ class TestOpen:
             threadkeep.open()
 
     @pytest.mark.parametrize(
+        ("kind", "variable", "value", "sentence"),
+        [
+            ("redis", "REDIS_URL", "x", "is no URL of Redis"),
+            ("redis", "REDIS_URL", "redis://h?reads=fast", "has an option that Redis's driver does not know"),
+            ("postgres", "POSTGRES_DSN", "x", "is no PostgreSQL URL"),
+            ("mongodb", "MONGODB_URI", "x", "is no URI of MongoDB's"),
+            ("mongodb", "MONGODB_URI", "mongodb://h?timeoutMS=soon", "has an option"),
+            ("mongodb", "LANGGRAPH_STORE_MONGODB_URI", "x", "is no URI of MongoDB's"),
+        ],
+    )
+    def test_a_bad_location_names_the_variable_that_was_set(
+        self, monkeypatch: pytest.MonkeyPatch, kind: str, variable: str, value: str, sentence: str
+    ) -> None:
+        """The common one as well as Threadkeep's own."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", kind)
+        monkeypatch.setenv(variable, value)
+
+        with pytest.raises(SettingsError, match=f"^{variable} {sentence}") as refused:
+            threadkeep.open()
+
+        assert refused.value.details["variable"] == variable
+
+    @pytest.mark.parametrize(
         ("url", "driver", "extra"),
         [
             ("redis://u:secret@h", "redis", "redis"),

@@ -107,3 +107,13 @@ class TestThreads:
         assert said("show", "t1")["stats"]["checkpoints"] == 1
         assert said("stats")["checkpoints"] == 10
         assert said("delete", "t2") == ["t2"]
+
+    @pytest.mark.parametrize(
+        ("asked", "told"),
+        [([], "ana has no threads."), (["--older-than-days", "7"], "ana has no threads that rested so")],
+    )
+    def test_an_empty_list_is_told_as_that(self, tmp_path: Path, asked: list[str], told: str):
+        listed = CliRunner().invoke(app, ["threads", "list", *asked, "--user", "ana", "--data-dir", str(tmp_path)])
+
+        assert listed.exit_code == 0
+        assert listed.output.startswith(told)

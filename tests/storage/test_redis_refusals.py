@@ -130,7 +130,7 @@ class TestCredentials:
         error = await refusal(with_credentials(server.url, credentials))
 
         assert isinstance(error, StorageDeniedError)
-        assert "LANGGRAPH_STORE_REDIS_URL" in str(error)
+        assert "correct them in the URL" in str(error)
         assert "wrong-secret" not in f"{error}{error.details}"
 
     async def test_no_password_where_one_is_needed(self, server: RedisServer) -> None:

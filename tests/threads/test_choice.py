@@ -26,13 +26,13 @@ class TestChoosing:
                 {"LANGGRAPH_STORE_TYPE": "postgres", "POSTGRES_DSN": "postgresql://a"},
                 "postgres",
                 "postgresql://a",
-                "LANGGRAPH_STORE_POSTGRES_DSN",
+                "POSTGRES_DSN",
             ),
             (
                 {"LANGGRAPH_CHECKPOINT_TYPE": "redis", "REDIS_URL": "redis://a"},
                 "redis",
                 "redis://a",
-                "LANGGRAPH_STORE_REDIS_URL",
+                "REDIS_URL",
             ),
             (
                 {

@@ -37,7 +37,7 @@ def list_(
         print_json(found)
         return
     if not found:
-        out.print(f"{plain(user)} has no such thread.", markup=False)
+        out.print(f"{plain(user)} has no threads{' that rested so long' if older_than_days else ''}.", markup=False)
     for thread in found:
         _show(thread)
 

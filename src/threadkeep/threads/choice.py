@@ -90,13 +90,14 @@ def check(settings: Settings) -> None:
 def _location(kind: str, settings: Settings) -> tuple[str, SecretStr | None]:
     """Return the variable that says where the server of *kind* is, and what it says."""
     own, memories, name = {
-        "postgres": (settings.checkpoint_postgres_dsn, settings.store_postgres_dsn, "POSTGRES_DSN"),
-        "redis": (settings.checkpoint_redis_url, settings.store_redis_url, "REDIS_URL"),
-        "mongodb": (settings.checkpoint_mongodb_uri, settings.store_mongodb_uri, "MONGODB_URI"),
+        "postgres": (settings.checkpoint_postgres_dsn, settings.store_postgres_dsn, "postgres_dsn"),
+        "redis": (settings.checkpoint_redis_url, settings.store_redis_url, "redis_url"),
+        "mongodb": (settings.checkpoint_mongodb_uri, settings.store_mongodb_uri, "mongodb_uri"),
     }.get(kind, (None, None, ""))
     if not name:
         return "", None
-    return f"LANGGRAPH_{'STORE' if own is None and memories is not None else 'CHECKPOINT'}_{name}", own or memories
+    of = "store" if own is None and memories is not None else "checkpoint"
+    return settings.variable_of(f"{of}_{name}"), own or memories
 
 
 def _installed(module: str) -> bool:

@@ -16,7 +16,7 @@ from threadkeep.errors import NotAStorageError, StorageVersionError
 from threadkeep.ids import new_id
 from threadkeep.storage.mongodb.collections import MongoCollections
 from threadkeep.storage.mongodb.documents import Document
-from threadkeep.storage.mongodb.errors import unusable
+from threadkeep.storage.mongodb.errors import VARIABLE, unusable
 
 SCHEMA_VERSION: Final = 1
 OLDEST_SERVER: Final = (5, 0)
@@ -56,7 +56,7 @@ _ITEM_INDEXES: Final = (
 _BATCH_INDEXES: Final = (IndexModel([("open", ASCENDING)], name="open", sparse=True),)
 
 
-def masked(uri: str) -> str:
+def masked(uri: str, variable: str = VARIABLE) -> str:
     """Return *uri* for people: its password masked, its options left out.
 
     Raises:
@@ -65,25 +65,25 @@ def masked(uri: str) -> str:
     try:
         parts = urlsplit(uri)
     except ValueError:  # its text may repeat a part of the password
-        raise unusable(None) from None
+        raise unusable(None, variable) from None
     user, at, hosts = parts.netloc.rpartition("@")
     name, colon, _ = user.partition(":")
     return urlunsplit((parts.scheme, f"{name}{colon}{'***' if colon else ''}{at}{hosts}", parts.path, "", ""))
 
 
-def check_uri(uri: str) -> None:
+def check_uri(uri: str, variable: str = VARIABLE) -> None:
     """Refuse what the driver cannot use, as far as that is known without asking anybody.
 
     Raises:
         SettingsError: One sentence that says what is wrong with it, and nothing of it.
     """
     if uri.startswith("mongodb+srv://"):  # its hosts and options are in DNS
-        masked(uri)
+        masked(uri, variable)
         return
     try:
         parse_uri(uri)
     except (PyMongoError, ValueError, TypeError) as error:
-        raise unusable(error) from None
+        raise unusable(error, variable) from None
 
 
 def client_of(uri: str) -> AsyncMongoClient[Document]:

@@ -82,6 +82,7 @@ _SAYINGS: Final = (
 )
 _TLS: Final = re.compile(r"\bSSL\b|\bTLS\b|certificate", re.IGNORECASE)
 _NO_NAME: Final = re.compile(r"name or service not known|nodename nor servname|DNS|does not exist", re.IGNORECASE)
+_NO_VALUE: Final = re.compile(r"must be\b")
 _OTHER: Final = _Meaning(StorageError, "does not answer as MongoDB does; correct the address in the URI.")
 
 _CLASSES: Final[tuple[tuple[type[Exception], _Meaning], ...]] = (
@@ -95,40 +96,50 @@ _CLASSES: Final[tuple[tuple[type[Exception], _Meaning], ...]] = (
 
 
 @contextmanager
-def mongo_errors(location: str) -> Generator[None]:
-    """Raise what the driver raises inside as an error of ours; *location* is the server, its password masked."""
+def mongo_errors(location: str, variable: str = VARIABLE) -> Generator[None]:
+    """Raise what the driver raises inside as an error of ours.
+
+    Args:
+        location: The server, its password masked.
+        variable: The setting that its URI came from.
+    """
     try:
         yield
     except (mongo.PyMongoError, BSONError, OSError) as error:
-        raise error_of(error, location) from error
+        raise error_of(error, location, variable) from error
 
 
-def error_of(error: Exception, location: str) -> ThreadkeepError:
+def error_of(error: Exception, location: str, variable: str = VARIABLE) -> ThreadkeepError:
     """Return what *error* means, as one sentence that names what to do."""
     if isinstance(error, mongo.ConfigurationError | mongo.InvalidURI | mongo.InvalidName):
-        return unusable(error)
+        return unusable(error, variable)
     kind, sentence = _meaning(error)
     return kind(f"MongoDB at {location} {sentence}", location=location)
 
 
-def unusable(error: Exception | None) -> SettingsError:
-    """Return what to say of a URI that the driver cannot use; *error*: what it said of it."""
+def unusable(error: Exception | None, variable: str = VARIABLE) -> SettingsError:
+    """Return what to say of a URI that the driver cannot use.
+
+    Args:
+        error: What it said of it.
+        variable: The setting that the URI came from.
+    """
     said = str(error)
     if "dnspython" in said:
-        msg = f"{VARIABLE} begins with mongodb+srv, which needs dnspython; run: pip install dnspython."
+        msg = f"{variable} begins with mongodb+srv, which needs dnspython; run: pip install dnspython."
     elif _NO_NAME.search(said):
-        msg = f"The host that {VARIABLE} names is not known; correct it, or see that DNS works."
+        msg = f"The host that {variable} names is not known; correct it, or see that DNS works."
     elif "escaped" in said or "RFC 3986" in said:
         msg = (
-            f"{VARIABLE} has a user name or password with a sign in it that URIs do not take; spell % as %25, @ as %40."
+            f"{variable} has a user name or password with a sign in it that URIs do not take; spell % as %25, @ as %40."
         )
     elif "option" in said.lower():
-        msg = f"{VARIABLE} has an option that MongoDB's driver does not know, or a value that it cannot have."
-    elif isinstance(error, ValueError | TypeError) or "must be" in said:
-        msg = f"{VARIABLE} has an option with a value that it cannot have."
+        msg = f"{variable} has an option that MongoDB's driver does not know, or a value that it cannot have."
+    elif isinstance(error, ValueError | TypeError) or _NO_VALUE.search(said):
+        msg = f"{variable} has an option with a value that it cannot have."
     else:
-        msg = f"{VARIABLE} is no URI of MongoDB's; it is mongodb://user:password@host:27017/database?option=value."
-    return SettingsError(msg, variable=VARIABLE)
+        msg = f"{variable} is no URI of MongoDB's; it is mongodb://user:password@host:27017/database?option=value."
+    return SettingsError(msg, variable=variable)
 
 
 def _meaning(error: Exception) -> _Meaning:

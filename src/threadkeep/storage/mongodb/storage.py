@@ -24,7 +24,7 @@ from threadkeep.storage.mongodb.client import check_uri, client_of, database_of,
 from threadkeep.storage.mongodb.collections import MongoCollections
 from threadkeep.storage.mongodb.commits import MongoCommits
 from threadkeep.storage.mongodb.documents import Document, place_key
-from threadkeep.storage.mongodb.errors import mongo_errors
+from threadkeep.storage.mongodb.errors import VARIABLE, mongo_errors
 from threadkeep.storage.mongodb.moments import MongoMoments
 from threadkeep.storage.mongodb.service import MongoService
 from threadkeep.storage.port import (
@@ -61,6 +61,7 @@ class MongoStorage:
         key_prefix: Deployments with different ones share the database and nothing else.
         clock: What the time is.
         migrate: Whether the first connection makes the collections' indexes; otherwise they must be there.
+        variable: The setting that *uri* came from, for the message where it cannot be used.
 
     Raises:
         SettingsError: The URI cannot be used.
@@ -68,9 +69,18 @@ class MongoStorage:
 
     name: str = "mongodb"
 
-    def __init__(self, uri: str, *, key_prefix: str = "", clock: Clock, migrate: bool = True) -> None:
-        check_uri(uri)
-        self.location: str = masked(uri)
+    def __init__(
+        self,
+        uri: str,
+        *,
+        key_prefix: str = "",
+        clock: Clock,
+        migrate: bool = True,
+        variable: str = VARIABLE,
+    ) -> None:
+        check_uri(uri, variable)
+        self.location: str = masked(uri, variable)
+        self._variable = variable
         self._uri = uri
         self._key_prefix = key_prefix
         self._clock = clock
@@ -85,7 +95,7 @@ class MongoStorage:
             if self._open is not None or self._closed:
                 self._require_open()
                 return
-            with mongo_errors(self.location):
+            with mongo_errors(self.location, self._variable):
                 client = client_of(self._uri)
                 try:
                     collections = MongoCollections(database_of(client), key_prefix=self._key_prefix)
@@ -219,7 +229,7 @@ class MongoStorage:
         """
 
         async def with_our_errors() -> T:
-            with mongo_errors(self.location):
+            with mongo_errors(self.location, self._variable):
                 return await work
 
         return await opened.to_the_end(with_our_errors())

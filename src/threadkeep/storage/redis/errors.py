@@ -91,7 +91,9 @@ _MEANINGS: Final[dict[str, _Meaning]] = {
         StorageError, "is a cluster behind something that hides it; give the address of one of its nodes."
     ),
 }
-_REFUSED: Final = "refused the user name or the password; correct them in LANGGRAPH_STORE_REDIS_URL."
+_REFUSED: Final = (
+    "refused the user name or the password; correct them in the URL, where a % is spelled %25 and an @ %40."
+)
 
 
 def code_of(error: BaseException) -> str | None:

@@ -24,13 +24,14 @@ class RedisLocation:
 
     Args:
         url: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with redis-py's options.
+        variable: The setting that it came from, for the message where it is none.
 
     Raises:
         SettingsError: It is no such URL.
     """
 
-    def __init__(self, url: str) -> None:
-        parts = _parts(url)
+    def __init__(self, url: str, variable: str = VARIABLE) -> None:
+        parts = _parts(url, variable)
         try:
             options = cast("dict[str, Any]", parse_url(url))
             self._most = int(options.get("max_connections") or MAX_CONNECTIONS)
@@ -39,8 +40,8 @@ class RedisLocation:
             self._options |= {"protocol": 2, "decode_responses": False, "socket_timeout": None}
             self._connection()
         except (TypeError, ValueError):
-            msg = f"{VARIABLE} has an option that Redis's driver does not know, or a wrong one; correct it after the ?."
-            raise SettingsError(msg, variable=VARIABLE) from None
+            msg = f"{variable} has an option that Redis's driver does not know, or a wrong one; correct it after the ?."
+            raise SettingsError(msg, variable=variable) from None
         self.masked: str = _masked(parts)
 
     @property
@@ -57,7 +58,7 @@ class RedisLocation:
         return self._kind(**{**self._options, **elsewhere})
 
 
-def _parts(url: str) -> SplitResult:
+def _parts(url: str, variable: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -65,8 +66,8 @@ def _parts(url: str) -> SplitResult:
         parts = None
     database = parts.path.strip("/") if parts and parts.scheme != "unix" else ""
     if parts is None or parts.scheme not in _SCHEMES or (database and not database.isdecimal()):
-        msg = f"{VARIABLE} is no URL of Redis; give redis://user:password@host:6379/0, or rediss:// for TLS."
-        raise SettingsError(msg, variable=VARIABLE)
+        msg = f"{variable} is no URL of Redis; give redis://user:password@host:6379/0, or rediss:// for TLS."
+        raise SettingsError(msg, variable=variable)
     return parts
 
 

@@ -39,7 +39,7 @@ from threadkeep.storage.port import (
 from threadkeep.storage.redis.durability import advice
 from threadkeep.storage.redis.keys import GROUPS, Keys, digest_of
 from threadkeep.storage.redis.link import Link
-from threadkeep.storage.redis.location import RedisLocation
+from threadkeep.storage.redis.location import VARIABLE, RedisLocation
 from threadkeep.storage.redis.opening import Birth, allowed, opened, server_info
 from threadkeep.storage.redis.reading import followed, scanned
 from threadkeep.storage.redis.rows import (
@@ -83,6 +83,7 @@ class RedisStorage:
         key_prefix: Deployments with different ones share the server and nothing else.
         clock: What the time is.
         timeout: How long one call may take; large ones are given more.
+        variable: The setting that *url* came from, for the message where it is none.
 
     Raises:
         SettingsError: *url* is no URL of Redis.
@@ -90,8 +91,16 @@ class RedisStorage:
 
     name: str = "redis"
 
-    def __init__(self, url: str, *, key_prefix: str = "", clock: Clock, timeout: timedelta = TIMEOUT) -> None:
-        self._where = RedisLocation(url)
+    def __init__(
+        self,
+        url: str,
+        *,
+        key_prefix: str = "",
+        clock: Clock,
+        timeout: timedelta = TIMEOUT,
+        variable: str = VARIABLE,
+    ) -> None:
+        self._where = RedisLocation(url, variable)
         self.location: str = self._where.masked
         self._keys = Keys(key_prefix)
         self._clock = clock
