@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.graph import START, StateGraph
+from langgraph.types import interrupt
 from typer.testing import CliRunner
 
 import threadkeep
-from tests.threads.checkpoints import echo_graph
+from tests.threads.checkpoints import Words, echo_graph
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, NotYoursError
 
@@ -29,6 +31,21 @@ async def talk(tk: threadkeep.Threadkeep, owner: str, *threads: str, turns: int 
         for n in range(turns):
             await graph.ainvoke({"words": [f"word {n}"]}, tk.config(user_id=owner, thread_id=thread_id))
     return graph
+
+
+def asking(tk: threadkeep.Threadkeep) -> Any:
+    builder = StateGraph(Words)
+    builder.add_node("ask", lambda state: {"words": [interrupt(state["words"][-1])]})
+    builder.add_edge(START, "ask")
+    return builder.compile(checkpointer=tk.checkpointer)
+
+
+def left_waiting(tk: threadkeep.Threadkeep, thread_id: str) -> None:
+    """Begin a thread that waits for an answer, and leave that branch for another that waits."""
+    graph, config = asking(tk), tk.config(user_id="ana", thread_id=thread_id)
+    graph.invoke({"words": ["a"]}, config)
+    start = [*graph.get_state_history(config)][-1]
+    graph.invoke({"words": ["b"]}, start.config)
 
 
 class TestThreads:
@@ -117,3 +134,28 @@ class TestThreads:
 
         assert listed.exit_code == 0
         assert listed.output.startswith(told)
+
+    @pytest.mark.slow
+    def test_what_is_kept_is_chosen_on_the_command_line(self, tmp_path: Path, tk: threadkeep.Threadkeep):
+        """A branch that was left while it waits stays unless it is told to go, and so does what is young enough."""
+        for thread_id in ("t1", "t2", "t3"):
+            left_waiting(tk, thread_id)
+        young = tk.sync.runs.history(asking(tk), thread_id="t1", owner="ana")[1].at
+        tk.close()
+
+        def run(*arguments: str) -> Any:
+            words = ["threads", *arguments, "--user", "ana", "--data-dir", str(tmp_path), "--json"]
+            return CliRunner().invoke(app, words)
+
+        def left(thread_id: str, *arguments: str) -> int:
+            assert json.loads(run("prune", thread_id, *arguments).stdout)[0]["thread_id"] == thread_id
+            return json.loads(run("show", thread_id).stdout)["stats"]["checkpoints"]
+
+        assert young is not None
+        assert left("t1", "--keep-since", "2001-01-01", "--no-keep-interrupted") == 4
+        assert left("t1", "--keep-since", young.isoformat()) == 3
+        assert left("t2") == 2
+        assert left("t3", "--no-keep-interrupted") == 1
+        refused = run("prune", "t1", "--keep-since", "yesterday")
+        assert refused.exit_code == 2
+        assert "yesterday" in refused.stderr

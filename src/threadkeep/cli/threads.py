@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -86,15 +86,35 @@ def fork(
 def prune(
     thread_ids: Ids = None,
     latest: Annotated[int, typer.Option(help="How many of the newest checkpoints stay.", min=1)] = 1,
+    keep_since: Annotated[
+        str | None,
+        typer.Option(
+            help="What was made then or later stays: `2026-11-22` or `2026-11-22T09:30+01:00`; UTC without a zone.",
+            show_default=False,
+        ),
+    ] = None,
+    keep_interrupted: Annotated[
+        bool, typer.Option(help="Whether ends of branches that wait for an answer stay, too.")
+    ] = True,
     older_than_days: Days = None,
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
-    """Remove old checkpoints of these threads, or of all; what waits for an answer stays."""
-    rested = _days(older_than_days)
-    done = run(lambda tk: tk.threads.prune(thread_ids or None, owner=user, latest=latest, older_than=rested), data_dir)
+    """Remove old checkpoints of these threads, or of all; the newest of each always stays."""
+    since, rested = _time(keep_since), _days(older_than_days)
+    done = run(
+        lambda tk: tk.threads.prune(
+            thread_ids or None,
+            owner=user,
+            latest=latest,
+            since=since,
+            waiting=keep_interrupted,
+            older_than=rested,
+        ),
+        data_dir,
+    )
     if json:
         print_json(done)
         return
@@ -124,6 +144,18 @@ def delete(
 
 def _days(days: float | None) -> timedelta | None:
     return None if days is None else timedelta(days=days)
+
+
+def _time(text: str | None) -> datetime | None:
+    """Return what *text* says in ISO 8601; a time without a zone is UTC's."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        msg = f"{text!r} is no date or time; write 2026-11-22, or 2026-11-22T09:30+01:00."
+        raise typer.BadParameter(msg, param_hint="--keep-since") from None
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _show(thread: Thread) -> None:
