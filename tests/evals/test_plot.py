@@ -57,6 +57,22 @@ class TestSvg:
 
         assert {"a", "b"} <= set(texts(root))
 
+    def test_notes_of_two_lines_stand_on_either_side(self):
+        """Lines that are close would have one note on another."""
+        root = drawn(series=[Series("line", [(1, 1), (2, 2)], ["a"]), Series("other", [(1, 1), (2, 3)], ["b"])])
+
+        at = {one.text: float(one.attrib["y"]) for one in root.iter(f"{SVG}text")}
+        assert at["b"] - at["a"] > 20
+
+    def test_the_same_line_is_drawn_once(self):
+        """With the names of all that have it, since none is seen below another."""
+        root = drawn(
+            series=[Series("a", [(1, 1), (2, 2)]), Series("b", [(1, 1), (2, 3)]), Series("c", [(1, 1), (2, 2)])]
+        )
+
+        assert len(list(root.iter(f"{SVG}polyline"))) == 2
+        assert {"a, c", "b"} <= set(texts(root))
+
     @pytest.mark.parametrize("points", [[(1.0, 0.0)], [(1.0, 0.0), (1.0, 0.0)], [(5.0, 3.0), (5.0, 3.0)]])
     @pytest.mark.parametrize("log", [False, True])
     def test_figures_that_are_all_the_same_are_drawn(self, points, log):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 from xml.sax.saxutils import escape
 
@@ -13,7 +13,7 @@ Scale: TypeAlias = Callable[[float], float]
 WIDTH: Final = 720
 HEIGHT: Final = 420
 _LEFT: Final = 64
-_RIGHT: Final = 16
+_RIGHT: Final = 36
 _TOP: Final = 44
 _BOTTOM: Final = 56
 _LEGEND_ROW: Final = 18
@@ -62,10 +62,14 @@ class Chart:
 
 
 def svg(chart: Chart) -> str:
-    """Return *chart* as an SVG document that needs no font, script or style from elsewhere."""
+    """Return *chart* as an SVG document that needs no font, script or style from elsewhere.
+
+    Lines that are the same are drawn once, with all their names.
+    """
     xs = [x for one in chart.series for x, _ in one.points]
     ys = [y for one in chart.series for _, y in one.points]
-    legend = _LEGEND_ROW * len(chart.series)
+    series = _told_apart(chart.series)
+    legend = _LEGEND_ROW * len(series)
     across, x_ticks = _axis(xs, _LEFT, WIDTH - _RIGHT, log=chart.x_log)
     up, y_ticks = _axis([*ys] if chart.y_log else [0.0, *ys], HEIGHT - _BOTTOM, _TOP, log=chart.y_log)
     height = HEIGHT + legend
@@ -83,11 +87,19 @@ def svg(chart: Chart) -> str:
         f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">{escape(chart.y)}</text>',
     )
     lines = [
-        part
-        for place, one in enumerate(chart.series)
-        for part in (*_line(one, place, across, up), *_legend(one, place))
+        part for place, one in enumerate(series) for part in (*_line(one, place, across, up), *_legend(one, place))
     ]
     return "\n".join([*parts, *lines, "</svg>", ""])
+
+
+def _told_apart(series: Sequence[Series]) -> list[Series]:
+    """Return *series* with those of the same points as one: nobody sees what lies below another."""
+    found: dict[tuple[tuple[float, float], ...], Series] = {}
+    for one in series:
+        same = found.setdefault(tuple(one.points), one)
+        if same is not one:
+            found[tuple(one.points)] = replace(same, name=f"{same.name}, {one.name}")
+    return list(found.values())
 
 
 def _axis(values: Sequence[float], low_end: float, high_end: float, *, log: bool) -> tuple[Scale, list[float]]:
@@ -140,7 +152,8 @@ def _line(one: Series, place: int, across: Scale, up: Scale) -> list[str]:
     at = [(across(x), up(y)) for x, y in one.points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
     marks = [_mark(x, y, place) for x, y in at]
-    notes = [_text(x, y - 8, note, size=10, anchor="middle") for (x, y), note in zip(at, one.notes, strict=False)]
+    beside = 17 if place % 2 else -8
+    notes = [_text(x, y + beside, note, size=10, anchor="middle") for (x, y), note in zip(at, one.notes, strict=False)]
     drawn = f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
     return [drawn, *marks, *notes] if len(at) > 1 else [*marks, *notes]
 
