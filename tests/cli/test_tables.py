@@ -75,6 +75,14 @@ class TestShow:
         assert result.exit_code != 0
         assert "cannot be written" in str(result.exception or result.output)
 
+    def test_rows_of_a_curve_have_a_place_before_anything_is_measured(self, tmp_path):
+        """Not one that turns out to be none after hours; and they are the curve's."""
+        nowhere = run("bench", "--curve", "--rows", tmp_path / "no" / "rows.jsonl")
+        other = run("bench", "--rows", tmp_path / "rows.jsonl")
+
+        assert "cannot be written" in str(nowhere.exception or nowhere.output)
+        assert "give --curve" in str(other.exception or other.output)
+
     def test_an_unknown_peer_is_refused(self, tmp_path):
         """Before anything is stored."""
         result = run("eval", "beam", "--data", write_beam(tmp_path), "--peers", "zep")

@@ -58,10 +58,16 @@ class TestDirections:
 @pytest.mark.slow
 class TestRun:
     def test_every_index_is_measured(self):
-        """Through the public door; the engines of the largest size, too, where that is small."""
+        """Through the public door; the engines of the largest size, too, where that is small; each is told at once."""
         seen: list[tuple[int, int]] = []
+        told: list[tuple[str, int]] = []
 
-        report = run_curve((60,), searches=4, progress=lambda *step: seen.append(step))
+        report = run_curve(
+            (60,),
+            searches=4,
+            progress=lambda *step: seen.append(step),
+            each=lambda row: told.append((row["index"], seen[-1][0])),
+        )
 
         assert [(one["index"], one["n"]) for one in report["curve"]] == [
             (EXACT, 60),
@@ -71,6 +77,7 @@ class TestRun:
         ]
         assert all(0 < one["p50_ms"] <= one["p95_ms"] for one in report["curve"])
         assert seen[-1] == (5, 5)
+        assert told == [(one["index"], before) for before, one in enumerate(report["curve"], start=1)]
         shown = StringIO()
         Console(file=shown, width=200).print(render_table(report))
         assert all(one["index"] in shown.getvalue() for one in report["takes_over"])

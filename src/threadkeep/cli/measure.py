@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from threadkeep.cli.output import Json, progress
+from threadkeep.cli.output import Json, dumped, may_be_written, progress
 from threadkeep.cli.tables import Format, Plot, Style, draw
 from threadkeep.cli.tables import show as print_figures
 from threadkeep.errors import InvalidInputError
@@ -244,18 +246,26 @@ def bench(
         typer.Option(help="With --storage or --curve: so many memories; may be repeated.", min=8, show_default=False),
     ] = None,
     plot: Plot = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --curve: write each figure into this file as it comes, a line of JSON each; replaced.",
+            show_default=False,
+        ),
+    ] = None,
     style: Format = Style.TABLE,
     json: Json = False,
 ) -> None:
     """How fast it is, beside LangGraph's own stores in the same run."""
     if curve:
-        _curve(quick=quick, full=full, memories=memories, plot=plot, style=style, json=json)
+        sizes = sorted(memories) if memories else _curve_sizes(quick=quick, full=full)
+        _curve(sizes, plot=plot, rows=rows, style=style, json=json)
         return
     from threadkeep.evals.bench import render_table, run_bench
     from threadkeep.evals.bench_storage import StorageSizes, run_storage_bench
 
-    if plot:
-        msg = "--plot draws the lines of --curve; give both."
+    if plot or rows:
+        msg = "--plot draws the lines of --curve, and --rows writes them; give --curve, too."
         raise InvalidInputError(msg)
     sizes = StorageSizes.quick() if quick else StorageSizes.full() if full else StorageSizes()
     if memories:
@@ -268,12 +278,22 @@ def bench(
     print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
-def _curve(*, quick: bool, full: bool, memories: list[int] | None, plot: Path | None, style: Style, json: bool) -> None:
-    from threadkeep.evals.bench_curve import FULL_SIZES, QUICK_SIZES, SIZES, charts, render_table, run_curve
+def _curve_sizes(*, quick: bool, full: bool) -> Sequence[int]:
+    from threadkeep.evals.bench_curve import FULL_SIZES, QUICK_SIZES, SIZES
 
-    sizes = sorted(memories) if memories else QUICK_SIZES if quick else FULL_SIZES if full else SIZES
-    with progress("Curve") as bar:
-        report = run_curve(sizes, progress=bar)
+    return QUICK_SIZES if quick else FULL_SIZES if full else SIZES
+
+
+def _curve(sizes: Sequence[int], *, plot: Path | None, rows: Path | None, style: Style, json: bool) -> None:
+    from threadkeep.evals.bench_curve import charts, render_table, run_curve
+
+    with ExitStack() as opened:
+        lines = None
+        if rows:
+            with may_be_written(rows):
+                lines = opened.enter_context(rows.open("w", encoding="utf-8", buffering=1))
+        bar = opened.enter_context(progress("Curve"))
+        report = run_curve(sizes, progress=bar, each=lambda row: lines and lines.write(f"{dumped(row)}\n"))
     if plot:
         for chart, path in zip(charts(report), (plot, plot.with_stem(f"{plot.stem}-memory")), strict=True):
             draw(chart, path)

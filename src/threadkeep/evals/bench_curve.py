@@ -13,7 +13,7 @@ import json
 import sys
 import tempfile
 import zlib
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -110,11 +110,21 @@ class Directions:
 
 
 def run_curve(
-    sizes: Sequence[int] = SIZES, *, searches: int = _SEARCHES, progress: Progress = silent
+    sizes: Sequence[int] = SIZES,
+    *,
+    searches: int = _SEARCHES,
+    progress: Progress = silent,
+    each: Callable[[Mapping[str, Any]], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure every index at every size, and return the figures as the command line prints them.
 
     FAISS and pgvector are measured from 1,000 memories on, pgvector up to 100,000; what is not installed is named.
+
+    Args:
+        sizes: How many memories the owner has, smallest first.
+        searches: How many are timed.
+        progress: Told after each step.
+        each: Given each row as it is measured: what fails later takes nothing from it.
     """
     missing = {"faiss": importlib.util.find_spec("faiss") is None}
     with tempfile.TemporaryDirectory(prefix="threadkeep-curve-") as name, ExitStack() as running:
@@ -131,7 +141,7 @@ def run_curve(
             if index not in left_out and _is_measured(index, size, sizes)
         ]
         steps = Steps(len(cells) + len(sizes), progress)
-        rows = asyncio.run(_measure(cells, sizes, steps))
+        rows = asyncio.run(_measure(cells, sizes, steps, each))
     return {
         "machine": machine("random directions, 384 numbers"),
         "curve": rows,
@@ -157,7 +167,9 @@ def _server(running: ExitStack) -> tuple[str, str]:
         return "", str(error)
 
 
-async def _measure(cells: Sequence[Cell], sizes: Sequence[int], steps: Steps) -> list[dict[str, Any]]:
+async def _measure(
+    cells: Sequence[Cell], sizes: Sequence[int], steps: Steps, each: Callable[[Mapping[str, Any]], object]
+) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for size in sizes:
         of_size = [cell for cell in cells if cell.n == size]
@@ -168,6 +180,7 @@ async def _measure(cells: Sequence[Cell], sizes: Sequence[int], steps: Steps) ->
         steps.advance()
         for cell in of_size:
             rows.append(await _in_a_process(cell))
+            each(rows[-1])
             steps.advance()
     return rows
 
