@@ -14,7 +14,7 @@ from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import sample, write_locomo
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.capture import duplicates, in_own_voice, is_supported, run_capture
+from threadkeep.evals.capture import chart, duplicates, in_own_voice, is_supported, run_capture
 from threadkeep.evals.conversation import Observation
 from threadkeep.evals.locomo import load_locomo
 from threadkeep.evals.replay import ReplayClock, every_memory, exchanges, replay
@@ -115,6 +115,14 @@ class TestMeasure:
 
         assert row["evidence_kept"] == 0
         assert {(one["kept"], one["recall"] > 0) for one in row["recall"]} == {("capture", False), ("verbatim", True)}
+
+    def test_a_line_goes_from_small_budgets_to_large_ones(self, tmp_path: Path):
+        """In whichever order they were asked for."""
+        report = run_capture(noted(tmp_path), budgets=(300, 60), embedder=WordsEmbedder())
+
+        for line in chart(report).series:
+            assert line.notes == ["60", "300"]
+            assert [tokens for tokens, _ in line.points] == sorted(tokens for tokens, _ in line.points)
 
     def test_note_supports_what_it_says_something_of(self):
         """The turn alone is not enough: another sentence of it may be what was kept."""

@@ -371,7 +371,8 @@ def render_table(figures: Mapping[str, Any]) -> Table:
 def chart(figures: Mapping[str, Any]) -> Chart:
     """Return the trade-off of :func:`run_capture` as a chart: tokens of the block against what is recalled."""
     *_, every = figures["results"]
-    rows = [row for row in every["recall"] if row["categories"] == "1-4" and row["tokens_mean"]]
+    asked = [row for row in every["recall"] if row["categories"] == "1-4" and row["tokens_mean"]]
+    rows = sorted(asked, key=lambda row: row["budget_tokens"])
     names = {
         CAPTURE: f"what capture keeps: {_number(every['facts_per_100_turns'])} facts and "
         f"{_number(every['episodes_per_100_turns'])} episodes for 100 turns",
