@@ -86,6 +86,19 @@ class TestTwoRuns:
         assert second["words"][-2:] == ["two", "TWO"]
         assert (await graph.aget_state(HERE)).values == second
 
+    async def test_a_refusal_is_no_fault_of_the_drivers(self, kind: str, make: Make, caplog: pytest.LogCaptureFixture):
+        """Not even where so much is written that the answer comes while it is being sent: nothing is logged."""
+        gates, long = Gates(), "slow" + "x" * 1_000_000
+        graph = gated(make(kind), gates)
+        first = asyncio.create_task(graph.ainvoke(said(long), HERE, durability="sync"))
+        await gates.arrived(long)
+        await graph.ainvoke(said("two"), INSTEAD, durability="sync")
+        gates.let_through(long)
+
+        with pytest.raises(ThreadMovedOnError, match="lease"):
+            await first
+        assert caplog.messages == []
+
     @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
     async def test_of_many_at_once_each_is_kept_in_its_turn(self, kind: str, make: Make, durability: Any):
         """Eight inputs together on a thread that has some already: all are in the state, in the order they came."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar, cast
 
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg import AsyncConnection, AsyncCursor, DataError
+from psycopg import AsyncConnection, AsyncCursor, DataError, Error
 from psycopg.rows import DictRow
 
 from threadkeep.errors import InvalidInputError, StorageError, StorageVersionError
@@ -172,7 +172,14 @@ class _PostgresSaver(AsyncPostgresSaver):
             if pipeline and self.claim:
                 # Sent along with the write, which comes to nothing where this fails: no round trip is added.
                 await cursor.execute(SQL["claim"], asdict(self.claim))
-            yield cursor
+            try:
+                yield cursor
+            except Error:
+                if pipeline:  # what comes after a refusal is aborted: read that here, or the driver logs it as a fault
+                    with suppress(Error):
+                        async with cursor.connection.pipeline() as rest:
+                            await rest.sync()
+                raise
 
 
 def _over(saver: _PostgresSaver, connection: AsyncConnection[Any], claim: Claim | None = None) -> _PostgresSaver:
