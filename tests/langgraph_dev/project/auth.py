@@ -23,6 +23,7 @@ async def authenticate(authorization: str | None) -> Auth.types.MinimalUserDict:
 
 @auth.on.threads
 @auth.on.assistants
+@auth.on.crons
 async def own(ctx: Auth.types.AuthContext, value: dict[str, object]) -> dict[str, object]:
     """Mark what is made with who made it, and show nobody else."""
     metadata = value.setdefault("metadata", {})
