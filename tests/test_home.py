@@ -47,6 +47,24 @@ def test_the_sync_face_gives_the_same(home: Home) -> None:
     assert caught.value is error
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+async def test_what_ends_a_process_is_its_callers_only(home: Home, kind: type[BaseException]) -> None:
+    """A hook that calls ``sys.exit`` ends neither the loop nor what others do on it."""
+    done = threading.Event()
+
+    async def waits() -> str:
+        await asyncio.to_thread(done.wait)
+        return "done"
+
+    other = asyncio.ensure_future(home.run(waits()))
+    await asyncio.sleep(0)
+    with pytest.raises(kind, match="now"):
+        home.run_sync(_fail(kind("now")))
+    done.set()
+    assert await other == "done"
+    assert home.run_sync(_thread()) == "threadkeep-home"
+
+
 async def test_the_callers_context_goes_along(home: Home) -> None:
     async def name() -> str:
         return NAME.get()

@@ -13,11 +13,14 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from threadkeep.errors import ClosedError, ThreadkeepError
 
 T = TypeVar("T")
+
+_OUTCOMES: Final = (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
+"""What an errand is told to have come to: a ``sys.exit`` in it is its caller's, too, and would end everybody's loop."""
 
 
 class Home:
@@ -92,8 +95,10 @@ class Home:
 
     def soon(self, call: Callable[[], object]) -> None:
         """Have *call* called on the home loop, from any thread; nobody is told, and without a loop it is not called."""
+        if self._pid != os.getpid():
+            return  # in a child, the guard is as the fork found it: perhaps held by nobody who will let go
         with self._guard, suppress(RuntimeError):  # the loop may have ended with the interpreter
-            if self._loop is not None and self._pid == os.getpid():
+            if self._loop is not None:
                 self._loop.call_soon_threadsafe(call)
 
     @property
@@ -188,16 +193,14 @@ class _Errand(Generic[T]):
     async def _carry(self) -> None:
         try:
             result = await self._coroutine
-        except BaseException as error:
+        except _OUTCOMES as error:
             self._say(None, error)
-            raise
-        self._say(result, None)
+        else:
+            self._say(result, None)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, _: asyncio.Task[None]) -> None:
         """Tell of a task that was cancelled before its first step."""
-        if not task.cancelled():
-            task.exception()  # the caller has it
-        elif not self._told:
+        if not self._told:
             self._coroutine.close()
             self._say(None, asyncio.CancelledError())
 
