@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 import threadkeep
@@ -19,11 +22,14 @@ from threadkeep.memories.record import NewMemory, Source
 from threadkeep.memories.uses import USES
 from threadkeep.owners.owner import Owner
 from threadkeep.settings import Settings
+from threadkeep.storage.port import Batch
+from threadkeep.storage.sealed.master import new_master_key
 from threadkeep.storage.walking import items_in
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA: Final = Owner("ana@x.org")
 BOB: Final = Owner("bob")
+EVA: Final = Owner("eva")
 DAY: Final = timedelta(days=1)
 
 
@@ -55,6 +61,20 @@ async def active(tk: threadkeep.Threadkeep, owner: Owner = ANA) -> list[str]:
 async def commits(tk: threadkeep.Threadkeep, owner: Owner = ANA) -> int:
     """Return how often something of an owner's was written."""
     return (await tk.app.home.run(tk.app.storage.position(owner.partition))).sequence
+
+
+def last_row(folder: Path) -> int:
+    """Return the number of the row that was written last."""
+    with closing(sqlite3.connect(folder / "memory.db")) as connection:
+        ((row,),) = connection.execute("SELECT max(item) FROM items").fetchall()
+    return row
+
+
+def damage(folder: Path, rows: range) -> None:
+    """Change what is sealed in these rows, as somebody who has the file and not the keys might."""
+    with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as connection:
+        changed = "UPDATE items SET embedding = zeroblob(length(embedding)) WHERE item BETWEEN ? AND ?"
+        connection.execute(changed, (rows[0], rows[-1]))
 
 
 async def swept(tk: threadkeep.Threadkeep) -> None:
@@ -247,6 +267,52 @@ class TestUses:
         rows = items_in(tk.app.storage, ANA.partition)
         assert [row async for row in rows] == []
 
+    async def test_what_is_being_noted_is_in_use(
+        self, tk: threadkeep.Threadkeep, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Whoever tidies while the sweep still writes what was used sees it; a sweep that is given up loses none."""
+        await tk.memories.remember("I ski.")
+        clock.advance(100 * DAY)
+        await tk.recall("Do I ski?")
+        rooms = await tk.app.home.run(tk.app.rooms())
+        commit, begun = tk.app.storage.commit, asyncio.Event()
+
+        async def hangs(batch: Batch) -> Any:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async def given_up() -> None:
+            monkeypatch.setattr(tk.app.storage, "commit", hangs)
+            writing = asyncio.create_task(rooms.tidying.round())
+            await begun.wait()
+            monkeypatch.setattr(tk.app.storage, "commit", commit)
+            assert (await rooms.tidying.tidy(ANA)).archived == ()
+            writing.cancel()
+            await asyncio.wait([writing])
+
+        await tk.app.home.run(given_up())
+
+    async def test_a_damaged_owner_keeps_nobody_waiting(self, tmp_path: Path, clock: FrozenClock):
+        """Of whom nothing can be read nothing is archived; everybody else is looked at, and what is expired goes."""
+        async with opened(tmp_path, clock, inactive_days=80, master_key=SecretStr(new_master_key())) as tk:
+            await swept(tk)
+            for owner in (ANA, BOB, EVA):
+                await tk.memories.remember("I ski.", owner=owner)
+                if owner == ANA:
+                    before = last_row(tmp_path)
+                if owner == BOB:
+                    damaged = range(before + 1, last_row(tmp_path) + 1)
+            clock.advance(100 * DAY)
+            for owner in (BOB, EVA):
+                await tk.recall("Do I ski?", owner=owner)
+            damage(tmp_path, damaged)
+
+            assert await round_of(tk) == 1
+
+            assert await active(tk, ANA) == []
+            assert await active(tk, EVA) == ["I ski."]
+            assert tk.app.telemetry.counts()["memories.tidying.degraded"] == 1
+
 
 class TestBudget:
     """An owner has no more than so many."""
@@ -280,6 +346,32 @@ class TestBudget:
             assert why == {"budget"}
             assert tk.app.telemetry.counts()["memories.archived.budget"] == archived
             assert await round_of(tk) == 0
+
+    async def test_what_went_before_another_writer_came_is_told(
+        self, tmp_path: Path, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Each reason is a commit of its own: the second one's conflict takes nothing back from the first."""
+        async with opened(tmp_path, clock, inactive_days=80, max_memories_per_owner=1) as tk:
+            await swept(tk)
+            await tk.memories.remember("I ski.")
+            clock.advance(100 * DAY)
+            chess = await tk.memories.remember("I play chess.")
+            clock.advance(timedelta(hours=1))
+            await tk.memories.remember("I like figs.")
+            rooms = await tk.app.home.run(tk.app.rooms())
+            commit = rooms.ledger.commit
+
+            async def corrected_before(owner: Owner, *given: Any, why: str, **more: Any) -> Any:
+                if why == "budget":
+                    monkeypatch.setattr(rooms.ledger, "commit", commit)
+                    clock.advance(timedelta(hours=1))
+                    await tk.memories.correct(chess.memory_id, "I play go.")
+                return await commit(owner, *given, why=why, **more)
+
+            monkeypatch.setattr(rooms.ledger, "commit", corrected_before)
+            done = await tk.memories.tidy()
+            assert sorted(one.text for one, _ in done.archived) == ["I like figs.", "I ski."]
+            assert await active(tk) == ["I play go."]
 
     async def test_the_sweep_does_it(self, tmp_path: Path, clock: FrozenClock):
         """Nobody has to ask for it: an owner who has too many when a process starts has not, soon after."""

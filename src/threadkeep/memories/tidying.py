@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from threadkeep.errors import PartitionErasedError, RevisionConflictError
+from threadkeep.errors import DamagedItemError, PartitionErasedError, RevisionConflictError, SealError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.ageing import ARCHIVED_KEPT, Limits, Standing, standing
 from threadkeep.memories.record import Archived, Memory
@@ -123,7 +123,7 @@ class Tidying:
                 return Tidied(found.leaving, found.active - len(found.leaving), found.over)
             try:
                 for start in range(0, len(found.leaving), _AT_ONCE):
-                    done += await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch)
+                    await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch, done)
             except RevisionConflictError:  # somebody changed one of them: perhaps it was used
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
                 continue
@@ -143,12 +143,11 @@ class Tidying:
             return 0
         archived = 0
         for owner in dict.fromkeys([*self._ledger.written(), *await self._next_owners()]):
-            if not await self._is_to_look_at(owner):
-                continue
             try:
-                archived += len((await self.tidy(owner)).archived)
-            except (RevisionConflictError, PartitionErasedError) as error:
-                self._telemetry.degraded("memories.tidying", error)
+                if await self._is_to_look_at(owner):
+                    archived += len((await self.tidy(owner)).archived)
+            except (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError) as error:
+                self._telemetry.degraded("memories.tidying", error)  # of this owner: nobody else has to wait
         if archived:
             log.info("%d memories were archived: unused, or more than an owner may have", archived)
         return archived
@@ -183,9 +182,13 @@ class Tidying:
         )
 
     async def _archive(
-        self, leaving: Sequence[tuple[Memory, Archived]], owner: Owner, epoch: str
-    ) -> Sequence[tuple[Memory, Archived]]:
-        """Archive some, in one commit for each reason.
+        self,
+        leaving: Sequence[tuple[Memory, Archived]],
+        owner: Owner,
+        epoch: str,
+        done: list[tuple[Memory, Archived]],
+    ) -> None:
+        """Archive some, in one commit for each reason, and put them into *done*.
 
         Raises:
             RevisionConflictError: One of them was changed or removed meanwhile.
@@ -204,7 +207,7 @@ class Tidying:
             operations += [Delete(uses_namespace(owner), key) for key in stamps]
             await self._ledger.commit(owner, operations, by=TIME, why=reason, epoch=epoch)
             self._telemetry.count(f"memories.archived.{reason}", len(some))
-        return leaving
+            done += some
 
     async def _next_owners(self) -> list[Owner]:
         found = await self._storage.partitions(after=self._after, limit=_OWNERS_A_ROUND)

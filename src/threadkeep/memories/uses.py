@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.errors import PartitionErasedError, StorageError
+from threadkeep.errors import DamagedItemError, PartitionErasedError, SealError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.rows import MemoryRows
 from threadkeep.memories.shapes import memory_of, moment_of
@@ -68,16 +69,15 @@ class Uses:
             StorageError: It could not be written; it is still noted.
         """
         for whose in [owner] if owner is not None else list(self._noted):
-            noted = self._noted.pop(whose, None)
-            if not noted:
-                continue
-            try:
-                await self._write(whose, noted)
-            except PartitionErasedError:
-                continue
-            except StorageError:
-                self._noted[whose] = noted | self._noted.get(whose, {})
-                raise
+            noted = dict(self._noted.get(whose, {}))
+            with suppress(PartitionErasedError):
+                try:
+                    await self._write(whose, noted)
+                except (SealError, DamagedItemError):
+                    if owner is not None:
+                        raise
+                    continue  # the others' can be written
+            self._let_go(whose, noted)
 
     async def last(self, memory_id: str, owner: Owner) -> datetime | None:
         """Return when a memory was used last, as far as known."""
@@ -93,7 +93,17 @@ class Uses:
             if (at := moment_of(item.value.get("at"))) is not None
         }
 
+    def _let_go(self, owner: Owner, written: dict[MemoryId, datetime]) -> None:
+        """Note no longer what is written: until then it was, so that nobody who waits for this reads too early."""
+        left = {key: at for key, at in self._noted.get(owner, {}).items() if written.get(key) != at}
+        if left:
+            self._noted[owner] = left
+        else:
+            self._noted.pop(owner, None)
+
     async def _write(self, owner: Owner, noted: dict[MemoryId, datetime]) -> None:
+        if not noted:
+            return
         # The epoch first: of an owner who was erased in between, nothing is written.
         epoch = (await self._storage.position(owner.partition)).epoch
         grain, keys = self._grain or timedelta(), list(noted)
