@@ -255,6 +255,17 @@ class VectorsContract:
         assert await engine.search(ANA, unit(1), prefixes=[("memories", "user")], limit=10) == []
         assert await engine.search(ANA, unit(1), prefixes=[], limit=10) == []
 
+    async def test_a_namespace_that_comes_after_a_search_is_a_prefix(self, engine: VectorEngine) -> None:
+        """What was looked at before does not decide what is below it."""
+        await fill(engine, [entry("a", unit(1))])
+        before = await engine.search(ANA, unit(1), prefixes=[("later",)], limit=10)
+        later = [entry("b", unit(1), namespace=("later", "x")), entry("c", unit(1))]
+        await engine.apply(Update(ANA, SPACE, at(1), at(2), reset=False, puts=later))
+
+        assert before == []
+        assert [near.key for near in await engine.search(ANA, unit(1), prefixes=[("later",)], limit=10)] == ["b"]
+        assert {near.key for near in await engine.search(ANA, unit(1), prefixes=[NOTES], limit=10)} == {"a", "c"}
+
     async def test_any_text_is_a_name(self, engine: VectorEngine) -> None:
         """Labels and keys come back as they were given."""
         names = [((text, "x"), text) for text in NASTY_TEXTS]

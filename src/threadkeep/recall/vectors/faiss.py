@@ -54,6 +54,8 @@ class _Copy:
         names: Namespace, key and revision of each item, those that are gone included.
         numbers: The number of each item that is there.
         changed: How many items were put or removed since the folder has it.
+        namespaces: Each one that is in *names*, and its number.
+        spaces: Of each item, as many as were looked at, its namespace's number.
     """
 
     space: Space | None
@@ -63,6 +65,16 @@ class _Copy:
     names: list[tuple[Namespace, str, int]] = field(default_factory=list)
     numbers: dict[tuple[Namespace, str], int] = field(default_factory=dict)
     changed: int = 0
+    namespaces: dict[Namespace, int] = field(default_factory=dict)
+    spaces: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def below(self, prefixes: list[Namespace]) -> NDArray[np.bool_]:
+        """Whether each item is below one of *prefixes*; namespaces are few, and items many."""
+        new = self.names[len(self.spaces) :]
+        numbers = [self.namespaces.setdefault(labels, len(self.namespaces)) for labels, _, _ in new]
+        self.spaces = np.concatenate((self.spaces, np.array(numbers, np.int64)))
+        within = [any(labels[: len(prefix)] == prefix for prefix in prefixes) for labels in self.namespaces]
+        return np.array(within, np.bool_)[self.spaces]
 
     @property
     def nbytes(self) -> int:
@@ -313,9 +325,7 @@ def _search(copy: _Copy, vector: NDArray[np.float32], prefixes: list[Namespace],
     """Return the nearest items: more rows are asked for until so many items are among them, or all rows are."""
     allowed = copy.items != _GONE
     if () not in prefixes:
-        below = np.array(
-            [any(labels[: len(prefix)] == prefix for prefix in prefixes) for labels, _, _ in copy.names], np.bool_
-        )
+        below = copy.below(prefixes)
         allowed &= below[copy.items] if len(below) else False
     rows = int(allowed.sum())
     bits = np.packbits(allowed, bitorder="little")
