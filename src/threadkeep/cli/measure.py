@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import Enum
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -52,81 +53,71 @@ ByConversation = Annotated[
 Resample = Annotated[Resampled, typer.Option("--resample", help="What intervals are made by drawing anew.")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """The options that every comparison on conversations has."""
+
+    peers: Peers = None
+    budget: Budgets = None
+    resample: Resample = Resampled.QUESTION
+    plot: Plot = None
+    style: Format = Style.TABLE
+    by_conversation: ByConversation = False
+    json: Json = False
+
+
+def _comparison(load: Callable[..., DataSet]) -> Callable[..., None]:
+    """Return a command that compares the methods on what *load* loads: its options, and those of :class:`_Chosen`."""
+    common = signature(_Chosen, eval_str=True).parameters
+
+    def command(**given: Any) -> None:
+        chosen = _Chosen(**{name: given.pop(name) for name in common})
+        _compare(load(**given), chosen)
+
+    typed = signature(load, eval_str=True, locals={"DataSet": object})  # which is imported when it is needed
+    own = [one.replace(kind=one.KEYWORD_ONLY) for one in typed.parameters.values()]
+    command.__name__, command.__doc__ = load.__name__, load.__doc__
+    cast("Any", command).__signature__ = Signature([*own, *common.values()])
+    return command
+
+
 @app.command()
-def locomo(
-    data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
-    peers: Peers = None,
-    budget: Budgets = None,
-    resample: Resample = Resampled.QUESTION,
-    plot: Plot = None,
-    style: Format = Style.TABLE,
-    *,
-    by_conversation: ByConversation = False,
-    json: Json = False,
-) -> None:
+@_comparison
+def locomo(data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")]) -> DataSet:
     """Recall of the evidence of LoCoMo's questions, beside BM25 alone and dense alone."""
     from threadkeep.evals.locomo import load_locomo
 
-    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
-    _compare(load_locomo(data), chosen)
+    return load_locomo(data)
 
 
 @app.command()
-def beam(
-    data: Annotated[Path, typer.Option(help="A list of BEAM's chats, each {cid, msgs, qs}.")],
-    peers: Peers = None,
-    budget: Budgets = None,
-    resample: Resample = Resampled.QUESTION,
-    plot: Plot = None,
-    style: Format = Style.TABLE,
-    *,
-    by_conversation: ByConversation = False,
-    json: Json = False,
-) -> None:
+@_comparison
+def beam(data: Annotated[Path, typer.Option(help="A list of BEAM's chats, each {cid, msgs, qs}.")]) -> DataSet:
     """Recall of the evidence of BEAM's questions, beside BM25 alone and dense alone."""
     from threadkeep.evals.beam import load_beam
 
-    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
-    _compare(load_beam(data), chosen)
+    return load_beam(data)
 
 
 @app.command("locomo-plus")
+@_comparison
 def locomo_plus(
     data: Annotated[Path, typer.Option(help="LoCoMo-Plus's locomo_plus.json.")],
     locomo: Annotated[Path, typer.Option(help="The file of LoCoMo whose conversations the cues are put into.")],
-    peers: Peers = None,
-    budget: Budgets = None,
-    resample: Resample = Resampled.QUESTION,
-    plot: Plot = None,
-    style: Format = Style.TABLE,
-    *,
-    by_conversation: ByConversation = False,
-    json: Json = False,
-) -> None:
+) -> DataSet:
     """Recall of what explains a later remark that shares few words with it, beside BM25 alone and dense alone."""
     from threadkeep.evals.locomo_plus import load_locomo_plus
 
-    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
-    _compare(load_locomo_plus(data, locomo), chosen)
+    return load_locomo_plus(data, locomo)
 
 
 @app.command()
-def longmemeval(
-    data: Annotated[Path, typer.Option(help="A file in LongMemEval's own format.")],
-    peers: Peers = None,
-    budget: Budgets = None,
-    resample: Resample = Resampled.QUESTION,
-    plot: Plot = None,
-    style: Format = Style.TABLE,
-    *,
-    by_conversation: ByConversation = False,
-    json: Json = False,
-) -> None:
+@_comparison
+def longmemeval(data: Annotated[Path, typer.Option(help="A file in LongMemEval's own format.")]) -> DataSet:
     """Recall of the evidence of LongMemEval's questions, each in its own history, beside BM25 and dense alone."""
     from threadkeep.evals.longmemeval import load_longmemeval
 
-    chosen = _Chosen(peers, budget, resample, plot, style, by_conversation=by_conversation, json=json)
-    _compare(load_longmemeval(data), chosen)
+    return load_longmemeval(data)
 
 
 @app.command()
@@ -298,19 +289,6 @@ def _curve(sizes: Sequence[int], *, plot: Path | None, rows: Path | None, style:
         for chart, path in zip(charts(report), (plot, plot.with_stem(f"{plot.stem}-memory")), strict=True):
             draw(chart, path)
     print_figures(report, lambda: [render_table(report)], style, json=json)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """The options that every comparison on conversations has."""
-
-    peers: list[str] | None
-    budget: list[int] | None
-    resample: Resampled
-    plot: Path | None
-    style: Style
-    by_conversation: bool
-    json: bool
 
 
 def _compare(data: DataSet, chosen: _Chosen) -> None:
