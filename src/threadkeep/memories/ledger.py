@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,11 +21,24 @@ if TYPE_CHECKING:
 USER: Final = "user"
 """Who changes something where nobody else is named: whoever the memory is about, or works for them."""
 
-_TRIES: Final = 20
+TRIES: Final = 20
+"""So often somebody reads and decides anew where other writers were first."""
+
 _HEADS: Final = 4096
 _WRITTEN: Final = 10_000
-_FIRST_PAUSE_SECONDS: Final = 0.001
-_LONGEST_PAUSE_SECONDS: Final = 0.1
+_FIRST_PAUSE_SECONDS: Final = 0.005
+_LONGEST_PAUSE_SECONDS: Final = 2.0
+
+
+async def give_way(attempt: int) -> None:
+    """Wait for other writers: longer from attempt to attempt, each for a time of its own, else they meet again."""
+    await asyncio.sleep(random.uniform(0, min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)))  # noqa: S311
+
+
+def is_about(error: RevisionConflictError, operations: Sequence[Operation]) -> bool:
+    """Whether *error* is about one of *operations*: it is not for their writer to decide anew."""
+    at = (error.details.get("namespace"), error.details.get("key"))
+    return any(at == (one.namespace, one.key) for one in operations)
 
 
 class Ledger:
@@ -82,7 +96,7 @@ class Ledger:
         key = owner.partition.digest
         lock = self._writing.setdefault(key, asyncio.Lock())
         async with lock:
-            for attempt in range(_TRIES):
+            for attempt in range(TRIES):
                 head = self._heads.get(key) or head_of(await self.head(owner))
                 try:
                     return await self._commit(head, owner, operations, by=by, why=why, epoch=epoch)
@@ -92,7 +106,7 @@ class Ledger:
                         raise
                     self._heads.pop(key, None)
                     if attempt:
-                        await asyncio.sleep(min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS))
+                        await give_way(attempt)
         msg = "Other writers kept getting in the way; try again."
         raise RevisionConflictError(msg)
 

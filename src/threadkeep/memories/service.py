@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
-from threadkeep.memories.ledger import USER
+from threadkeep.memories.ledger import TRIES, USER, give_way, is_about
 from threadkeep.memories.lifecycle import (
     corrected,
     goes_with,
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 _BATCH: Final = 500
 _NEWEST: Final = 1000
 _TRIES: Final = 5
-_FIRST_PAUSE_SECONDS: Final = 0.01
 _LIKELY_DUPLICATES: Final = 8
 
 
@@ -124,12 +123,14 @@ class Memories:
         epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([memory.text])
         lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             try:
                 async with lock:
                     return await self._remember(memory, embedding, owner, also, epoch)
-            except RevisionConflictError:  # another process; the same statement perhaps
-                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+            except RevisionConflictError as error:  # another process; the same statement perhaps
+                if is_about(error, also(memory.memory_id)):
+                    raise
+                await give_way(attempt)
         msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
         raise RevisionConflictError(msg, memory_id=memory.memory_id)
 
@@ -189,7 +190,7 @@ class Memories:
         new = [memory for memory, item in zip(memories, there, strict=True) if item is None]
         made = await self._searcher.embed_put([memory.text for memory in new]) if new else None
         vectors = {memory.memory_id: row_of(made, i) for i, memory in enumerate(new)} if made else {}
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             head = await self._ledger.head(owner)
             there = await self._storage.get(refs)
             refusal = await self._tombstones.refusal(owner) if self._tombstones else None
@@ -208,7 +209,7 @@ class Memories:
                 if puts:
                     await self._ledger.commit_from(head, owner, puts, by=by, epoch=epoch)
             except RevisionConflictError:  # somebody else writes: perhaps a tombstone
-                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                await give_way(attempt)
                 continue
             return kept
         msg = "Other writers kept getting in the way of what is brought in; run it again to go on."
@@ -324,14 +325,15 @@ class Memories:
             item = await self._rows.item(memory_id, owner)
             memory = memory_of(item) if item else None
             if item is None or memory is None:
-                break
+                return await self.require(memory_id, owner=owner)
             put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
             try:
                 await self._ledger.commit(owner, [put], by=USER)
             except RevisionConflictError:
                 continue
             return await self.require(memory_id, owner=owner)
-        return await self.require(memory_id, owner=owner)
+        msg = f"Memory {memory_id} was changed again and again; try again."
+        raise RevisionConflictError(msg, memory_id=memory_id)
 
     async def forget(
         self,
@@ -359,7 +361,7 @@ class Memories:
             RevisionConflictError: It was changed since *revision*.
         """
         by, why = _decided_by(approval)
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             head = await self._ledger.head(owner)
             memory = await self.require(memory_id, owner=owner)
             if revision is not None and memory.revision != revision:
@@ -378,7 +380,10 @@ class Memories:
                 operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
             try:
                 await self._ledger.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
-            except RevisionConflictError:
+            except RevisionConflictError as error:
+                if is_about(error, also):
+                    raise
+                await give_way(attempt)
                 continue
             return Forgotten(
                 tuple(m.memory_id for m in gone),

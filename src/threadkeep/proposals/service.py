@@ -16,6 +16,7 @@ from threadkeep.errors import (
     ThreadkeepError,
 )
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
+from threadkeep.memories.ledger import TRIES, give_way
 from threadkeep.memories.lifecycle import same_words
 from threadkeep.memories.meaning import gist_of, same_meaning
 from threadkeep.memories.record import TRUSTED, Approval, Kept, Memory, NewMemory, Source, Speaker, least_trusted
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 LIFETIME: Final = timedelta(days=30)
 _PAGE: Final = 500
 _MOST_WAITING: Final = 10_000
-_TRIES: Final = 5
 _LAPSE_AT_ONCE: Final = 200
 _LIKELY: Final = 8
 
@@ -253,7 +253,7 @@ class Proposals:
             ProposalNotFoundError: There is none with this id.
             ProposalDecidedError: It was decided before; the first decision stands.
         """
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             proposal, before = await self._undecided(proposal_id, owner, "rejected", key)
             if before:
                 return proposal
@@ -265,6 +265,7 @@ class Proposals:
             try:
                 await self._ledger.commit_from(head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}")
             except RevisionConflictError:  # decided, or a statement was learnt: its worker has to see the tombstone
+                await give_way(attempt)
                 continue
             self._telemetry.count("proposals.rejected")
             return await self.require(proposal_id, owner=owner)
