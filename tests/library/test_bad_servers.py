@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,22 @@ def locked() -> Iterator[str]:
         hosts.write_text(f"host all locked 127.0.0.1/32 scram-sha-256\n{hosts.read_text()}")
         run(server.url, f"CREATE ROLE locked SUPERUSER LOGIN PASSWORD '{SECRET}'", "SELECT pg_reload_conf()")
         yield empty_postgres_database(server.url).replace("postgres@", "locked:{}@")
+
+
+class TestSqlite:
+    def test_a_newer_version_has_been_there(self, tmp_path: Path):
+        """It says which schema is there, and which one is known; the file is not touched."""
+        file = tmp_path / "memory.sqlite3"
+        remember(f"sqlite:///{file}")
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("PRAGMA user_version = 9")
+        before = file.read_bytes()
+
+        error = refusal(f"sqlite:///{file}")
+
+        assert isinstance(error, StorageVersionError)
+        assert "Upgrade Threadkeep" in str(error)
+        assert file.read_bytes() == before
 
 
 class TestPostgres:
@@ -176,19 +194,28 @@ class TestRedis:
         assert "give the address of the primary" in str(error)
 
 
-class OldMongoServer(MongoServer):
-    """The wire server, which tells no version of its own, as one of MongoDB 4.4."""
+class OtherMongoServer(MongoServer):
+    """The wire server, which tells no version of its own and lets everybody in, as one that answers otherwise.
+
+    Args:
+        command: Which command it answers, in lower case.
+        told: What it answers.
+    """
+
+    def __init__(self, command: str, told: dict[str, Any]) -> None:
+        super().__init__()
+        self._answered, self._told = command, told
 
     def command(self) -> list[str | Path]:
         program, flag, code, *rest = super().command()
-        older = (
+        otherwise = (
             "from nx_27017 import handler as h; served = h.NeoSQLiteHandler.handle_command; "
-            "told = {'ok': 1, 'version': '4.4.29', 'versionArray': [4, 4, 29, 0]}; "
-            "asks = lambda m: any('buildinfo' in d for _, d in m['sections'] if isinstance(d, dict)); "
+            f"asks = lambda m: any({self._answered!r} in map(str.lower, d) "
+            "for _, d in m['sections'] if isinstance(d, dict)); "
             "h.NeoSQLiteHandler.handle_command = "
-            "lambda self, m: (m['request_id'], told) if asks(m) else served(self, m); "
+            f"lambda self, m: (m['request_id'], {self._told!r}) if asks(m) else served(self, m); "
         )
-        return [program, flag, f"{older}{code}", *rest]
+        return [program, flag, f"{otherwise}{code}", *rest]
 
 
 class TestMongoDb:
@@ -206,11 +233,20 @@ class TestMongoDb:
 
     def test_an_old_server(self):
         """It says which one is the oldest that works."""
-        with OldMongoServer() as server:
+        with OtherMongoServer("buildinfo", {"ok": 1, "version": "4.4.29", "versionArray": [4, 4, 29, 0]}) as server:
             error = refusal(f"{server.url}/notes")
 
         assert isinstance(error, StorageVersionError)
         assert "4.4.29; 5.0 is the oldest" in str(error)
+
+    def test_a_wrong_password_is_masked(self):
+        """Neither the wrong one nor a part of it is told."""
+        refused = {"ok": 0, "code": 18, "codeName": "AuthenticationFailed", "errmsg": "Authentication failed."}
+        with OtherMongoServer("saslstart", refused) as server:
+            error = refusal(f"{server.url.replace('//', '//ana:wrong-one@')}/notes")
+
+        assert isinstance(error, StorageDeniedError)
+        assert "refused the user name or the password; correct them in the URI" in str(error)
 
 
 class TestVectors:
