@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import HumanMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -27,6 +27,7 @@ from threadkeep.tracing import trace_agent
 ANA = "ana@x.org"
 TAUGHT = "My favourite colour is ultramarine."
 ASKED = "What is my favourite colour?"
+SECRET = "sk-proj-Zq7Xw2Lr9Tn4Vb6Ym1Kc8Hd3"
 EVERYTHING: dict[str, Any] = {"user_id": ANA, "trace_id": "abc", "tags": ["x"], "unknown": object()}
 
 
@@ -88,6 +89,30 @@ class TestATurn:
         assert tracing.RECALL in said
         assert "colour" not in said
         assert "Noted" not in said
+
+    async def test_neither_tools_nor_jobs_nor_learning_say_any_text(
+        self, tk: threadkeep.Threadkeep, spans: InMemorySpanExporter
+    ):
+        """A job whose tools write and find, a secret in a message, a turn learnt from at once: no word of it."""
+        calls = [
+            AIMessage("", tool_calls=[{"name": "remember", "args": {"text": "I row on the Tagus."}, "id": "1"}]),
+            AIMessage("", tool_calls=[{"name": "search_memory", "args": {"query": "colour"}, "id": "2"}]),
+            AIMessage("Ultramarine."),
+        ]
+        await tk.memories.remember(TAUGHT, owner=ANA)
+        agent = create_agent(
+            ScriptedModel(replies=calls), tk.tools(), middleware=[tk.middleware()], checkpointer=tk.checkpointer
+        )
+        asked = f"I live in Coimbra, my key is {SECRET}. {ASKED}"
+        run = await tk.runs.start(agent, {"messages": [HumanMessage(asked)]}, thread_id="t1", owner=ANA)
+        await tk.capture([HumanMessage("I live in Porto."), AIMessage("Noted.")], owner=ANA, thread_id="t2", wait=True)
+
+        assert run.require_done()["messages"][-1].content == "Ultramarine."
+        assert [message for message in run.values["messages"] if message.type == "tool"]
+        said = everything_in(spans.get_finished_spans())
+        assert {tracing.RECALL, tracing.CAPTURE} <= {one.name for one in spans.get_finished_spans()}
+        for word in ("ltramarine", "olour", "Coimbra", "Porto", "Tagus", SECRET):
+            assert word not in said
 
     async def test_text_is_there_where_it_is_asked_for(
         self, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from langgraph.config import get_config
+from langgraph.constants import END
 from langgraph.types import Command
 
 from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError
@@ -422,7 +423,7 @@ def _run_of(thread_id: str, snapshot: Any, noted: str | None, *, running: bool =
     elif asks:
         status = "waiting"
     checkpoint_id = None if status == "new" else snapshot.config["configurable"].get("checkpoint_id")
-    return Run(thread_id, status, dict(snapshot.values), asks, next_nodes, checkpoint_id)
+    return Run(thread_id, status, _values_of(snapshot), asks, next_nodes, checkpoint_id)
 
 
 def _step_of(snapshot: Any) -> Step:
@@ -433,9 +434,17 @@ def _step_of(snapshot: Any) -> Step:
         None if snapshot.created_at is None else datetime.fromisoformat(snapshot.created_at),
         str(metadata.get("source", "")),
         tuple(snapshot.next),
-        dict(snapshot.values),
+        _values_of(snapshot),
         parent["configurable"].get("checkpoint_id") if parent else None,
     )
+
+
+def _values_of(snapshot: Any) -> dict[str, Any]:
+    """Return the state; a function (``@entrypoint``) has none, only what it has returned."""
+    values = snapshot.values
+    if isinstance(values, Mapping):
+        return dict(cast("Mapping[str, Any]", values))
+    return {} if values is None else {END: values}
 
 
 def _nothing(thread_id: str, status: str) -> NothingToResumeError:

@@ -34,7 +34,8 @@ class Run:
         status: ``new``: never started; ``running``: at work in this process; ``waiting``: for answers to its *asks*;
             ``paused``: cut off, or forked, and nobody goes on with it; ``failed``: a node raised; ``cancelled``;
             ``done``.
-        values: The graph's state.
+        values: The graph's state. Of a function (``@entrypoint``) what it returned, under ``__end__`` where that is
+            no mapping.
         asks: What is waited for; each is answered by its id.
         next_nodes: What runs when the job goes on.
         checkpoint_id: Where the job is; a fork names it.
