@@ -45,7 +45,8 @@ class Running:
     def end(self) -> None:
         """It has ended."""
         self.ended = True
-        for call in self._told:
+        told, self._told = self._told, []  # a caller's context remembers the run, and must not hold what it held
+        for call in told:
             call()
 
 

@@ -1,0 +1,35 @@
+"""What a run that is over leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from langchain_core.runnables import RunnableLambda
+
+from threadkeep.threads.run_events import current_run, listen
+
+
+class _Held:
+    """What somebody who waits for the end of a run holds: a middleware, or a lease."""
+
+
+def _run() -> weakref.ref[_Held]:
+    held = _Held()
+
+    def wait(given: int) -> int:
+        run = current_run()
+        assert run is not None
+        run.outermost.when_ended(lambda: held)
+        return given
+
+    RunnableLambda(wait).invoke(1)
+    return weakref.ref(held)
+
+
+def test_a_run_that_has_ended_holds_nobody() -> None:
+    """The context that began it remembers the run itself until the next one."""
+    listen()
+    held = _run()
+    gc.collect()
+    assert held() is None
