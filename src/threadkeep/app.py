@@ -468,13 +468,22 @@ class App:
 
     async def _sweep(self) -> None:
         """Remove expired rows physically, now and then, and let proposals lapse; no read shows either meanwhile."""
+
+        async def swept() -> None:
+            self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
+
+        rooms = self._rooms
+        rounds = {
+            "proposals.lapse": rooms.proposals.lapse,
+            "memories.tidy": rooms.tidying.round,
+            "storage.sweep": swept,
+        }
         while True:
-            try:
-                await self._rooms.proposals.lapse()
-                await self._rooms.tidying.round()
-                self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
-            except StorageError as error:
-                self.telemetry.degraded("storage.sweep", error)
+            for name, work in rounds.items():
+                try:
+                    await work()
+                except StorageError as error:
+                    self.telemetry.degraded(name, error)
             await asyncio.sleep(self.sweep_every.total_seconds())
 
     async def _settle_uses(self) -> None:

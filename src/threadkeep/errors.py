@@ -6,6 +6,7 @@
     ├── SettingsError            a setting is wrong; start-up stops
     ├── InvalidInputError        what was given cannot be kept or looked up
     │   ├── TooLargeError
+    │   │   └── ContextTooLargeError
     │   └── InvalidNamespaceError (also LangGraph's, when that is imported)
     ├── OwnerRequiredError       whose turn it is cannot be told
     │   └── OwnerConflictError
@@ -20,7 +21,9 @@
     │   ├── RevisionConflictError
     │   ├── ThreadBusyError      another run is at work on the thread
     │   ├── ThreadMovedOnError   another run continued it first
+    │   ├── NothingToResumeError no question of the job is open
     │   └── PartitionErasedError
+    ├── RunUnfinishedError       a job has neither ended nor asked anything
     ├── StorageError             the storage cannot be used as it is
     │   ├── StorageUnavailableError
     │   ├── StorageFullError
@@ -33,6 +36,7 @@
     ├── VectorEngineError        the vector engine cannot be used; words are compared
     ├── EmbedderUnavailableError
     ├── RerankerUnavailableError
+    ├── StaleVectorsError        another model made the vectors that are stored
     ├── ModelUnavailableError
     ├── AgentUnavailableError    a declared sub-agent's server or credential is missing
     ├── ExtractionError          a model extractor gave nothing that can be used

@@ -6,6 +6,7 @@ context, and tells whoever wants to know when that one has ended, failed or been
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
@@ -59,6 +60,7 @@ class Hearer(Protocol):
 
 
 _hearers: WeakSet[Hearer] = WeakSet()
+_adding: Final = threading.Lock()
 _began: ContextVar[Running | None] = ContextVar("threadkeep_run", default=None)
 _running: WeakValueDictionary[UUID, Running] = WeakValueDictionary()
 
@@ -83,7 +85,9 @@ class _RunEnds(BaseCallbackHandler):
         running = _running[run_id] = Running(name or "", began_by)
         _began.set(running)
         if parent_run_id is None:
-            for hearer in tuple(_hearers):
+            with _adding:
+                hearers = tuple(_hearers)
+            for hearer in hearers:
                 hearer.run_begins(running.name, inputs)
 
     def on_chain_end(self, *_: Any, run_id: UUID, **__: Any) -> None:
@@ -107,7 +111,8 @@ def listen() -> None:
 def tell(hearer: Hearer) -> None:
     """Tell *hearer* of every run that begins, as long as anybody else holds it."""
     listen()
-    _hearers.add(hearer)
+    with _adding:
+        _hearers.add(hearer)
 
 
 def current_run() -> Running | None:
