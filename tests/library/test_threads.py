@@ -33,9 +33,13 @@ async def talk(tk: threadkeep.Threadkeep, owner: str, *threads: str, turns: int 
     return graph
 
 
+def ask(state: Words) -> dict[str, list[str]]:
+    return {"words": [interrupt(state["words"][-1])]}
+
+
 def asking(tk: threadkeep.Threadkeep) -> Any:
     builder = StateGraph(Words)
-    builder.add_node("ask", lambda state: {"words": [interrupt(state["words"][-1])]})
+    builder.add_node(ask)
     builder.add_edge(START, "ask")
     return builder.compile(checkpointer=tk.checkpointer)
 
