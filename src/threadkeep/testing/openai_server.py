@@ -9,11 +9,11 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, ClassVar, Final, Self, TypeAlias, cast
+from http.server import BaseHTTPRequestHandler
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
-_POLL_SECONDS: Final = 0.02
+from threadkeep.testing.loopback import LoopbackServer
+
 _MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -45,72 +45,17 @@ Reply: TypeAlias = "str | ToolCalls | Raw | Hang | Mapping[str, Any]"
 """A text, tool calls, a whole body, silence, or the completion itself as a JSON object."""
 
 
-@dataclass(eq=False)
-class OpenAIServer:
-    """An OpenAI-compatible server; give ``base_url`` to ``ChatOpenAI``, with any key.
-
-    Attributes:
-        replies: What to say, request by request; the last one again and again.
-        requests: What was asked, request by request.
-    """
-
-    replies: Sequence[Reply] = ("Noted.",)
-    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    _guard: threading.Lock = field(default_factory=threading.Lock)
-    _released: threading.Event = field(default_factory=threading.Event)
-    _server: ThreadingHTTPServer | None = None
-    _thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        """Listen on a free port of the loopback interface."""
-        handler = type("_Bound", (_Conversation,), {"told": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="openai-server", daemon=True
-        )
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Let go of what hangs, and stop."""
-        self._released.set()
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-        if self._thread is not None:
-            self._thread.join()
-
-    @property
-    def base_url(self) -> str:
-        """Where clients find it."""
-        port = self._server.server_address[1] if self._server else 0
-        return f"http://127.0.0.1:{port}/v1"
-
-    def next_reply(self, request: dict[str, Any]) -> Reply:
-        """Note *request* and return what to say to it."""
-        with self._guard:
-            self.requests.append(request)
-            return self.replies[min(len(self.requests), len(self.replies)) - 1]
-
-    def wait_for_release(self) -> None:
-        """Block until the server is closed."""
-        self._released.wait()
-
-
 class _Conversation(BaseHTTPRequestHandler):
-    told: ClassVar[OpenAIServer]
+    served: ClassVar[OpenAIServer]
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # headers and body in one packet: two would wait for each other
 
     def do_POST(self) -> None:
         length = min(int(self.headers.get("content-length") or 0), _MAX_REQUEST_BYTES)
         request = cast("dict[str, Any]", json.loads(self.rfile.read(length) or b"{}"))
-        reply = self.told.next_reply(request)
+        reply = self.served.next_reply(request)
         if isinstance(reply, Hang):
-            self.told.wait_for_release()
+            self.served.wait_for_release()
             self.close_connection = True
             return
         status, body = (reply.status, reply.body) if isinstance(reply, Raw) else (200, _body(reply, request))
@@ -126,6 +71,32 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
         """Say nothing."""
+
+
+@dataclass(eq=False)
+class OpenAIServer(LoopbackServer):
+    """An OpenAI-compatible server; give ``base_url`` to ``ChatOpenAI``, with any key.
+
+    Attributes:
+        replies: What to say, request by request; the last one again and again.
+        requests: What was asked, request by request.
+    """
+
+    handler = _Conversation
+    replies: Sequence[Reply] = ("Noted.",)
+    requests: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def base_url(self) -> str:
+        """Where clients find it."""
+        return f"{self.origin}/v1"
+
+    def next_reply(self, request: dict[str, Any]) -> Reply:
+        """Note *request* and return what to say to it."""
+        with self._guard:
+            self.requests.append(request)
+            return self.replies[min(len(self.requests), len(self.replies)) - 1]
 
 
 def _body(reply: str | ToolCalls | Mapping[str, Any], request: Mapping[str, Any]) -> bytes:

@@ -11,15 +11,15 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, ClassVar, Final, Self, cast
+from http.server import BaseHTTPRequestHandler
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
+from threadkeep.testing.loopback import LoopbackServer
+
 API_VERSION: Final = "2026-07"
 
-_POLL_SECONDS: Final = 0.02
 _MOST_BYTES: Final = 2 * 1024 * 1024
 _MOST_VECTORS: Final = 1_000
 _MOST_ASKED: Final = 10_000
@@ -78,8 +78,46 @@ class _Namespace:
     unseen: list[tuple[int, dict[str, Any]]] = field(default_factory=list[tuple[int, dict[str, Any]]])
 
 
+class _Wire(BaseHTTPRequestHandler):
+    served: ClassVar[PineconeServer]
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one packet
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # the client is gone
+            self.close_connection = True
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if length > _MOST_BYTES:
+            status, more, body = 413, {}, {"code": 413, "message": "more than 2 MB"}
+        else:
+            status, more, body = self.served.answer(Request(self.path, headers, json.loads(raw or b"{}")))
+        if not status:
+            self.close_connection = True
+            return
+        encoded = json.dumps(body).encode()
+        try:
+            self.send_response(status)
+            for name, value in {
+                "content-type": "application/json",
+                "content-length": str(len(encoded)),
+                **more,
+            }.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(encoded)
+            self.wfile.flush()
+        except (BrokenPipeError, ConnectionResetError):  # the client gave up
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
+        """Say nothing."""
+
+
 @dataclass(eq=False)
-class PineconeServer:
+class PineconeServer(LoopbackServer):
     """An index of Pinecone's, as far as the wire goes; give ``host`` and ``api_key`` to the SDK.
 
     Attributes:
@@ -92,6 +130,7 @@ class PineconeServer:
         requests: What was asked.
     """
 
+    handler = _Wire
     dimension: int
     metric: str = "cosine"
     api_key: str = "pc-right"
@@ -101,36 +140,11 @@ class PineconeServer:
     requests: list[Request] = field(default_factory=list[Request])
     _namespaces: dict[str, _Namespace] = field(default_factory=dict[str, _Namespace])
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _released: threading.Event = field(default_factory=threading.Event)
-    _server: ThreadingHTTPServer | None = None
-    _thread: threading.Thread | None = None
-
-    def __enter__(self) -> Self:
-        """Listen on a free port of the loopback interface."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("_Bound", (_Wire,), {"index": self}))
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="pinecone-server", daemon=True
-        )
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Let go of what hangs, and stop."""
-        self._released.set()
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-        if self._thread is not None:
-            self._thread.join()
 
     @property
     def host(self) -> str:
         """Where the SDK finds it."""
-        port = self._server.server_address[1] if self._server else 0
-        return f"http://127.0.0.1:{port}"
+        return self.origin
 
     def ids(self, namespace: str | None = None) -> list[str]:
         """Return the ids of everything that is kept, seen or not."""
@@ -153,7 +167,7 @@ class PineconeServer:
         if fault is not None and fault.done:
             self._answered(request)
         if fault is not None and not fault.status:
-            self._released.wait()
+            self.wait_for_release()
         if fault is not None:
             return fault.status, fault.headers, {"code": fault.status, "message": f"told to, {self.api_key}"}
         try:
@@ -276,44 +290,6 @@ class PineconeServer:
         where.unseen.append((self.lag, change))
         if not self.lag:
             _show(where, everything=True)
-
-
-class _Wire(BaseHTTPRequestHandler):
-    index: ClassVar[PineconeServer]
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # headers and body in one packet
-
-    def do_POST(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
-        raw = self.rfile.read(length)
-        if len(raw) < length:  # the client is gone
-            self.close_connection = True
-            return
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        if length > _MOST_BYTES:
-            status, more, body = 413, {}, {"code": 413, "message": "more than 2 MB"}
-        else:
-            status, more, body = self.index.answer(Request(self.path, headers, json.loads(raw or b"{}")))
-        if not status:
-            self.close_connection = True
-            return
-        encoded = json.dumps(body).encode()
-        try:
-            self.send_response(status)
-            for name, value in {
-                "content-type": "application/json",
-                "content-length": str(len(encoded)),
-                **more,
-            }.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(encoded)
-            self.wfile.flush()
-        except (BrokenPipeError, ConnectionResetError):  # the client gave up
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
-        """Say nothing."""
 
 
 def _require_keys(body: Mapping[str, Any], known: set[str]) -> None:
