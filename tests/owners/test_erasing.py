@@ -317,6 +317,45 @@ class TestErase:
         words = (b"canaryrun", b"canarymoney", b"canaryreply", ANA.user_id.encode())
         assert [word for word in words if word in held] == []
 
+    @pytest.mark.parametrize("scoped", [False, True], ids=["bound", "scoped"])
+    async def test_what_a_run_keeps_while_its_owner_is_erased_goes(
+        self, place: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scoped: bool
+    ):
+        """It binds its thread after the erasure has listed the owner's, and is told so with its next checkpoint."""
+        kind, url = place
+        erasing, go = asyncio.Event(), asyncio.Event()
+        async with opened(url, tmp_path) as tk:
+            await tk.memories.remember("I ski.", owner=ANA)
+            erase, here = tk.app.storage.erase, asyncio.get_running_loop()
+
+            async def late(partition: Partition) -> int:
+                here.call_soon_threadsafe(erasing.set)
+                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(go.wait(), here))
+                return await erase(partition)
+
+            async def node(_: State) -> dict[str, Any]:
+                while await compiled.aget_state(config) is None or not (await compiled.aget_state(config)).values:
+                    await asyncio.sleep(0)
+                go.set()
+                await gone
+                tk.app.binder._answered.clear()
+                return {"messages": [("ai", "canaryreply")]}
+
+            monkeypatch.setattr(tk.app.storage, "erase", late)
+            saver: Any = tk.checkpointer
+            graph = StateGraph(State).add_node("node", node).set_entry_point("node")
+            compiled = graph.compile(checkpointer=saver.scoped(ANA) if scoped else saver)
+            config = tk.config(user_id=ANA.user_id, thread_id="canaryrun")
+            gone = asyncio.ensure_future(tk.owners.erase(ANA))
+            await erasing.wait()
+
+            with pytest.raises(PartitionErasedError):
+                await compiled.ainvoke({"messages": [("human", "canarymoney")]}, config)
+            assert await is_nowhere(tk, ANA)
+        held = raw(kind, path=tmp_path / "db" / "memory.db", url=url)
+        words = (b"canaryrun", b"canarymoney", b"canaryreply", ANA.user_id.encode())
+        assert [word for word in words if word in held] == []
+
     async def test_another_process_drops_what_it_holds_in_ram(self, tmp_path: Path):
         """Its index is gone without anybody asking it about the owner."""
         url = f"sqlite:///{tmp_path}/memory.db"

@@ -101,8 +101,10 @@ class Erasing:
         counts: Counter[str] = Counter()
         async for item in items_in(self._storage, owner.partition, direction="oldest"):
             counts[_COUNTED.get(place_of(item), "other")] += 1
-        threads = tuple(await self._threads.of_owner(owner))
-        await self._delete_threads(owner, threads)
+        threads: tuple[str, ...] = ()
+        while found := [thread for thread in await self._threads.of_owner(owner) if thread not in threads]:
+            await self._delete_threads(owner, found)  # and those that a run has begun meanwhile
+            threads += tuple(found)
         await self._threads.release(owner)
         # Before the storage's, so that one that is down leaves an owner who is found again; after it, because
         # another process may have read the rows in between.

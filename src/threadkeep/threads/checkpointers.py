@@ -416,7 +416,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         async with self._shared.using():
-            thread_id, inner = await self._admission.admitted(config, writing=True)
+            thread_id, inner = await self._upkeep.admitted_to_write(config)
             name, namespace = place_of(inner)
             noted = {**get_checkpoint_metadata(config, metadata), **self._admission.notes(thread_id, name)}
             kept = self._envelope.checkpoint(checkpoint, serde=self.serde, thread=name, namespace=namespace)
@@ -433,7 +433,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
     ) -> None:
         async with self._shared.using():
-            thread_id, inner = await self._admission.admitted(config, writing=True)
+            thread_id, inner = await self._upkeep.admitted_to_write(config)
             name, namespace = place_of(inner)
             packed = self._envelope.writes(writes, serde=self.serde, thread=name, namespace=namespace)
             configurable = configurable_of(config)

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import InvalidInputError, PartitionErasedError
 from threadkeep.ids import ThreadId
+from threadkeep.threads.admission import configurable_of
 from threadkeep.threads.fence import Claim
 from threadkeep.threads.names import thread_id_from
 from threadkeep.threads.pruning import Keep
@@ -63,6 +64,25 @@ class Upkeep:
         if thread_ids:
             async with self.shared.using():
                 await self._run(self.shared.backend.scrub, patience=LONG)
+
+    async def admitted_to_write(self, config: RunnableConfig) -> tuple[ThreadId, RunnableConfig]:
+        """Return what :meth:`Admission.admitted` does, to whoever writes.
+
+        A run whose owner was erased just as it bound the thread may have kept something that the erasure did not
+        find: it goes as soon as the run is refused.
+
+        Raises:
+            NotYoursError: It is a thread of somebody else.
+            PartitionErasedError: Its owner was erased since the run began; nothing of the thread is left.
+        """
+        try:
+            return await self.admission.admitted(config, writing=True)
+        except PartitionErasedError:
+            thread_id, binder = thread_id_from(configurable_of(config).get("thread_id")), self.admission.binder
+            if self.admission.owner or binder is None or await binder.owner_of(thread_id) is None:
+                await self.delete(thread_id)
+                await self._run(self.shared.backend.scrub, patience=LONG)
+            raise
 
     async def let_go_of_deleted(self, thread_id: ThreadId) -> None:
         """Forget whose a thread is of which nothing is there: a run that came too late has bound it again."""
