@@ -156,6 +156,17 @@ class TestRecall:
         assert waiting.seen == [False, True]
         assert embedder.calls[0] == [QUESTION]
 
+    def test_nothing_is_embedded_for_who_recalls_nothing(self) -> None:
+        """A middleware that only learns has no use for its question's vector."""
+        embedder = NoticingEmbedder()
+        with threadkeep.open("memory://", embedder=embedder) as tk:
+            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware(recall=False, capture=False)])
+
+            for _ in range(2):
+                agent.invoke(said(QUESTION), tk.config(user_id=ANA, thread_id="1"))
+
+        assert embedder.calls == []
+
     def test_a_remote_embedder_is_asked_for_an_owner_only(self) -> None:
         """Until somebody's turn recalls, no text leaves the machine: the owner may want no memory."""
         embedder = NoticingEmbedder(remote=True)

@@ -230,10 +230,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             self._seen.popitem(last=False)
         if (running := current_run()) is not None:
             self._let_go_after(turn, running.outermost)
-            self._graphs[running.outermost.name] = None
-            if len(self._graphs) > _GRAPHS_REMEMBERED:
-                self._graphs.popitem(last=False)
         if self._recalls:
+            if running is not None:
+                self._graphs[running.outermost.name] = None
+                if len(self._graphs) > _GRAPHS_REMEMBERED:
+                    self._graphs.popitem(last=False)
             runtime.stream_writer(
                 {
                     "type": "recalled",
