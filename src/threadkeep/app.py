@@ -475,7 +475,7 @@ class App:
         rooms = self._rooms
         rounds = {
             "proposals.lapse": rooms.proposals.lapse,
-            "memories.tidy": rooms.tidying.round,
+            "memories.tidying": rooms.tidying.round,
             "storage.sweep": swept,
         }
         while True:
