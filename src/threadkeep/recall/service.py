@@ -244,8 +244,10 @@ class Recalls:
 
     async def _concerns(self, partition: Partition, ranking: Ranking) -> bool:
         """Whether the question has to do with anything that was found; how long the nearest is, may decide that."""
-        if concerns(ranking) or not concerns(ranking, short=True):
-            return concerns(ranking)
+        if concerns(ranking):
+            return True
+        if not concerns(ranking, short=True):
+            return False
         (nearest,) = await self._search.memories(partition, [max(ranking.hits, key=hit_closeness)])
         return nearest is not None and len(nearest.text) <= SHORT
 

@@ -65,7 +65,7 @@ _began: ContextVar[Running | None] = ContextVar("threadkeep_run", default=None)
 _running: WeakValueDictionary[UUID, Running] = WeakValueDictionary()
 
 
-class _RunEnds(BaseCallbackHandler):
+class _RunEvents(BaseCallbackHandler):
     run_inline = True
     """In the run's own context, where what it reads next can be told to be its."""
 
@@ -98,8 +98,8 @@ class _RunEnds(BaseCallbackHandler):
         self.on_chain_end(run_id=run_id)
 
 
-_ends: Final = _RunEnds()
-_handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_events", default=_ends)
+_events: Final = _RunEvents()
+_handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_events", default=_events)
 
 
 @cache
