@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from io import StringIO
+from itertools import groupby
 
 import pytest
 from rich.console import Console
@@ -51,8 +52,9 @@ class TestLookup:
 
 
 class TestAlternate:
-    async def test_rounds_take_turns(self):
-        """After one unmeasured time each, both are measured in rounds, each number once."""
+    @pytest.mark.parametrize(("ours_times", "peer_times"), [(24, 12), (12, 24)])
+    async def test_rounds_take_turns(self, ours_times, peer_times):
+        """After one unmeasured time each, no more is done of one in a row than its share, each number once."""
         calls: list[tuple[str, int]] = []
 
         async def one(who: str, number: int) -> None:
@@ -60,12 +62,20 @@ class TestAlternate:
             calls.append((who, number))
 
         ours, theirs = await alternated(
-            lambda number: one("ours", number), lambda number: one("peer", number), ours_times=10, peer_times=5
+            lambda number: one("ours", number),
+            lambda number: one("peer", number),
+            ours_times=ours_times,
+            peer_times=peer_times,
         )
 
-        assert (len(ours), len(theirs)) == (10, 5)
-        assert calls[:5] == [("ours", 0), ("peer", 0), ("ours", 1), ("ours", 2), ("peer", 1)]
-        assert [number for who, number in calls if who == "ours"] == list(range(11))
+        assert (len(ours), len(theirs)) == (ours_times, peer_times)
+        assert calls[:2] == [("ours", 0), ("peer", 0)]
+        assert {who: [number for one, number in calls if one == who] for who in ("ours", "peer")} == {
+            "ours": list(range(ours_times + 1)),
+            "peer": list(range(peer_times + 1)),
+        }
+        in_a_row = [(who, len(list(group))) for who, group in groupby(who for who, _ in calls[2:])]
+        assert in_a_row == [("ours", ours_times // 12), ("peer", peer_times // 12)] * 12
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _SEED: Final = 7
 _TOP: Final = 10
-_ROUNDS: Final = 5
+_IN_A_ROW: Final = 10
 _BATCH: Final = 500
 _EMBEDDED: Final = 1_650
 _MEMORY_PEER: Final = "LangGraph InMemoryStore"
@@ -125,8 +125,8 @@ async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str,
     """
     inside: list[float] = []
     through: list[float] = []
-    for turn in range(_ROUNDS):
-        part = asked[turn::_ROUNDS]
+    for start in range(0, len(asked), _IN_A_ROW):
+        part = asked[start : start + _IN_A_ROW]
 
         async def on_home(rooms: Rooms, part: Sequence[tuple[str, str]] = part) -> list[float]:
             whose = [Owner(user_id) for user_id, _ in part]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from threadkeep.evals.facts import Fact
     from threadkeep.library import Threadkeep
 
-_ROUNDS: Final = 5
 _LEAST: Final = 3
 _SLICE: Final = 500
 
@@ -35,7 +34,7 @@ class Sizes:
     owners: int = 1_000
     each: int = 100
     searches: int = 300
-    peer_searches: int = 15
+    peer_searches: int = 60
     cold_loads: int = 5
     commits: int = 1_000
     batches: int = 20
@@ -191,7 +190,10 @@ async def alternated(
     ours_seconds: float = math.inf,
     peer_seconds: float = math.inf,
 ) -> tuple[list[float], list[float]]:
-    """Time two things in rounds that take turns, after one unmeasured time each.
+    """Time two things in as many rounds as the rarer one is measured, after one unmeasured time each.
+
+    Each round measures that one once and its share of the other, so a machine whose clock changes while it
+    measures does so to both alike.
 
     Args:
         ours: Begins one of ours, given how many came before.
@@ -208,9 +210,10 @@ async def alternated(
     await peer(0)
     milliseconds: tuple[list[float], list[float]] = ([], [])
     sides = ((ours, ours_times, ours_seconds), (peer, peer_times, peer_seconds))
-    for turn in range(_ROUNDS):
+    rounds = min(ours_times, peer_times) or max(ours_times, peer_times)
+    for turn in range(rounds):
         for (begin, times, most), taken in zip(sides, milliseconds, strict=True):
-            start, end = turn * times // _ROUNDS, (turn + 1) * times // _ROUNDS
+            start, end = turn * times // rounds, (turn + 1) * times // rounds
             for number in range(start + 1, end + 1):
                 if sum(taken) > most * 1000 and len(taken) >= _LEAST:
                     break
