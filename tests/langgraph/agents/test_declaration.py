@@ -11,7 +11,7 @@ from threadkeep.errors import SettingsError
 from threadkeep.langgraph.agents.declaration import Declaration, declared, read
 
 LEAST: dict[str, Any] = {"description": "d", "prompt": "p", "url": "https://mcp.example.org/mcp", "tools": ["look"]}
-WRITING = ("write", "create", "add_", "merge_pull", "send", "call_aws", "run_query")
+WRITING = ("write", "create", "save", "add_", "merge_pull", "send", "run_script", "run_query")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 
