@@ -10,6 +10,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 from threadkeep.ids import new_id
 from threadkeep.owners.claims import RUNTIME
 from threadkeep.threads.fence import ADDRESSED, EPOCH, LEASE, RUN, Claim, lease_of
+from threadkeep.threads.order import require_later
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -47,15 +48,21 @@ def claim_of_put(
         checkpoint_id: Its id.
         source: What LangGraph says made it.
         begins: Whether its run was told which checkpoint to go on from and puts its first.
+
+    Raises:
+        ConflictError: It would not be newer than the one that its run goes on from.
     """
+    parent, of_a_run = str(configurable.get("checkpoint_id") or ""), _of_a_run(configurable)
+    if of_a_run:
+        require_later(checkpoint_id, parent)
     return Claim(
         "put",
         thread,
         run=str(configurable.get(RUN, "")),
         checkpoint=checkpoint_id,
-        parent=str(configurable.get("checkpoint_id") or ""),
+        parent=parent,
         lease=lease_of(configurable),
-        anywhere=begins or source == "update" or not _of_a_run(configurable),
+        anywhere=begins or source == "update" or not of_a_run,
     )
 
 
