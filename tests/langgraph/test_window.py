@@ -193,6 +193,21 @@ class TestRefused:
             assert state["messages"][-1].text == "I see."
 
         assert model.refused > 0
+        assert tk.app.telemetry.counts()["window.refused"] <= model.refused
+
+    async def test_it_is_sent_again_once(self, tk: threadkeep.Threadkeep):
+        """A model that refuses whatever it is sent is asked twice, and its error is the caller's."""
+        first, second = ContextOverflowError("too long"), ContextOverflowError("too long still")
+        model = ScriptedModel(replies=["I see.", first, "A summary.", second])
+        agent = agent_of(tk, model)
+        config = tk.config(user_id=ANA, thread_id="long")
+        await agent.ainvoke(said(long(1)), config)
+
+        with pytest.raises(ContextOverflowError, match="too long still"):
+            await agent.ainvoke(said(long(2)), config)
+
+        assert len(model.prompts) == 4
+        assert tk.app.telemetry.counts()["window.refused"] == 1
 
     async def test_what_can_never_fit_is_named(self, tk: threadkeep.Threadkeep):
         agent = agent_of(tk, LimitedModel(limit=500), max_tokens=1_000)
@@ -350,8 +365,10 @@ class TestSystemPrompt:
 OVER = {
     "OpenAI": "Error code: 400 - {'error': {'message': \"This model's maximum context length is 128000 tokens.\"}}",
     "OpenAI responses": "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    "OpenAI by its settings": "Input tokens exceed the configured limit of 272000 tokens.",
     "Anthropic": "prompt is too long: 210000 tokens > 200000 maximum",
     "Anthropic with an output": "input length and `max_tokens` exceed context limit: 199000 + 20000 > 200000",
+    "Anthropic by bytes": "413 {'type': 'request_too_large', 'message': 'Request exceeds the maximum size'}",
     "Bedrock": "An error occurred (ValidationException) when calling the Converse operation: The model returned the "
     "following errors: Input is too long for requested model.",
     "Bedrock Nova": "Too many input tokens. Max input tokens: 128000, request input token count: 150000",
@@ -359,11 +376,30 @@ OVER = {
     "Google": "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
     "Vertex": "400 Unable to submit request because the input token count is 1100000 but model only supports up to "
     "1048576. Reduce the input token count and try again.",
+    "Mistral": "Error response 400 while fetching https://api.mistral.ai/v1/chat/completions: {'message': 'Prompt "
+    "contains 65673 tokens and 0 draft tokens, too large for model with 32768 maximum context length'}",
+    "Ollama": "the input length exceeds the context length (status code: 400)",
+    "Ollama, not cutting": "prompt too long; exceeded max context length by 1200 tokens (status code: 400)",
+    "Groq": "Please reduce the length of the messages or completion.",
+    "Cohere": "too many tokens: total number of tokens in the prompt exceeds the limit of 4081 tokens.",
+    "Copilot": "prompt token count of 137500 exceeds the limit of 128000",
+    "Kimi": "Your request exceeded model token limit: 262144",
+    "Qwen": "Range of input length should be [1, 30720]",
+    "SGLang": "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+    "vLLM": "The prompt (total length 25938) is too long to fit into the model (context length 4096).",
+    "LM Studio": "The number of tokens to keep from the initial prompt is greater than the context length.",
     "llama.cpp": "the request exceeds the available context size, try increasing it",
     "xAI": "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
 }
 NOT_OVER = {
     "Bedrock at its rate": "An error occurred (ThrottlingException): Too many tokens, please wait before trying again.",
+    "Bedrock at its day's rate": "An error occurred (ThrottlingException) when calling the Converse operation: Too "
+    "many tokens per day, please wait before trying again.",
+    "Anthropic at its rate": "This request would exceed your organization's rate limit of 30,000 input tokens per "
+    "minute.",
+    "Google at its rate": "429 RESOURCE_EXHAUSTED. You exceeded your current quota. Quota exceeded for metric: "
+    "generate_content_free_tier_input_token_count, limit: 250000",
+    "a picture": "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 8000000 bytes > 5242880 bytes",
     "OpenAI at its rate": "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.",
     "Anthropic's output": "max_tokens: 9000 > 8192, which is the maximum allowed number of output tokens",
     "a key": "Incorrect API key provided",
@@ -376,6 +412,13 @@ class TestWordsOfProviders:
     @pytest.mark.parametrize("said", OVER.values(), ids=OVER)
     def test_too_long(self, said: str):
         assert is_overflow(ValueError(said))
+
+    def test_too_long_by_its_code(self):
+        """OpenAI's stands beside the text, whatever that says."""
+        error = ValueError("Bad request")
+        error.code = "context_length_exceeded"  # type: ignore[attr-defined]
+
+        assert is_overflow(error)
 
     @pytest.mark.parametrize("said", NOT_OVER.values(), ids=NOT_OVER)
     def test_something_else(self, said: str):

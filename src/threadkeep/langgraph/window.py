@@ -22,12 +22,21 @@ if TYPE_CHECKING:
     from threadkeep.library import OwnerSource, Threadkeep
 
 _OVERFLOW: Final = re.compile(
-    r"context_length_exceeded|maximum (?:context|prompt) length|context window|prompt is too long|input is too long"
-    r"|too many (?:input tokens|tokens(?!, please wait))"
-    r"|exceeds? (?:the )?(?:model's |available )?(?:maximum|context|token)"
+    r"context_length_exceeded|maximum (?:context|prompt) length|context window|prompt (?:is )?too long"
+    r"|input is too long|too long to fit|too many (?:input )?tokens"
+    r"|exceed(?:s|ed)? (?:the |its )?(?:model's |model |available |configured )?(?:maximum|max|context|token|limit)"
+    r"|(?:greater|longer) than the (?:model's )?context length|range of input length"
     r"|reduce the (?:length|input token count)|expected maxLength|`inputs` tokens",
     re.IGNORECASE,
 )
+"""What providers say of a context that is too long. Source: each one's words stand in the window's tests."""
+
+_AT_ITS_RATE: Final = re.compile(
+    r"throttl|rate.?limit|please wait|quota|per (?:min(?:ute)?|hour|day)\b|[TR]P[MD]\b", re.IGNORECASE
+)
+"""What they say where too much was sent in too short a time: a shorter context is no answer to that."""
+
+_CODE: Final = "context_length_exceeded"
 
 
 class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
@@ -116,7 +125,10 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
 
 def is_overflow(error: BaseException) -> bool:
     """Whether a model refused a context for its length; providers that LangChain does not know say it in words."""
-    return isinstance(error, ContextOverflowError) or bool(_OVERFLOW.search(str(error)))
+    if isinstance(error, ContextOverflowError) or getattr(error, "code", None) == _CODE:
+        return True
+    said = str(error)
+    return _OVERFLOW.search(said) is not None and _AT_ITS_RATE.search(said) is None
 
 
 def _somebody_else_summarises(request: ModelRequest[Any]) -> bool:

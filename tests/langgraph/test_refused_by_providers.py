@@ -1,0 +1,157 @@
+"""Contexts that are too long for real clients of providers: what their own packages raise is survived."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import pytest
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
+from langchain_core.exceptions import ContextOverflowError
+from langchain_google_genai import ChatGoogleGenerativeAI
+from langchain_openai import ChatOpenAI
+from openai import BadRequestError
+
+import threadkeep
+from threadkeep.langgraph.window import is_overflow
+from threadkeep.testing import HashingEmbedder
+
+MOST_BYTES: Final = 6_000
+"""How long a request may be for the servers of this module."""
+
+TURNS: Final = 12
+ANSWER: Final = "I see."
+
+
+def openai(error: bool) -> dict[str, Any]:
+    if error:
+        message = "Your input exceeds the context window of this model. Please adjust your input and try again."
+        kind = {"type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}
+        return {"error": {"message": message, **kind}}
+    choice = {"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+
+
+def anthropic(error: bool) -> dict[str, Any]:
+    if error:
+        message = "prompt is too long: 210000 tokens > 200000 maximum"
+        return {"type": "error", "error": {"type": "invalid_request_error", "message": message}, "request_id": "r"}
+    said = {"content": [{"type": "text", "text": ANSWER}], "usage": {"input_tokens": 1, "output_tokens": 1}}
+    return {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn", **said}
+
+
+def google(error: bool) -> dict[str, Any]:
+    if error:
+        message = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+        return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+    return {"candidates": [{"content": {"role": "model", "parts": [{"text": ANSWER}]}, "finishReason": "STOP"}]}
+
+
+Speech = Callable[[bool], dict[str, Any]]
+
+
+class Provider:
+    """A server of the loopback that refuses long requests as a provider does.
+
+    Attributes:
+        url: Where it is.
+        refused: How many it refused.
+        read: How many it answered.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.refused = 0
+        self.read = 0
+
+
+@contextmanager
+def serving(speech: Speech) -> Iterator[Provider]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = len(self.rfile.read(int(self.headers["Content-Length"])))
+            error = length > MOST_BYTES
+            provider.refused += error
+            provider.read += not error
+            body = json.dumps(speech(error)).encode()
+            self.send_response(400 if error else 200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    provider = Provider(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, name="provider")
+    thread.start()
+    try:
+        yield provider
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def chat_openai(url: str) -> Any:
+    return ChatOpenAI(model="m", base_url=f"{url}/v1", api_key="k", max_retries=0)  # type: ignore[arg-type]
+
+
+def chat_anthropic(url: str) -> Any:
+    return ChatAnthropic(model="m", base_url=url, api_key="k", max_retries=0)  # type: ignore[call-arg,arg-type]
+
+
+def chat_google(url: str) -> Any:
+    return ChatGoogleGenerativeAI(model="m", base_url=url, api_key="k", max_retries=1)  # type: ignore[call-arg]
+
+
+CLIENTS: Final = {
+    "OpenAI": (openai, chat_openai, BadRequestError),
+    "Anthropic": (anthropic, chat_anthropic, ContextOverflowError),
+    "Google": (google, chat_google, ContextOverflowError),
+}
+"""What a provider says, who says it to us, and as which class: langchain-openai knows its code, which stands beside the
+text, only where that is part of it."""
+
+
+@pytest.fixture
+def tk() -> Iterator[threadkeep.Threadkeep]:
+    with threadkeep.open("memory://", embedder=HashingEmbedder()) as opened:
+        yield opened
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLIENTS)
+class TestRefused:
+    async def test_the_user_is_answered_and_it_is_sent_once_more(self, tk: threadkeep.Threadkeep, name: str):
+        speech, client, _ = CLIENTS[name]
+        with serving(speech) as provider:
+            model = client(provider.url)
+            agent = create_agent(model, [], middleware=[tk.window()], checkpointer=tk.checkpointer)
+            config = tk.config(user_id="ana@x.org", thread_id="long")
+
+            for number in range(TURNS):
+                said = f"Turn {number}. " + "We talk about the weather in the hills. " * 20
+                state = await agent.ainvoke({"messages": [("user", said)]}, config)
+                assert state["messages"][-1].text == ANSWER
+
+        refused = tk.app.telemetry.counts()["window.refused"]
+        assert refused > 0
+        assert provider.refused >= refused  # a summary may be refused besides, and is then made without the model
+        assert tk.app.telemetry.counts()["window.compacted"] == refused
+
+    async def test_what_its_package_raises_is_recognised(self, name: str):
+        speech, client, raised = CLIENTS[name]
+
+        with serving(speech) as provider, pytest.raises(raised) as refused:
+            await client(provider.url).ainvoke("word " * MOST_BYTES)
+
+        assert is_overflow(refused.value)
