@@ -12,6 +12,7 @@ import pytest
 from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import write_locomo
 from threadkeep.errors import InvalidInputError, SettingsError
+from threadkeep.evals.bench import run_peers_bench
 from threadkeep.evals.comparison import compare
 from threadkeep.evals.locomo import load_locomo
 from threadkeep.evals.peer_process import ENVIRONMENTS, Environment, interpreter, worker
@@ -29,15 +30,17 @@ print("noise on standard output")
 class Memory:
     @classmethod
     def from_config(cls, config):
-        assert config["vector_store"]["config"]["embedding_model_dims"] == 64
-        return cls()
+        return cls(config["vector_store"]["config"]["embedding_model_dims"])
 
-    def __init__(self):
+    def __init__(self, dims):
+        self.dims = dims
         self.rows = []
 
     def add(self, text, *, user_id, metadata, infer):
         assert infer is False
-        self.rows.append((user_id, metadata, self.embedding_model.embed(text, "add")))
+        vector = self.embedding_model.embed(text, "add")
+        assert len(vector) == self.dims
+        self.rows.append((user_id, metadata, vector))
 
     def search(self, question, *, filters, top_k):
         if question == "die":
@@ -162,6 +165,34 @@ async def _vectors(texts):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+class TestBench:
+    def test_a_line_for_each_size_and_peer_that_searches(self, peers_folder):
+        """The same owner grows; what has no search is left out, and what cannot be had is named."""
+        report = run_peers_bench(
+            ["langgraph-memory", "mem0", "everything"], memories=[16, 8], environments=peers_folder
+        )
+
+        assert [(line["n"], line["peer"]) for line in report["lines"]] == [
+            (8, "langgraph-memory"),
+            (8, "mem0"),
+            (16, "langgraph-memory"),
+            (16, "mem0"),
+        ]
+        assert all(line["ours_p50_ms"] > 0 and line["peer_p50_ms"] > 0 for line in report["lines"])
+        assert report["not_run"] == []
+
+    def test_what_cannot_be_had_is_named(self, tmp_path):
+        """Everything else is measured."""
+        folder = tmp_path / "file"
+        folder.write_text("in the way")
+
+        report = run_peers_bench(["langgraph-memory", "mem0"], memories=[8], environments=folder)
+
+        assert [line["peer"] for line in report["lines"]] == ["langgraph-memory"]
+        assert [one["peer"] for one in report["not_run"]] == ["mem0"]
+
+
 class TestWorker:
     async def test_its_end_is_told_with_what_it_said(self, peers_folder):
         """Whoever waits is not left waiting."""

@@ -234,7 +234,17 @@ def bench(
     ] = False,
     memories: Annotated[
         list[int] | None,
-        typer.Option(help="With --storage or --curve: so many memories; may be repeated.", min=8, show_default=False),
+        typer.Option(
+            help="With --storage, --peers or --curve: so many memories; may be repeated.", min=8, show_default=False
+        ),
+    ] = None,
+    peers: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="langgraph-memory, langgraph-sqlite, langgraph-postgres, mem0 or all: only one owner's search, beside "
+            "each of them; may be repeated.",
+            show_default=False,
+        ),
     ] = None,
     plot: Plot = None,
     rows: Annotated[
@@ -248,12 +258,16 @@ def bench(
     json: Json = False,
 ) -> None:
     """How fast it is, beside LangGraph's own stores in the same run."""
+    if sum(map(bool, (storage, peers, curve))) > 1:
+        msg = "--storage, --peers and --curve each measure something of their own; give one of them."
+        raise InvalidInputError(msg)
     if curve:
         sizes = sorted(memories) if memories else _curve_sizes(quick=quick, full=full)
         _curve(sizes, plot=plot, rows=rows, style=style, json=json)
         return
-    from threadkeep.evals.bench import render_table, run_bench
+    from threadkeep.evals.bench import render_table, run_bench, run_peers_bench
     from threadkeep.evals.bench_storage import StorageSizes, run_storage_bench
+    from threadkeep.evals.peers import chosen_peers
 
     if plot or rows:
         msg = "--plot draws the lines of --curve, and --rows writes them; give --curve, too."
@@ -264,6 +278,8 @@ def bench(
     with progress("Bench") as bar:
         if storage:
             report = run_storage_bench(storage, sizes, progress=bar)
+        elif peers:
+            report = run_peers_bench(chosen_peers(peers), quick=quick, full=full, memories=memories or (), progress=bar)
         else:
             report = run_bench(quick=quick, full=full, progress=bar)
     print_figures(report, lambda: [render_table(report)], style, json=json)

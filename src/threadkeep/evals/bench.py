@@ -20,9 +20,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from threadkeep.evals.bench_peer_search import peer_search_lines
 from threadkeep.evals.bench_rig import Line, Lookup, Sizes, alternated, learn, opened, timed
 from threadkeep.evals.bench_turn import embedding_lines, turn_lines
 from threadkeep.evals.facts import make_facts, more_facts
+from threadkeep.evals.peers import SEARCHING, environments_folder
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.owners.owner import Owner
 
@@ -50,9 +52,55 @@ def run_bench(*, quick: bool = False, full: bool = False, progress: Progress = s
         full: An owner with 100,000 memories, too, which takes some minutes.
         progress: Told how far it is.
     """
-    sizes = Sizes.quick() if quick else Sizes.full() if full else Sizes()
-    lines, embedder = asyncio.run(_measure(sizes, progress))
+    lines, embedder = asyncio.run(_measure(_sizes(quick=quick, full=full), progress))
     return {"machine": machine(embedder), "lines": [line.as_json() for line in lines]}
+
+
+def run_peers_bench(
+    peers: Sequence[str],
+    *,
+    quick: bool = False,
+    full: bool = False,
+    memories: Sequence[int] = (),
+    environments: Path | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Measure one owner's search beside every one of *peers*; see :func:`run_bench`.
+
+    Args:
+        peers: Of ``PEERS``; those that do not search are left out.
+        quick: As there.
+        full: As there.
+        memories: How many the owner has, each in turn, instead.
+        environments: Where environments of peers are kept; unset: the user's cache.
+        progress: As there.
+    """
+    sizes = _sizes(quick=quick, full=full)
+    totals = sorted(memories or filter(None, (sizes.few, sizes.small, sizes.large, sizes.largest)))
+    facts = more_facts(totals[-1], seed=_SEED)
+    lookup = Lookup([text for fact in facts for text in (fact.text, fact.question)], seed=_SEED)
+    with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as name:
+        lines, not_run = asyncio.run(
+            peer_search_lines(
+                [one for one in peers if one in SEARCHING],
+                facts,
+                lookup,
+                Path(name),
+                sizes=totals,
+                searches=sizes.beside_peers,
+                environments=environments or environments_folder(),
+                progress=progress,
+            )
+        )
+    return {
+        "machine": machine(lookup.name),
+        "lines": [line.as_json() for line in lines],
+        "not_run": [one.as_json() for one in not_run],
+    }
+
+
+def _sizes(*, quick: bool, full: bool) -> Sizes:
+    return Sizes.quick() if quick else Sizes.full() if full else Sizes()
 
 
 async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
@@ -306,6 +354,8 @@ def render_table(results: dict[str, Any]) -> Table:
         ours, tail, theirs = (_milliseconds(line[name]) for name in ("ours_p50_ms", "ours_p95_ms", "peer_p50_ms"))
         ratio = "–" if line["ratio"] is None else f"{line['ratio']:.1f}×"
         table.add_row(line["name"], f"{line['n']:,}", ours, tail, line["peer"] or "–", theirs, ratio)
+    if missing := results.get("not_run"):
+        table.caption = "\n".join(f"{one['peer']} did not run: {one['why']}" for one in missing)
     return table
 
 

@@ -35,6 +35,7 @@ class Sizes:
     each: int = 100
     searches: int = 300
     peer_searches: int = 60
+    beside_peers: int = 30
     cold_loads: int = 5
     commits: int = 1_000
     batches: int = 20
@@ -58,6 +59,7 @@ class Sizes:
             each=20,
             searches=10,
             peer_searches=5,
+            beside_peers=3,
             cold_loads=2,
             commits=10,
             batches=2,

@@ -20,7 +20,7 @@ from threadkeep.evals.methods import (
 )
 from threadkeep.evals.metrics import first_seen, score
 from threadkeep.evals.opening import opened_in_a_file
-from threadkeep.evals.peers import NotRun, open_peers
+from threadkeep.evals.peers import NotRun, environments_folder, open_peers
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
@@ -121,13 +121,7 @@ def compare(
         budgets: Tokens of the blocks.
         progress: Told how far it is.
     """
-    return asyncio.run(_compare(data, embedder, peers, peers_folder or _peers_folder(), tuple(budgets), progress))
-
-
-def _peers_folder() -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("threadkeep", appauthor=False)) / "peers"
+    return asyncio.run(_compare(data, embedder, peers, peers_folder or environments_folder(), tuple(budgets), progress))
 
 
 async def _compare(

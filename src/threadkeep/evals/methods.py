@@ -101,6 +101,10 @@ class RecordingEmbedder:
             self._kept.update(zip(unseen, vectors, strict=True))
         return np.stack([self._kept[text] for text in texts])
 
+    def knows(self, texts: Sequence[str]) -> bool:
+        """Whether all of *texts* were embedded before, so that nothing is waited for."""
+        return self._kept.keys() >= set(texts)
+
     async def question(self, text: str) -> tuple[NDArray[np.float32], float]:
         """Return the vector of *text* and how many milliseconds embedding it took when it was new."""
         (vector,) = await self.embed([text])

@@ -1,10 +1,11 @@
-"""What recall is compared with beside the baselines: LangGraph's stores, mem0, no memory, everything in context."""
+"""What ours is compared with beside the baselines: LangGraph's stores, mem0, no memory, everything in context."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +41,21 @@ class NotRun:
     peer: str
     why: str
 
+    def as_json(self) -> dict[str, str]:
+        """Return it as the command line prints it."""
+        return asdict(self)
+
+
+SEARCHING: Final = tuple(name for name in PEERS if name not in {NO_MEMORY, EVERYTHING})
+"""Those of them that search."""
+
+
+def environments_folder() -> Path:
+    """Return where environments of peers are kept: in the user's cache."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("threadkeep", appauthor=False)) / "peers"
+
 
 def chosen_peers(names: Sequence[str]) -> tuple[str, ...]:
     """Return the peers that *names* ask for, each once.
@@ -67,72 +83,88 @@ class WithoutRanking:
         return Answer(None if self.name == EVERYTHING else (), (), 0.0)
 
 
-class StoreMethod:
-    """A LangGraph store in this process, with the vectors of the embedder that ours uses.
+class SearchingMethod(ABC):
+    """A peer that stores texts and searches them by the vectors of the embedder that ours uses.
+
+    Args:
+        name: Of the peer.
+        embedder: Tells what embedding a question takes, which the peer's own figure does not hold.
+        home: Where the embedder runs.
+    """
+
+    def __init__(self, name: str, embedder: RecordingEmbedder, home: Home) -> None:
+        self.name = name
+        self._embedder = embedder
+        self._home = home
+        self._size = 0
+
+    @abstractmethod
+    async def store(self, owner: str, texts: Mapping[str, str]) -> None:
+        """Store *texts*, by key, as *owner*'s, of whom the searches that follow are."""
+
+    @abstractmethod
+    async def search(self, question: str, limit: int) -> tuple[list[str], float]:
+        """Return the keys of what is found, best first, and the milliseconds without those of the vectors."""
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Store the turns as ``Speaker: words``."""
+        self._size = len(conversation.turns)
+        owner = conversation.conversation_id.replace(".", "_")
+        await self.store(owner, {turn.turn_id: turn.spoken for turn in conversation.turns})
+
+    async def answer(self, question: str) -> Answer:
+        """Search for what is timed, and once more as deep as there is."""
+        _, embedding_ms = await self._home.run(self._embedder.question(question))
+        found, milliseconds = await self.search(question, SEARCH_LIMIT)
+        deep, _ = await self.search(question, self._size)
+        return Answer(found, deep, embedding_ms + milliseconds)
+
+
+class StoreMethod(SearchingMethod):
+    """A LangGraph store in this process; see :class:`SearchingMethod`.
 
     Args:
         name: Of the peer.
         store: Opened, with an index.
-        embedder: Tells what embedding a question takes, which the store's own figure does not hold.
-        home: Where the embedder runs.
+        embedder: As there.
+        home: As there.
     """
 
     def __init__(self, name: str, store: Any, embedder: RecordingEmbedder, home: Home) -> None:
-        self.name = name
+        super().__init__(name, embedder, home)
         self._store = store
-        self._embedder = embedder
-        self._home = home
         self._namespace: tuple[str, ...] = ()
-        self._size = 0
 
-    async def learn(self, conversation: Conversation) -> None:
-        """Store the turns as ``Speaker: words``, in one batch."""
+    async def store(self, owner: str, texts: Mapping[str, str]) -> None:
+        """Store *texts*, by key, in one batch."""
         from langgraph.store.base import PutOp
 
-        self._namespace = (conversation.conversation_id.replace(".", "_"),)
-        self._size = len(conversation.turns)
-        await self._store.abatch(
-            [PutOp(self._namespace, turn.turn_id, {"text": turn.spoken}) for turn in conversation.turns]
-        )
+        self._namespace = (owner,)
+        await self._store.abatch([PutOp(self._namespace, key, {"text": text}) for key, text in texts.items()])
 
-    async def answer(self, question: str) -> Answer:
+    async def search(self, question: str, limit: int) -> tuple[list[str], float]:
         """Search as an application would."""
-        _, embedding_ms = await self._home.run(self._embedder.question(question))
         started = perf_counter()
-        found = await self._store.asearch(self._namespace, query=question, limit=SEARCH_LIMIT)
-        milliseconds = embedding_ms + (perf_counter() - started) * 1000
-        deep = await self._store.asearch(self._namespace, query=question, limit=self._size)
-        return Answer([one.key for one in found], [one.key for one in deep], milliseconds)
+        found = await self._store.asearch(self._namespace, query=question, limit=limit)
+        return [one.key for one in found], (perf_counter() - started) * 1000
 
 
-class WorkerMethod:
-    """A peer in a process of its own; see :class:`StoreMethod`."""
+class WorkerMethod(SearchingMethod):
+    """A peer in a process of its own; see :class:`SearchingMethod`."""
 
     def __init__(self, name: str, peer: Worker, embedder: RecordingEmbedder, home: Home) -> None:
-        self.name = name
+        super().__init__(name, embedder, home)
         self._peer = peer
-        self._embedder = embedder
-        self._home = home
         self._owner = ""
-        self._size = 0
 
-    async def learn(self, conversation: Conversation) -> None:
-        """Have the turns stored as ``Speaker: words``."""
-        self._owner = conversation.conversation_id.replace(".", "_")
-        self._size = len(conversation.turns)
-        ids = [turn.turn_id for turn in conversation.turns]
-        texts = [turn.spoken for turn in conversation.turns]
-        await self._home.run(self._embedder.embed(texts))
-        await self._peer.call("learn", owner=self._owner, ids=ids, texts=texts)
+    async def store(self, owner: str, texts: Mapping[str, str]) -> None:
+        """Have *texts* stored, by key."""
+        self._owner = owner
+        await self._home.run(self._embedder.embed(list(texts.values())))
+        await self._peer.call("learn", owner=owner, ids=list(texts), texts=list(texts.values()))
 
-    async def answer(self, question: str) -> Answer:
+    async def search(self, question: str, limit: int) -> tuple[list[str], float]:
         """Have it search; what the pipe takes is not in the milliseconds."""
-        _, embedding_ms = await self._home.run(self._embedder.question(question))
-        found, milliseconds = await self._search(question, SEARCH_LIMIT)
-        deep, _ = await self._search(question, self._size)
-        return Answer(found, deep, embedding_ms + milliseconds)
-
-    async def _search(self, question: str, limit: int) -> tuple[list[str], float]:
         return await self._peer.call("search", owner=self._owner, question=question, limit=limit)
 
 
@@ -167,7 +199,9 @@ async def _opened(name: str, embedder: RecordingEmbedder, home: Home, folder: Pa
     dims = len((await home.run(embedder.embed(["How long is a vector?"])))[0])
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
-        return (await home.run(embedder.embed(texts))).tolist()
+        # A question is known by then; the peer does not pay for the way to our loop.
+        vectors = embedder.embed(texts)
+        return (await (vectors if embedder.knows(texts) else home.run(vectors))).tolist()
 
     index: Any = {"dims": dims, "embed": embed, "fields": ["text"]}
     if name == _IN_MEMORY:

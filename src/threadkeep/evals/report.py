@@ -64,7 +64,7 @@ class Report:
             "file": data.name,
             "conversations": len(data.conversations),
             "turns": sum(len(one.turns) for one in data.conversations),
-            "not_run": [{"peer": one.peer, "why": one.why} for one in self._of.not_run],
+            "not_run": [one.as_json() for one in self._of.not_run],
         }
 
     def block(self) -> dict[str, Any]:
