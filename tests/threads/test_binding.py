@@ -12,11 +12,17 @@ import pytest
 from tests.threads.checkpoints import aput, avalue_of, config_of, echo_graph
 from tests.threads.conftest import MakeCheckpointer
 from threadkeep.clock import SystemClock
-from threadkeep.errors import InvalidInputError, NotYoursError, OwnerConflictError, StorageUnavailableError
+from threadkeep.errors import (
+    InvalidInputError,
+    NotYoursError,
+    OwnerConflictError,
+    PartitionErasedError,
+    StorageUnavailableError,
+)
 from threadkeep.owners.owner import Owner
 from threadkeep.patience import Patience
 from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Storage
+from threadkeep.storage.port import Batch, Position, Put, Storage
 from threadkeep.telemetry import Telemetry
 from threadkeep.threads.binding import Binder, GuardedBinding, ThreadBinding
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
@@ -95,6 +101,62 @@ class TestBinding:
         assert await binding.owner_of("1") is None
         assert await binding.owner_of("2") == BOB
         assert await binding.of_owner(BOB) == ("2",)
+
+
+class TestBindingWhileTheOwnerIsErased:
+    """A run outlives its owner, who may come back meanwhile."""
+
+    async def test_an_old_run_leaves_a_newer_binding_alone(
+        self, storage: Storage, binding: ThreadBinding, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The owner is back and a new run is between its two commits: the thread stays theirs, and nobody else's."""
+        await binding.bind("1", ANA)
+        old = await binding.epoch(ANA)
+        await storage.erase(ANA.partition)
+        await binding.release(ANA)
+        await binding.unbind("1")
+        new = await binding.epoch(ANA)
+        assert new != old
+        commit, late = storage.commit, ThreadBinding(storage)
+
+        async def overtaken(batch: Batch) -> Position:
+            if batch.partition == ANA.partition:
+                monkeypatch.setattr(storage, "commit", commit)
+                with pytest.raises(PartitionErasedError):
+                    await late.bind("1", ANA, epoch=old)
+            return await commit(batch)
+
+        monkeypatch.setattr(storage, "commit", overtaken)
+        await binding.bind("1", ANA, epoch=new)
+
+        assert await binding.owner_of("1") == ANA
+        with pytest.raises(NotYoursError):
+            await binding.bind("1", BOB)
+
+    async def test_an_old_run_takes_its_own_binding_back(
+        self, storage: Storage, binding: ThreadBinding, monkeypatch: pytest.MonkeyPatch
+    ):
+        """Nothing says which threads the erased had: also where its process was killed after the first commit."""
+        await storage.commit(Batch(ANA.partition, [Put(("x",), "x", {})]))
+        old = await binding.epoch(ANA)
+        commit = storage.commit
+
+        async def killed(batch: Batch) -> Position:
+            if batch.partition == ANA.partition:
+                msg = "It is away."
+                raise StorageUnavailableError(msg)
+            return await commit(batch)
+
+        monkeypatch.setattr(storage, "commit", killed)
+        with pytest.raises(StorageUnavailableError):
+            await binding.bind("killed", ANA, epoch=old)
+        monkeypatch.setattr(storage, "commit", commit)
+        await storage.erase(ANA.partition)
+
+        for thread_id in ("killed", "begun"):
+            with pytest.raises(PartitionErasedError):
+                await binding.bind(thread_id, ANA, epoch=old)
+            assert await binding.owner_of(thread_id) is None
 
 
 class TestCheckingInTheCheckpointer:

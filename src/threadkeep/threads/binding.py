@@ -80,7 +80,7 @@ class ThreadBinding:
     """Bindings as items: one a thread, found by its digest, and one in its owner's partition to list and erase by.
 
     The thread's item is committed with ``expect="absent"``, so of two owners who come at once
-    exactly one has it. Nothing is remembered between calls: another process may delete a thread,
+    exactly one has it; it says in which epoch of its owner it was made. Nothing is remembered between calls: another process may delete a thread,
     and its id may begin again as somebody else's.
     """
 
@@ -96,7 +96,8 @@ class ThreadBinding:
         for _ in range(_TRIES):
             holder, entered = await self._storage.get([_binding(thread_id), _entry(thread_id, owner)])
             if holder is None:
-                put = Put((THREADS,), _key(thread_id), {"owner": owner.label}, expect="absent")
+                value = {"owner": owner.label} if epoch is None else {"owner": owner.label, "epoch": epoch}
+                put = Put((THREADS,), _key(thread_id), value, expect="absent")
                 try:
                     await self._storage.commit(Batch(_partition(thread_id), [put]))
                 except RevisionConflictError:
@@ -108,7 +109,7 @@ class ThreadBinding:
                 try:
                     await self._list_for(owner, thread_id, key=_key(thread_id), epoch=epoch)
                 except PartitionErasedError:  # the binding stands outside of the owner's partition
-                    await self._storage.commit(Batch(_partition(thread_id), [Delete((THREADS,), _key(thread_id))]))
+                    await self._take_back(thread_id, owner, epoch)
                     raise
             return
         raise _not_yours(thread_id)
@@ -158,6 +159,15 @@ class ThreadBinding:
     async def _label(self, thread_id: str) -> str | None:
         (holder,) = await self._storage.get([_binding(thread_id)])
         return None if holder is None else str(holder.value.get("owner"))
+
+    async def _take_back(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
+        """Remove the binding of a run of *epoch*; one that the owner made since they came back stays."""
+        (holder,) = await self._storage.get([_binding(thread_id)])
+        if holder is None or (holder.value.get("owner"), holder.value.get("epoch")) != (owner.label, epoch):
+            return
+        with suppress(RevisionConflictError):  # somebody else did
+            gone = Delete((THREADS,), _key(thread_id), expect=holder.revision)
+            await self._storage.commit(Batch(_partition(thread_id), [gone]))
 
     async def _list_for(self, owner: Owner, thread_id: str, *, key: str, epoch: str | None) -> None:
         put = Put((THREADS, owner.label), key, {"thread": thread_id})
