@@ -199,6 +199,7 @@ class App:
         )
         limits = limits_of(settings)
         uses = Uses(self.storage, self.clock, grain=limits.grain)
+        upkeep = Upkeep(self.storage, memories, search, ledger, uses, ttl=settings.ttl)
         bindings = ThreadBinding(self.storage)
         opt_outs = OptOuts(self.storage, self.clock)
         self._rooms = Rooms(
@@ -242,8 +243,8 @@ class App:
                 opt_outs=opt_outs,
             ),
             opt_outs,
-            Upkeep(self.storage, memories, search, ledger, uses, ttl=settings.ttl),
-            Tidying(self.storage, ledger, uses, proposals, self.clock, self.telemetry, limits=limits),
+            upkeep,
+            Tidying(self.storage, ledger, uses, proposals, upkeep, self.clock, self.telemetry, limits=limits),
             Collections(self.storage, search, self.clock),
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:

@@ -292,6 +292,27 @@ class TestUses:
 
         await tk.app.home.run(given_up())
 
+    async def test_what_another_process_laid_aside_unknowing_comes_back(
+        self, tk: threadkeep.Threadkeep, tmp_path: Path, clock: FrozenClock
+    ):
+        """It was recalled here, which is not written yet; what was not used here stays aside."""
+        await tk.memories.remember("I ski.")
+        await tk.memories.remember("I play chess.")
+        clock.advance(91 * DAY)
+        await tk.memories.search("ski", limit=1)
+        async with opened(tmp_path, clock, inactive_days=80) as other:
+            await swept(other)
+            assert await active(other) == []
+
+        await round_of(tk)
+
+        assert await active(tk) == ["I ski."]
+        assert "ski" in (await tk.recall("Do I ski?")).text
+        newest, *_ = await tk.owners.audit()
+        assert (newest.by, [change.state for change in newest.changes]) == ("time", [None])
+        assert (await tk.owners.verify_audit()).fault is None
+        assert await round_of(tk) == 0
+
     async def test_a_damaged_owner_keeps_nobody_waiting(self, tmp_path: Path, clock: FrozenClock):
         """Of whom nothing can be read nothing is archived; everybody else is looked at, and what is expired goes."""
         async with opened(tmp_path, clock, inactive_days=80, master_key=SecretStr(new_master_key())) as tk:

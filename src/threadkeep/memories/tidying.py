@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from threadkeep.errors import DamagedItemError, PartitionErasedError, RevisionConflictError, SealError
+from threadkeep.errors import DamagedItemError, MemoryNotFoundError, PartitionErasedError, RevisionConflictError, SealError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.ageing import ARCHIVED_KEPT, Limits, Standing, standing
 from threadkeep.memories.record import Archived, Memory
@@ -48,6 +49,14 @@ class Asked(Protocol):
         ...
 
 
+class Restoring(Protocol):
+    """What has memories back: :class:`threadkeep.memories.upkeep.Upkeep`."""
+
+    async def restore(self, memory_id: str, *, owner: Owner, by: str) -> Memory:
+        """Let a memory that was laid aside be recalled again."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Tidied:
     """What became of an owner's memories.
@@ -71,6 +80,7 @@ class Tidying:
         ledger: Commits with an audit entry.
         uses: Knows when memories were used.
         asked: Knows what is asked about.
+        upkeep: Has back what was laid aside.
         clock: What the time is.
         telemetry: Counts what was archived.
         limits: What is allowed.
@@ -82,6 +92,7 @@ class Tidying:
         ledger: Ledger,
         uses: Uses,
         asked: Asked,
+        upkeep: Restoring,
         clock: Clock,
         telemetry: Telemetry,
         *,
@@ -92,6 +103,7 @@ class Tidying:
         self._ledger = ledger
         self._uses = uses
         self._asked = asked
+        self._upkeep = upkeep
         self._clock = clock
         self._telemetry = telemetry
         self._after: Partition | None = None
@@ -113,7 +125,7 @@ class Tidying:
         """
         if not self.limits.any:
             return Tidied((), sum([one.status == "active" async for one in self._rows.walk(owner)]), 0)
-        await self._uses.write(owner)
+        await self._write_uses(owner)
         done: list[tuple[Memory, Archived]] = []
         for attempt in range(_TRIES):
             # Before anything is read: of an owner who is erased meanwhile, nothing is written.
@@ -138,7 +150,7 @@ class Tidying:
         Returns:
             How many memories were archived.
         """
-        await self._uses.write()
+        await self._write_uses()
         if not self.limits.any:
             return 0
         archived = 0
@@ -171,7 +183,16 @@ class Tidying:
         Raises:
             StorageError: It could not be written; those memories count as unused since.
         """
-        await self._uses.write()
+        await self._write_uses()
+
+    async def _write_uses(self, owner: Owner | None = None) -> None:
+        """Write what was used, and have back what another process laid aside because it did not know."""
+        for whose, memory_id in await self._uses.write(owner):
+            try:
+                with suppress(MemoryNotFoundError, PartitionErasedError):  # gone meanwhile
+                    await self._upkeep.restore(memory_id, owner=whose, by=TIME)
+            except RevisionConflictError as error:  # it stays laid aside, from where anybody can have it back
+                self._telemetry.degraded("memories.tidying", error)
 
     async def _standing(self, owner: Owner) -> Standing:
         since = await self._counted_since()

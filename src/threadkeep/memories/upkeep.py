@@ -133,12 +133,13 @@ class Upkeep:
             await self._uses.last(memory_id, owner),
         )
 
-    async def restore(self, memory_id: str, *, owner: Owner) -> Memory:
+    async def restore(self, memory_id: str, *, owner: Owner, by: str = USER) -> Memory:
         """Let a memory that was archived or merged be recalled again; one that is active stays as it is.
 
         Args:
             memory_id: Which one.
             owner: Whose.
+            by: Who wants it, as the audit tells it.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
@@ -152,7 +153,7 @@ class Upkeep:
             after = replace(memory, status="active", archived=None, merged_into=None)
             put = put_of(after, embedding=vectors.get(memory.text), expect=memory.revision, ttl=self._ttl)
             try:
-                await self._ledger.commit(owner, [put], by=USER)
+                await self._ledger.commit(owner, [put], by=by)
             except RevisionConflictError:
                 await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
                 continue

@@ -62,22 +62,27 @@ class Uses:
         while len(self._noted) > _MOST_OWNERS:
             self._noted.popitem(last=False)
 
-    async def write(self, owner: Owner | None = None) -> None:
+    async def write(self, owner: Owner | None = None) -> list[tuple[Owner, MemoryId]]:
         """Write what was noted of *owner*; ``None``: of all.
+
+        Returns:
+            What was used here and laid aside meanwhile by another process, which could not know.
 
         Raises:
             StorageError: It could not be written; it is still noted.
         """
+        aside: list[tuple[Owner, MemoryId]] = []
         for whose in [owner] if owner is not None else list(self._noted):
             noted = dict(self._noted.get(whose, {}))
             with suppress(PartitionErasedError):
                 try:
-                    await self._write(whose, noted)
+                    aside += [(whose, key) for key in await self._write(whose, noted)]
                 except (SealError, DamagedItemError):
                     if owner is not None:
                         raise
                     continue  # the others' can be written
             self._let_go(whose, noted)
+        return aside
 
     async def last(self, memory_id: str, owner: Owner) -> datetime | None:
         """Return when a memory was used last, as far as known."""
@@ -101,9 +106,10 @@ class Uses:
         else:
             self._noted.pop(owner, None)
 
-    async def _write(self, owner: Owner, noted: dict[MemoryId, datetime]) -> None:
+    async def _write(self, owner: Owner, noted: dict[MemoryId, datetime]) -> list[MemoryId]:
+        aside: list[MemoryId] = []
         if not noted:
-            return
+            return aside
         # The epoch first: of an owner who was erased in between, nothing is written.
         epoch = (await self._storage.position(owner.partition)).epoch
         grain, keys = self._grain or timedelta(), list(noted)
@@ -118,8 +124,15 @@ class Uses:
             }
             puts: list[Operation] = []
             for key, item in there.items():
-                known = max(item.updated_at, kept.get(key, item.updated_at))
-                if memory_of(item) is not None and noted[MemoryId(key)] - known >= grain:
+                memory = memory_of(item)
+                changed = memory.archived.used_at if memory and memory.archived else item.updated_at
+                known = max(changed, kept.get(key, changed))
+                if memory is None or noted[MemoryId(key)] - known < grain:
+                    continue
+                if memory.archived:
+                    aside.append(memory.memory_id)
+                else:
                     puts.append(Put(uses_namespace(owner), key, {"at": noted[MemoryId(key)].isoformat()}))
             if puts:
                 await self._storage.commit(Batch(owner.partition, puts, epoch))
+        return aside
