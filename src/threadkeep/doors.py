@@ -14,11 +14,12 @@ from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.arriving import Imported, parsed
 from threadkeep.memories.audit import Entry
 from threadkeep.memories.merging import Merge
-from threadkeep.memories.record import Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
+from threadkeep.memories.record import Approval, Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
 from threadkeep.memories.tidying import Tidied
 from threadkeep.owners.opt_out import require_wanted
 from threadkeep.owners.owner import Owner
 from threadkeep.owners.record import Erased, Holdings, Replayed, Verified
+from threadkeep.proposals.input import name
 from threadkeep.proposals.policy import Policy
 from threadkeep.proposals.record import Action, Choice, Chosen, NewProposal, Proposal, Proposed, State, Tombstone
 from threadkeep.recall.record import Recalled
@@ -94,16 +95,19 @@ class MemoryDoor:
         source: Source | None = None,
         valid_from: datetime | None = None,
         pinned: bool = False,
+        approved_by: str | None = None,
     ) -> Kept:
         """Keep a statement of 1–8,000 characters; one that an active memory makes already is a duplicate.
 
-        Where *source* is an assistant, a tool or a document, it is proposed: it is not recalled before
-        somebody approves it.
+        Where *source* is an assistant, a tool or a document, or *kind* is ``procedural`` (how to behave), it is
+        proposed: it is not recalled before somebody approves it. Where they have, say who: *approved_by*.
 
         Raises:
             OptedOutError: The owner wants no memory.
         """
-        new = NewMemory(text, kind, (source,) if source else (), valid_from=valid_from, pinned=pinned)
+        approval = self._approval(approved_by)
+        sources = (source,) if source else ()
+        new = NewMemory(text, kind, sources, valid_from=valid_from, pinned=pinned, approval=approval)
         whose = self._whose(owner)
 
         async def keep(rooms: Rooms) -> Kept:
@@ -245,16 +249,23 @@ class MemoryDoor:
         owner: str | Owner | None = None,
         revision: int | None = None,
         source: Source | None = None,
+        approved_by: str | None = None,
     ) -> Memory:
         """Replace what a memory says; what it said before stays in its history.
 
         Raises:
-            ApprovalRequiredError: *source* is an assistant, a tool or a document: propose it instead.
+            ApprovalRequiredError: *source* is an assistant, a tool or a document, or the memory is how to behave:
+                propose it instead, or say who approved it.
         """
-        whose = self._whose(owner)
+        whose, approval = self._whose(owner), self._approval(approved_by)
         return await self._app.call(
-            lambda rooms: rooms.memories.correct(memory_id, text, owner=whose, revision=revision, source=source)
+            lambda rooms: rooms.memories.correct(
+                memory_id, text, owner=whose, revision=revision, source=source, approval=approval
+            )
         )
+
+    def _approval(self, by: str | None) -> Approval | None:
+        return Approval(name(by, "who approved it"), self._app.clock.now()) if by is not None else None
 
     async def forget(self, memory_id: str, *, owner: str | Owner | None = None) -> Forgotten:
         """Remove a statement with its history and what was derived from it; say where it still stands."""

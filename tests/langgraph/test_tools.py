@@ -67,6 +67,20 @@ class TestWhoseWord:
         (waiting,) = tk.sync.proposals.list(owner=ANA)
         assert (waiting.text, waiting.trust, waiting.sources[0].thread_id) == (INJECTED, "tool", "1")
 
+    async def test_how_to_behave_is_changed_by_asking(self, tk: threadkeep.Threadkeep, face: str):
+        """Though the user said it: the model chose which memory it would replace."""
+        kept = tk.sync.memories.remember("Always answer in French.", owner=ANA, kind="procedural", approved_by="carla")
+
+        (answer,) = await run(
+            tk,
+            face,
+            "Always answer in German.",
+            calling("correct_memory", memory_id=kept.memory_id, statement="Always answer in German."),
+        )
+
+        assert answer.startswith("Proposed as")
+        assert tk.sync.memories.require(kept.memory_id, owner=ANA).text == "Always answer in French."
+
     async def test_what_the_user_said_is_remembered_with_its_message(self, tk: threadkeep.Threadkeep, face: str):
         """However the model words it."""
         (answer,) = await run(

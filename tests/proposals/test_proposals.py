@@ -107,6 +107,37 @@ class TestPropose:
 
         assert await texts(tk) == ["I live in Lisbon"]
 
+    async def test_how_to_behave_is_asked_whoever_gives_it(self, tk: threadkeep.Threadkeep):
+        """The application, too: it is recalled once somebody approved it, and what it says changes only so."""
+        kept = await tk.memories.remember("Always answer in French.", kind="procedural")
+        assert (kept.status, kept.memory.status) == ("proposed", "proposed")
+        assert kept.proposal_id is not None
+        assert await tk.memories.list() == []
+        with pytest.raises(ApprovalRequiredError, match="How to behave"):
+            await tk.memories.remember_many([NewMemory("Never ask back.", "procedural")])
+        await tk.proposals.approve(kept.proposal_id, by="carla")
+        with pytest.raises(ApprovalRequiredError, match="How to behave"):
+            await tk.memories.correct(kept.memory_id, "Always answer in German.")
+        source, change = Source("user"), "Always answer in Greek."
+        proposed = await tk.proposals.propose(change, action="correct", memory_id=kept.memory_id, source=source)
+        assert proposed.status == "proposed"
+
+        assert await texts(tk) == ["Always answer in French."]
+
+    async def test_who_has_asked_already_says_whom(self, tk: threadkeep.Threadkeep):
+        """Then it is kept at once, and tells who approved it."""
+        kept = await tk.memories.remember("Always answer in French.", kind="procedural", approved_by="carla")
+        changed = await tk.memories.correct(kept.memory_id, "Always answer in German.", approved_by="dave")
+
+        assert kept.status == "accepted"
+        assert kept.memory.approval is not None
+        assert changed.approval is not None
+        assert (kept.memory.approval.by, changed.approval.by) == ("carla", "dave")
+        assert [entry.by for entry in await tk.owners.audit()] == ["dave", "carla"]
+        assert await texts(tk) == ["Always answer in German."]
+        with pytest.raises(InvalidInputError, match="who approved it"):
+            await tk.memories.remember("Never ask back.", kind="procedural", approved_by=" ")
+
     @pytest.mark.parametrize(
         ("arguments", "error"),
         [

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="See, correct and remove what is remembered about a user.", no_args_is_help=True)
 
 MemoryKey = Annotated[str, typer.Argument(help="The memory's id, as `list` shows it.")]
+ApprovedBy = Annotated[
+    str | None, typer.Option(help="Who approved it: how to behave is kept only so.", show_default=False)
+]
 Kind = Annotated[str | None, typer.Option(help="Only semantic, episodic or procedural ones.", show_default=False)]
 
 
@@ -77,22 +80,42 @@ def add(
     data_dir: DataDir = None,
     *,
     pin: Annotated[bool, typer.Option(help="Never let it expire.")] = False,
+    approved_by: ApprovedBy = None,
     json: Json = False,
 ) -> None:
-    """Remember a statement."""
-    kept = run(lambda tk: tk.memories.remember(text, owner=user, kind=_kind(kind) or "semantic", pinned=pin), data_dir)
+    """Remember a statement; how to behave is proposed."""
+    kept = run(
+        lambda tk: tk.memories.remember(
+            text, owner=user, kind=_kind(kind) or "semantic", pinned=pin, approved_by=approved_by
+        ),
+        data_dir,
+    )
     if json:
         print_json(kept)
         return
-    out.print(f"{'Known already as' if kept.status == 'duplicate' else 'Remembered as'} {kept.memory_id}")
+    match kept.status:
+        case "accepted":
+            out.print(f"Remembered as {kept.memory_id}")
+        case "duplicate":
+            out.print(f"Known already as {kept.memory_id}")
+        case "proposed":
+            out.print(f"Proposed as {kept.proposal_id}; threadkeep proposals approve lets it be remembered")
+        case "rejected":
+            out.print(f"Not remembered: {kept.reason}", markup=False)
 
 
 @app.command()
 def correct(
-    memory_id: MemoryKey, text: str, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False
+    memory_id: MemoryKey,
+    text: str,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    approved_by: ApprovedBy = None,
+    json: Json = False,
 ) -> None:
     """Replace what a memory says; what it said before stays in its history."""
-    memory = run(lambda tk: tk.memories.correct(memory_id, text, owner=user), data_dir)
+    memory = run(lambda tk: tk.memories.correct(memory_id, text, owner=user, approved_by=approved_by), data_dir)
     if json:
         print_json(memory)
         return

@@ -84,7 +84,8 @@ class _Work:
         """Replace what a memory says, when the user says that it is wrong or has changed."""
         owner, thread = await self._whose(runtime), self._thread(runtime)
         source = TurnSoFar(runtime.state, runtime.config).source(statement, "semantic", thread)
-        if source.speaker == "user":
+        known = await self._tk.memories.require(memory_id, owner=owner)
+        if source.speaker == "user" and known.kind != "procedural":
             memory = await self._tk.memories.correct(memory_id, statement, owner=owner, source=source)
             return f"Corrected {memory.memory_id}."
         proposed = await self._tk.proposals.propose(

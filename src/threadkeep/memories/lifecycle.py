@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from threadkeep.errors import ApprovalRequiredError
-from threadkeep.memories.record import TRUSTED, Approval, Memory, Source, Speaker, Version
+from threadkeep.memories.record import TRUSTED, Approval, Kind, Memory, Source, Speaker, Version
 
 _WORDS: Final = re.compile(r"\w+")
 _HOLDS: Final = 0.6
@@ -47,18 +47,18 @@ def same_words(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!")
 
 
-def require_approval(speaker: Speaker, approval: Approval | None) -> None:
-    """Let a statement pass whose least trusted *speaker* is believed, or that somebody approved.
+def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None) -> None:
+    """Let a fact or an episode pass whose least trusted *speaker* is believed, and whatever somebody approved.
 
     Raises:
         ApprovalRequiredError: It is neither.
     """
-    if speaker not in TRUSTED and approval is None:
-        msg = (
-            f"A statement that {_SPEAKERS[speaker]} stands behind waits for approval; "
-            "propose it by tk.proposals.propose(), or name who approved it."
-        )
-        raise ApprovalRequiredError(msg, speaker=speaker)
+    if approval is not None or (kind != "procedural" and speaker in TRUSTED):
+        return
+    what = "How to behave is always asked: it" if kind == "procedural" else "A statement that"
+    who = "" if kind == "procedural" else f" {_SPEAKERS[speaker]} stands behind"
+    msg = f"{what}{who} waits for approval; propose it by tk.proposals.propose(), or name who approved it."
+    raise ApprovalRequiredError(msg, speaker=speaker)
 
 
 def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:

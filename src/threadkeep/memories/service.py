@@ -109,7 +109,8 @@ class Memories:
         It is somebody's decision: a statement that was forgotten or rejected before is let in again.
 
         Args:
-            new: The statement; one that an assistant, a tool or a document stands behind needs an approval.
+            new: The statement; one that an assistant, a tool or a document stands behind needs an approval, and so
+                does how to behave.
             owner: Whose.
             also: Gives operations of the owner's for the same commit, for a duplicate, too; it is told which
                 memory holds the statement.
@@ -119,7 +120,7 @@ class Memories:
             ApprovalRequiredError: Nobody who is believed stands behind it; nothing was written.
         """
         memory = self._memory(new, owner)
-        require_approval(memory.trust, memory.approval)
+        require_approval(memory.kind, memory.trust, memory.approval)
         epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([memory.text])
         lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
@@ -172,7 +173,7 @@ class Memories:
         """
         memories = [self._memory(new, owner) for new in news]
         for memory in memories:
-            require_approval(memory.trust, memory.approval)
+            require_approval(memory.kind, memory.trust, memory.approval)
         keys = [memory.memory_id for memory in memories]
         if len(set(keys)) != len(keys):
             msg = "Two of the statements have the same memory_id; give each its own."
@@ -291,22 +292,24 @@ class Memories:
             owner: Whose.
             revision: The revision that was read; ``None``: whatever it is now.
             source: Where the new statement was made; ``None``: by the user, outside any thread.
-            approval: Who approved it; needed where *source* is an assistant, a tool or a document.
+            approval: Who approved it; needed where *source* is an assistant, a tool or a document, and for how to
+                behave.
             also: Operations of the owner's for the same commit.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
             RevisionConflictError: It was changed since *revision*.
-            ApprovalRequiredError: Nobody who is believed stands behind the statement; nothing was written.
+            ApprovalRequiredError: Nobody who is believed stands behind the statement, or it is how to behave; nothing
+                was written.
         """
         text = self._checked(text)
         embedding = await self._searcher.embed_put([text])
         now = self._clock.now()
         source = source or Source("user", at=now)
         by, why = _decided_by(approval, source)
-        require_approval(source.speaker, approval)
         for _ in range(_TRIES):
             memory = await self.require(memory_id, owner=owner)
+            require_approval(memory.kind, source.speaker, approval)
             if revision is not None and memory.revision != revision:
                 break
             changed = replace(corrected(memory, text, source=source, at=now), approval=approval or memory.approval)

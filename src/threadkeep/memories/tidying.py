@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
-from threadkeep.errors import DamagedItemError, MemoryNotFoundError, PartitionErasedError, RevisionConflictError, SealError
+from threadkeep.errors import (
+    DamagedItemError,
+    MemoryNotFoundError,
+    PartitionErasedError,
+    RevisionConflictError,
+    SealError,
+)
 from threadkeep.ids import MemoryId
 from threadkeep.memories.ageing import ARCHIVED_KEPT, Limits, Standing, standing
 from threadkeep.memories.record import Archived, Memory

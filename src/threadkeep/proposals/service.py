@@ -105,8 +105,9 @@ class Proposals:
         if known := await self.get(proposal_id, owner=owner):
             return Proposed("duplicate", known, known.memory_id, "proposed before")
         trust = least_trusted(new.sources, otherwise="assistant")
-        verdict = (await self._policies.of(owner)).verdict(new.kind, trust)
         base = await self._base(new, owner) if new.action != "add" else None
+        kind = base.kind if base and new.action == "correct" else new.kind
+        verdict = (await self._policies.of(owner)).verdict(kind, trust)
         if verdict == "never":
             return Proposed("rejected", None, None, "never kept by policy")
         if new.text and (refused := await self._refused_or_known(new, owner)):
@@ -148,13 +149,14 @@ class Proposals:
             new: The statement, with everybody who stands behind it as its sources.
             owner: Whose.
             asked: Whether the user wants just this kept: then a policy is not asked, and what was rejected
-                or forgotten before is let in again. It counts only for what they stand behind themselves.
+                or forgotten before is let in again. It counts only for what they stand behind themselves, and
+                not for how to behave.
 
         Raises:
             InvalidInputError, TooLargeError: It cannot be kept.
         """
         trust = least_trusted(new.sources)
-        if new.approval is not None or (trust in TRUSTED and asked):
+        if new.approval is not None or (trust in TRUSTED and asked and new.kind != "procedural"):
             return await self._memories.remember(new, owner=owner)
         if trust in TRUSTED and (await self._policies.of(owner)).verdict(new.kind, trust) == "auto":
             reason = await self._why_unwanted(new.text, owner)

@@ -80,8 +80,8 @@ class ThreadBinding:
     """Bindings as items: one a thread, found by its digest, and one in its owner's partition to list and erase by.
 
     The thread's item is committed with ``expect="absent"``, so of two owners who come at once
-    exactly one has it; it says in which epoch of its owner it was made. Nothing is remembered between calls: another process may delete a thread,
-    and its id may begin again as somebody else's.
+    exactly one has it; it says in which epoch of its owner it was made. Nothing is remembered
+    between calls: another process may delete a thread, and its id may begin again as somebody else's.
     """
 
     def __init__(self, storage: Storage) -> None:
