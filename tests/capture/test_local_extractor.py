@@ -39,6 +39,25 @@ class TestExtract:
         assert all(c.source.message_id == "m0" and c.source.turn_id == "t" for c in found)
         assert found[0].source.at == AT
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Always answer in French.",
+            "From now on, keep it short.",
+            "Please always show me the diff before you apply it.",
+        ],
+    )
+    def test_how_to_behave_is_told_from_facts(self, text: str):
+        """It is asked about, as a model's extractor does; a name to be called by is a fact."""
+        assert [found.kind for found in candidates(turn_of(("user", text)))] == ["procedural", "episodic"]
+        assert facts(turn_of(("user", "Call me Max."))) == ["Call me Max."]
+
+    def test_whom_it_is_said_to_is_cut_off(self):
+        """Nobody asks for a fact by the name of whoever heard it."""
+        assert facts(turn_of(("user", "Hey Jon, my bakery in Ghent opened in March."))) == [
+            "my bakery in Ghent opened in March."
+        ]
+
     def test_three_best_facts_in_the_order_said(self):
         """More than three are too many for one input; the most telling ones stay."""
         told = (
@@ -115,6 +134,8 @@ class TestEpisode:
             ("Lovely weather. I visited the lighthouse at Cascais last Sunday. You rock!", "Said: Lovely weather."),
             ("The build is broken again.", "Said: The build is broken again."),
             ("I live in Lisbon. The trams are on strike.", "Said: The trams are on strike."),
+            ("明日は休みです。ありがとうございます。", "Said: 明日は休みです。"),
+            ("I can't wait for the launch of Porto.", "Said: I can't wait for the launch of Porto."),
             ("Fix this:\n```\nprint('x')\n```\nThe loop prints nothing.", "Said: The loop prints nothing."),
         ],
     )

@@ -134,9 +134,34 @@ Prefiro respostas curtas.
 Abito a Torino da cinque anni.
 Mia sorella lavora in banca.
 Mi piace la montagna.
+私はプラットフォームチームで働いています。
+本番環境ではKubernetesを使っています。
+短い回答が好きです。
+ピーナッツアレルギーです。
+私の名前は花子です。
+我住在北京。
+我们使用Kubernetes和ArgoCD。
+我喜欢简短的回答。
+Please always show me the diff before you apply anything.
+My manager is waiting for a kidney transplant.
 """.strip().splitlines()
 
 DROPPED = """
+I chose them because they help newcomers in Lisbon.
+I want to pass it on to others.
+I also use it to speak up for the Flemish choirs.
+I painted this after I visited Ghent.
+We're in this together!
+I have a few plans.
+My PR is still waiting for review.
+Our staging cluster is down.
+このエラーの原因は何ですか？
+明日は休みです。
+私は東京に住みたいと思います。
+私のPodでエラーが出ています。
+你能帮我看一下日志吗？
+我的问题是什么？
+如果我住在北京。
 What is the capital of Portugal?
 Do you know where I live?
 how do I restart the deployment
@@ -339,6 +364,8 @@ class TestUnwanted:
             "Keep this between us",
             "Merk dir das bitte nicht",
             "Ne retiens pas ça",
+            "これは覚えないでください",
+            "请不要记住这个",
         ],
     )
     def test_wish_not_to_be_remembered_is_understood(self, text: str):
@@ -365,12 +392,25 @@ class TestUnwanted:
 
 
 class TestTellApart:
-    @pytest.mark.parametrize("text", ["Hi!", "Thanks so much!", "ok great", "Good morning", "👍", "yes", "Danke!"])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Hi!",
+            "Thanks so much!",
+            "ok great",
+            "Good morning",
+            "👍",
+            "yes",
+            "Danke!",
+            "ありがとうございます。",
+            "你好！",
+        ],
+    )
     def test_small_talk_says_nothing(self, text: str):
         """Greetings and thanks are nothing to remember a turn by."""
         assert is_small_talk(text)
 
-    @pytest.mark.parametrize("text", ["Good morning, is prod up?", "How do I deploy?", "My dog is ill"])
+    @pytest.mark.parametrize("text", ["Good morning, is prod up?", "How do I deploy?", "My dog is ill", "犬が病気です"])
     def test_a_matter_is_more_than_small_talk(self, text: str):
         """One word of substance is enough."""
         assert not is_small_talk(text)

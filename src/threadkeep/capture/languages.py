@@ -1,4 +1,4 @@
-"""First-person statements in German, French, Spanish, Portuguese and Italian, by their markers."""
+"""First-person statements in German, French, Spanish, Portuguese, Italian, Japanese and Chinese, by their markers."""
 
 # ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
 
@@ -40,7 +40,43 @@ _NOT: Final = re.compile(
 )
 
 
+_UNSPACED: Final = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""Letters of scripts that put no space between words: Thai, Lao, Burmese, Khmer, Japanese and Chinese."""
+_A_WORD: Final = 2
+
+# Japanese tells by how a sentence ends, Chinese by how it begins.
+_UNSPACED_STATEMENTS: Final = re.compile(
+    r"""(?x)(?:
+      (?:が|は|も)(?:大)?(?:好き|嫌い|苦手)(?:です|だ)? | (?:を|は|も)(?:使用|利用|担当|運用|採用|管理|勉強|使)(?:し|っ)て(?:い)?(?:ます|る)
+    | (?:で|に)(?:働|勤め|住ん|勤務し|所属し)(?:い)?(?:て|で)(?:い)?(?:ます|る) | と(?:申します|いいます|言います) | アレルギー(?:です|だ|があります|がある)
+    | ^(?:私|僕|俺|わたし|ぼく|弊社)(?:たち)?(?:の[^、。]{1,20})?は[^、。]{2,40}(?:です|だ|であります)
+    )\W*$
+    | ^我(?:们|們)?(?:现在|現在|平时|平時|一直|也|都|更)?(?:住在|叫|喜欢|喜歡|不喜欢|不喜歡|讨厌|討厭|使用|用的?是|负责|負責|在[^，。]{1,16}(?:工作|上班)|对[^，。]{1,10}过敏|對[^，。]{1,10}過敏|是[^，。]{2,20})
+    | ^我(?:们|們)?的[^，。]{1,16}(?:是|叫|有)[^，。]{1,30}"""
+)
+_NOT_UNSPACED: Final = re.compile(
+    r"[?？]|か[。\s]*$|(?:問題|エラー|質問|问题|错误|錯誤|不具合)|(?:と思|かもしれ|でしょう|らしい|もし|ください|今日|本日|明日|今夜)|[吗嗎呢吧]|(?:什么|什麼|怎么|怎麼|如果|可能|也许|也許|今天|明天)|と(?:言って|聞い)"
+)
+
+
+_UNWANTED: Final = re.compile(
+    r"(?:覚え|記憶し|保存し|記録し)(?:ないで|なくていい)|(?:不要|别|別)(?:记住|記住|保存|记录|記錄)"
+)
+
+
+def unwanted(text: str) -> bool:
+    """Return whether *text* asks in a script without spaces that nothing of it is remembered."""
+    return _UNWANTED.search(text) is not None
+
+
+def unspaced(text: str) -> int:
+    """Return about how many words of scripts without spaces *text* has."""
+    return len(_UNSPACED.findall(text)) // _A_WORD
+
+
 def score(text: str) -> float:
     """Return how much *text* says that lasts if it is a first-person statement in one of the languages; else 0."""
     said = straight(text)
+    if unspaced(said):
+        return _SCORE if _UNSPACED_STATEMENTS.search(said) and not _NOT_UNSPACED.search(said) else 0.0
     return _SCORE if _STATEMENTS.match(said) and not _NOT.search(said) else 0.0

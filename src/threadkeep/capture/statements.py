@@ -57,6 +57,8 @@ _LONGEST_UNWANTED: Final = 128
 def unwanted(text: str) -> bool:
     """Return whether the person asks that nothing of *text* is remembered."""
     small = straight(text).lower()
+    if languages.unwanted(small):
+        return True
     for start in range(0, len(small), _PIECE):
         stop = start + _PIECE + _LONGEST_UNWANTED
         found = _UNWANTED.search(small, start, stop)
@@ -86,7 +88,7 @@ _GREETING: Final = re.compile(
     r"|haha|lol|anyway|anyways|btw|by the way|fyi|ps|p\.s\.|also|and|but|plus|actually|honestly|to be honest|tbh|just so you know|for context|for reference"
     r"|for the record|quick note|side note|as i (?:said|mentioned)|as you (?:know|may know)|like i said|first of all|first|anyhow|basically|in fact"
     r"|note|context|background|correction|update|reminder|wait|oops|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
-    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}))?(?:\s*[,!:;–—-]+\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're|no|nope|yes|yeah|wait|sorry)\b))"
+    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*[,!:;–—-]+\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're|no|nope|yes|yeah|wait|sorry)\b))"
     r"(?:that )?)+"
 )
 _REMEMBER: Final = re.compile(
@@ -104,7 +106,7 @@ _REQUEST_TAIL: Final = re.compile(
 _CLAUSES: Final = re.compile(r"(?:,? (?:and|but)|;| [–—-]+) (?=(?:I|I'm|I've|my|we|we're|our)\b)", re.IGNORECASE)
 
 _QUESTION: Final = re.compile(
-    r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had(?= (?:i|you|he|she|we|they|it|this|that|any\w+)\b)|may|might|must|isn't"
+    r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can(?!'t wait\b)|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had(?= (?:i|you|he|she|we|they|it|this|that|any\w+)\b)|may|might|must|isn't"
     r"|aren't|don't (?:you|we|they)|doesn't|didn't|won't|wouldn't|couldn't|any (?:idea|chance|tips)|anyone|wdyt)\b|^have (?:you|i|we|they)\b"
 )
 _STANDING: Final = re.compile(
@@ -113,6 +115,7 @@ _STANDING: Final = re.compile(
     r"|^(?:please )?(?:you can |just )?call me (?!back\b|when\b|if\b|at\b|on\b|later\b|tomorrow\b|crazy\b|old\b|an?\b|maybe\b|tonight\b|in\b)\S+"
     r"|^(?:please )?(?:keep (?:your |the |all )?(?:answers|replies|responses|explanations|messages)|(?:answer|reply|respond|talk to me|speak to me|write to me) in (?:[A-Z]\w+|metric))\b"
 )
+_NAMING: Final = re.compile(r"(?i)^(?:please )?(?:you can |just )?call me\b")
 _COMMAND: Final = re.compile(
     r"""(?ix)^(?:please|pls|kindly|just|now|then|next|also|and|ok|okay|first)?,?\ ?(?:please\ |just\ |now\ |then\ )*(?:
       write|make|give|show|tell|explain|help|fix|create|generate|summari[sz]e|translate|list|find|check|run|add|remove|update|delete|change|convert|draft|compose|describe
@@ -157,6 +160,8 @@ _PASSING: Final = re.compile(
       |have\ (?:to|been\ trying|tried|seen|heard|read|noticed|checked|found|got\ (?:a|an|this|some)\ (?:question|problem|issue|error|idea))|give\ up|will\ (?:try|do|check|let|see|take|get|keep)|try|let|do|did|say|guess|ended|followed|received\ (?:this|the|an?\ error)|keep\ getting|came\ across|had\ (?:no\ idea|a\ (?:question|look|thought|chance|feeling)|trouble|problems|an?\ (?:idea|issue|error)))\b
     | ^(?:I|we)'(?:ll|ve)\ (?:try|do|check|see|let|get|keep|take|tried|seen|heard|read|noticed|checked|found|got|looked|added|changed|fixed|updated|done|run|forgotten)\b
     | ^my\ (?:(?:main|next|first|other|last|only|biggest|real|second|original|previous|current)\ )*(?:question|questions|problem|issue|error|bug|code|apologies|bad|mistake|guess|point|query|request|understanding|thought|thoughts|opinion|idea|concern|suggestion|answer|reply|message|prompt|turn|screen|output|input|function|script|test|tests|build|terminal|command|response|feeling|impression|assumption|attempt|fault|pleasure|god|goodness)\b
+    | ^(?:my|our)\ (?:[\w'-]+\ ){1,4}(?:is|are)\ (?:(?:still|currently|now|again|just)\ )*(?:(?<!is\ )waiting|pending|failing|broken|down|stuck|stalled|blocked|crashing|hanging|timing\ out|not\ working)\b
+    | ^(?:I|we)\ have\ (?:a\ few|some|many|several|lots\ of|big|other|a\ lot\ of)\ (?:big\ |other\ |more\ )?(?:plans|ideas|things|options|goals|thoughts)\W*$
     | ^our\ (?:conversation|chat|last|previous|discussion|talk)\b
     | ^(?:I|we)\ (?:like|love|hate|prefer|enjoy|dislike|want|use|am|was|have|did|do)\ (?:it|this|that|them|these|those|the\ (?:first|second|third|last|latter|former|idea|sound|look|way|one|answer|suggestion))\b
     | \b(?:this|that|the\ (?:above|following|previous|code|function|file|script|error|answer|reply|output))\ (?:is|was|code|error|one|function|answer)\b | \b(?:thanks|thank\ you|sorry|lol|haha)\b"""
@@ -165,6 +170,11 @@ _AT_WORK: Final = re.compile(
     r"(?i)\b(?:errors?|issues?|bugs?|problems?|questions?|exceptions?|traceback|warnings?|code|scripts?|functions?|quer(?:y|ies)|commands?"
     r"|tests?|builds?|output|logs?|files?|it|this|that|same)\b"
 )
+_UNRESOLVED: Final = re.compile(
+    r"""(?ix)^(?:I|we)(?:'ve|'m|'re|'ll|'d)?\ (?:(?!(?:an?|the|my|our|his|her|their|your|some|two|three)\b)[a-z'-]+\ ){1,4}?
+      (?:(?:it|them)\b | (?:this|that|these|those)(?=\ (?:after|before|because|'cause|when|while|for|to|in|on|at|with|by|from|last|yesterday|ago|and|but|so|too|together)\b|\W*$))"""
+)
+"""What was done to is named in another sentence: by itself it says nothing."""
 _FLEETING: Final = re.compile(
     r"(?i)\b(?:right now|at the moment|just now|today|tonight|this (?:morning|afternoon|evening)|for now|a (?:minute|moment|second) ago)\b"
 )
@@ -284,6 +294,8 @@ _SMALL_TALK: Final = words(
     what's up there everyone team my friend again too welcome it really appreciate amazing wonderful excellent hallo
     hi danke bitte tschüss guten morgen tag abend ja nein bonjour salut merci oui non au revoir hola gracias sí
     adiós buenos días olá obrigado obrigada sim não tchau ciao grazie prego buongiorno
+    ありがとう ありがとうございます こんにちは おはよう おはようございます こんばんは はい いいえ わかりました 了解 了解です
+    谢谢 謝謝 你好 您好 好的 好 再见 再見 明白了 안녕하세요 감사합니다 네 아니요 спасибо привет да нет
     """
 )
 
@@ -298,6 +310,12 @@ def is_request(sentence: str) -> bool:
     said = straight(sentence)
     told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
     return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {said}"))
+
+
+def is_standing(statement: str) -> bool:
+    """Return whether *statement* says how to behave from now on; what somebody is to be called is their name."""
+    said = straight(statement)
+    return _STANDING.match(said) is not None and _NAMING.match(said) is None
 
 
 def addresses(sentence: str) -> bool:
@@ -355,7 +373,7 @@ def _trimmed(text: str) -> str:
     for lead in (_GREETING, _REMEMBER, _GREETING):
         if (found := lead.match(said)) and found.end() < len(said):
             text, said = text[found.end() :], said[found.end() :]
-    if (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
+    if not _STANDING.match(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
         text = text[: found.start()].rstrip(" ,;–—-")
     return text.strip()
 
@@ -395,7 +413,7 @@ def _score(text: str) -> float:
 
 
 def _is_sized(said: str) -> bool:
-    count = len(said.split()) + said.count("'")  # "I'm vegan" has three
+    count = len(said.split()) + said.count("'") + languages.unspaced(said)  # "I'm vegan" has three
     return count >= MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
 
 
@@ -419,6 +437,8 @@ def _refused(said: str, *, of_the_past: bool = False) -> bool:
     """
     rules = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ADDRESSED, _ROLE_PLAY)
     if any(rule.search(said) for rule in rules):
+        return True
+    if _UNRESOLVED.search(said):
         return True
     return _PASSING.search(said) is not None and not (of_the_past and _AT_WORK.search(said) is None)
 

@@ -8,10 +8,20 @@ from typing import Final
 
 from threadkeep.capture.extractors.port import Extraction
 from threadkeep.capture.happenings import tells_when
+from threadkeep.capture.languages import unspaced
 from threadkeep.capture.record import Candidate, Message, Turn
 from threadkeep.capture.redact import MARK, redact
 from threadkeep.capture.sentences import sentences
-from threadkeep.capture.statements import Statement, addresses, is_request, is_small_talk, meant, statements, unwanted
+from threadkeep.capture.statements import (
+    Statement,
+    addresses,
+    is_request,
+    is_small_talk,
+    is_standing,
+    meant,
+    statements,
+    unwanted,
+)
 from threadkeep.memories.meaning import gist_of, speaks_of_self
 from threadkeep.memories.record import Kind, Memory, Source
 from threadkeep.memories.slots import slot_of
@@ -55,7 +65,10 @@ def candidates(turn: Turn) -> tuple[Candidate, ...]:
     ]
     earnest = [(message, sentence) for message, sentence in own if meant(message.text)]
     facts = _best([(message, found) for message, sentence in earnest for found in statements(sentence)], recalled)
-    kept = [_candidate(turn, message, fact.text, "semantic", place) for place, (message, fact) in enumerate(facts)]
+    kept = [
+        _candidate(turn, message, fact.text, "procedural" if is_standing(fact.text) else "semantic", place)
+        for place, (message, fact) in enumerate(facts)
+    ]
     if episode := _episode(own, [fact.text for _, fact in facts]):
         message, text = episode
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
@@ -97,14 +110,18 @@ def _episode(own: list[tuple[Message, str]], facts: Sequence[str]) -> tuple[Mess
     if not rest:
         return None
     message, sentence = max(rest, key=lambda one: _weight(one[1]))
-    if len(gist_of(sentence).words) < LEAST_WORDS:
+    if _length(sentence) < LEAST_WORDS:
         return None
     return message, f"{'Asked' if is_request(sentence) else 'Said'}: {_cut(sentence)}"
 
 
+def _length(sentence: str) -> int:
+    return max(len(gist_of(sentence).words), unspaced(sentence))
+
+
 def _weight(sentence: str) -> int:
     """Return how much *sentence* tells of its turn: by the words that carry it, and whose matter it is."""
-    said = min(len(gist_of(sentence).words), MOST_WORDS)
+    said = min(_length(sentence), MOST_WORDS)
     if is_request(sentence):
         return said + _OWN_MATTER
     own = _OWN_MATTER * speaks_of_self(sentence) + _OWN_MATTER * tells_when(sentence)
