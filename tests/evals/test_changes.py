@@ -94,6 +94,10 @@ class TestCommands:
         stale = json.loads(CliRunner().invoke(app, ["eval", "staleness", "--changes", "1", "--json"]).stdout)
         leaked = json.loads(CliRunner().invoke(app, ["eval", "leakage", "--owners", "5", "--json"]).stdout)
 
-        assert {"k", "current@k", "stale_as_current"} <= stale["results"][0].keys()
+        row = stale["results"][0]
+        assert {"k", "current@k", "stale_as_current"} <= row.keys()
+        low, high = row["interval95"]["current@k"]
+        assert 0 < low <= row["current@k"] <= high
+        assert leaked["interval95"]["leaks"] == [0.0, 0.2775]
         assert leaked["owners"] == 5
         assert leaked["leaks"] == 0

@@ -16,6 +16,8 @@ from threadkeep.evals.metrics import (
     percentile,
     recall_at,
     score,
+    share_interval,
+    told_interval,
 )
 
 RANKING = ["a", "b", "c", "d", "e", "f"]
@@ -36,6 +38,21 @@ class TestRecallAt:
     def test_is_the_share_of_evidence_found(self, k, evidence, expected):
         """Recall at k counts evidence among the first k only, over all evidence."""
         assert recall_at(k, RANKING, frozenset(evidence)) == pytest.approx(expected)
+
+
+class TestShareInterval:
+    @pytest.mark.parametrize(
+        ("part", "whole", "low", "high"),
+        [(0, 40, 0.0, 0.0876), (40, 40, 0.9124, 1.0), (10, 20, 0.2993, 0.7007), (7, 50, 0.0695, 0.2619)],
+    )
+    def test_it_is_wilsons(self, part: int, whole: int, low: float, high: float):
+        """Nothing in forty is not never: up to one in eleven may be."""
+        assert share_interval(part, whole) == [low, high]
+
+    def test_of_nothing_nothing_is_known(self):
+        """There is no share of no questions."""
+        assert share_interval(0, 0) is None
+        assert told_interval(None) == "–"
 
 
 class TestAllAt:

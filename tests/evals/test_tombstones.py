@@ -16,3 +16,5 @@ class TestRun:
         for cause in ("rejected", "erased"):
             assert rows["unseen", cause]["miss_rate"] <= 0.2
             assert rows["unseen", cause]["false_block_rate"] <= 0.05
+            low, high = rows["unseen", cause]["interval95"]["miss_rate"]
+            assert low < rows["unseen", cause]["miss_rate"] < high

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.evals.conversation import Conversation, DataSet, Observation, Question, Turn
 from threadkeep.evals.locomo import load_locomo
-from threadkeep.evals.metrics import CATEGORY_GROUPS, percentile, rounded_interval
+from threadkeep.evals.metrics import CATEGORY_GROUPS, percentile, rounded_interval, share_interval, told_interval
 from threadkeep.evals.opening import opened_for_replay
 from threadkeep.evals.plot import Chart, Series
 from threadkeep.evals.progress import Progress, Steps, silent
@@ -298,6 +298,7 @@ def _row(name: str, sides: Sequence[Side], budgets: Sequence[int]) -> dict[str, 
         "episodes_per_100_turns": _share(100 * (memories - facts), turns, 2),
         "proposals": sum(side.proposals for side in sides),
         "facts_supported": _share(sum(side.supported for side in sides), facts),
+        "facts_supported_interval95": share_interval(sum(side.supported for side in sides), facts),
         "turns_noted": _share(sum(side.noted for side in sides), turns),
         "duplicates_per_100_memories": _share(100 * sum(len(side.duplicates) for side in sides), memories, 2),
         "evidence_turns": evidence,
@@ -346,7 +347,7 @@ def render_table(figures: Mapping[str, Any]) -> Table:
         title=f"What capture keeps of {figures['dataset']} ({figures['extractor']} extractor)", title_justify="left"
     )
     table.add_column("conversation, user")
-    for name in ("turns", "facts/100", "episodes/100", "supported", "duplicates/100", "evidence kept"):
+    for name in ("turns", "facts/100", "episodes/100", "supported", "95 % interval", "duplicates/100", "evidence kept"):
         table.add_column(name, justify="right")
     for budget in figures["budgets"]:
         table.add_column(f"recalled in {budget}", justify="right")
@@ -359,6 +360,7 @@ def render_table(figures: Mapping[str, Any]) -> Table:
             _number(row["facts_per_100_turns"]),
             _number(row["episodes_per_100_turns"]),
             _percent(row["facts_supported"]),
+            told_interval(row["facts_supported_interval95"]),
             _number(row["duplicates_per_100_memories"]),
             _percent(row["evidence_kept"]),
             *(f"{_percent(one['recall'])} ({_number(one['tokens_mean'])})" for one in recalled),

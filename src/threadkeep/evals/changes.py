@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.evals.metrics import share_interval, told_interval
 from threadkeep.evals.opening import PATIENCE, opened_for_replay
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.evals.replay import ReplayClock
@@ -189,6 +190,10 @@ def _row(k: int, outcomes: Sequence[tuple[bool, bool, bool]]) -> dict[str, Any]:
         "current@k": round(current / len(outcomes), 4),
         "stale_as_current": stale,
         "stale_in_episodes": episodes,
+        "interval95": {
+            "current@k": share_interval(current, len(outcomes)),
+            "stale_as_current": share_interval(stale, len(outcomes)),
+        },
     }
 
 
@@ -291,6 +296,10 @@ async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, prog
         "own_found": round(found / owners, 4),
         "leaks": len(leaks),
         "leaked": leaks,
+        "interval95": {
+            "leaks": share_interval(len({(one["owner"], one["question"]) for one in leaks}), asked),
+            "own_found": share_interval(found, owners),
+        },
     }
 
 
@@ -314,11 +323,20 @@ def render_staleness(report: dict[str, Any]) -> Table:
     from rich.table import Table
 
     table = Table(title=f"Facts that change (seed {report['seed']})", title_justify="left")
-    for name in ("changes", "questions", "current value in the block", "old one as current"):
+    names = (
+        "changes",
+        "questions",
+        "current value in the block",
+        "95 % interval",
+        "old one as current",
+        "95 % interval",
+    )
+    for name in names:
         table.add_column(name, justify="right")
     for row in report["results"]:
-        stale = f"{row['stale_as_current']}"
-        table.add_row(str(row["k"]), f"{row['questions']:,}", f"{row['current@k']:.1%}", stale)
+        current, stale = (told_interval(row["interval95"][name]) for name in ("current@k", "stale_as_current"))
+        figures = (f"{row['current@k']:.1%}", current, f"{row['stale_as_current']}", stale)
+        table.add_row(str(row["k"]), f"{row['questions']:,}", *figures)
     return table
 
 
@@ -327,9 +345,9 @@ def render_leakage(report: dict[str, Any]) -> Table:
     from rich.table import Table
 
     table = Table(title=f"What owners are told of each other (seed {report['seed']})", title_justify="left")
-    for name in ("owners", "questions", "leaks", "were told their own"):
+    for name in ("owners", "questions", "leaks", "95 % interval", "were told their own", "95 % interval"):
         table.add_column(name, justify="right")
-    table.add_row(
-        f"{report['owners']:,}", f"{report['questions']:,}", str(report["leaks"]), f"{report['own_found']:.1%}"
-    )
+    leaks, own = (told_interval(report["interval95"][name]) for name in ("leaks", "own_found"))
+    figures = (str(report["leaks"]), leaks, f"{report['own_found']:.1%}", own)
+    table.add_row(f"{report['owners']:,}", f"{report['questions']:,}", *figures)
     return table

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -140,6 +140,27 @@ def bootstrap_interval(
 def rounded_interval(values: Sequence[float], *, clusters: Sequence[str] | None = None) -> list[float]:
     """Return the ends of :func:`bootstrap_interval` as they are printed."""
     return [round(end, 4) for end in bootstrap_interval(values, clusters=clusters)]
+
+
+def share_interval(part: int, whole: int) -> list[float] | None:
+    """Return an interval that holds the share *part* / *whole* with :data:`CONFIDENCE`; ``None`` of nothing.
+
+    Also where *part* is nothing or everything, of which resampling knows nothing else.
+
+    Source:
+        Wilson 1927, the score interval.
+    """
+    if whole == 0:
+        return None
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+    share, weight = part / whole, z * z / whole
+    middle, reach = share + weight / 2, z * math.sqrt(share * (1 - share) / whole + weight / (4 * whole))
+    return [round(max(0.0, (middle - reach) / (1 + weight)), 4), round(min(1.0, (middle + reach) / (1 + weight)), 4)]
+
+
+def told_interval(ends: Sequence[float] | None) -> str:
+    """Return an interval of shares for people."""
+    return "–" if ends is None else f"{ends[0]:.1%} – {ends[1]:.1%}"
 
 
 @lru_cache(maxsize=8)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from threadkeep.capture.personal import KINDS, redactor
 from threadkeep.capture.redact import redact
 from threadkeep.evals.locomo import load_locomo
+from threadkeep.evals.metrics import share_interval, told_interval
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,8 @@ def run_redaction(path: Path, *, region: str | None = None) -> dict[str, Any]:
         # A kind of personal data is measured beyond what is cut out in any case.
         places = [f"{talk} {turn.turn_id}" for talk, turn in turns if _beyond(turn.words, kind, cut)]
         share = len(places) / len(turns) if turns else 0.0
-        results.append({"kind": kind, "turns": len(turns), "changed": len(places), "share": share, "places": places})
+        row: dict[str, Any] = {"kind": kind, "turns": len(turns), "changed": len(places), "share": share}
+        results.append({**row, "interval95": share_interval(len(places), len(turns)), "places": places})
     return {"dataset": data.name, "file_sha256": data.sha256, "results": results}
 
 
@@ -39,13 +41,12 @@ def render_table(report: dict[str, Any]) -> Table:
 
     table = Table(title=f"Turns of {report['dataset']} that redaction changes", title_justify="left")
     table.add_column("kind")
-    for name in ("turns", "changed", "share"):
+    for name in ("turns", "changed", "share", "95 % interval"):
         table.add_column(name, justify="right")
     table.add_column("places")
     for row in report["results"]:
-        table.add_row(
-            row["kind"], f"{row['turns']:,}", f"{row['changed']:,}", f"{row['share']:.2%}", ", ".join(row["places"])
-        )
+        figures = (f"{row['turns']:,}", f"{row['changed']:,}", f"{row['share']:.2%}", told_interval(row["interval95"]))
+        table.add_row(row["kind"], *figures, ", ".join(row["places"]))
     return table
 
 

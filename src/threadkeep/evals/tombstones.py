@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from threadkeep.evals.metrics import share_interval, told_interval
 from threadkeep.evals.paraphrase_bank import KNOWN, UNSEEN, Case
 from threadkeep.memories.vectors import row_of
 from threadkeep.proposals.record import Tombstone
@@ -79,6 +80,10 @@ async def _of(tk: Threadkeep, cases: Sequence[Case], *, rejected: bool) -> dict[
         "other": other,
         "false_blocks": len(blocked),
         "false_block_rate": round(len(blocked) / other, 4),
+        "interval95": {
+            "miss_rate": share_interval(len(missed), again),
+            "false_block_rate": share_interval(len(blocked), other),
+        },
         "missed_texts": missed,
         "blocked_texts": blocked,
     }
@@ -88,12 +93,15 @@ def render_table(report: dict[str, Any]) -> Table:
     """Return the figures of :func:`run_tombstones` as a table for people."""
     from rich.table import Table
 
-    table = Table("statements", "cause", "missed", "blocked by mistake", title="Tombstones")
+    interval = "95 % interval"
+    table = Table("statements", "cause", "missed", interval, "blocked by mistake", interval, title="Tombstones")
     for row in report["results"]:
         table.add_row(
             row["cases"],
             row["cause"],
             f"{row['missed']} of {row['again']} ({row['miss_rate']:.1%})",
+            told_interval(row["interval95"]["miss_rate"]),
             f"{row['false_blocks']} of {row['other']} ({row['false_block_rate']:.1%})",
+            told_interval(row["interval95"]["false_block_rate"]),
         )
     return table
