@@ -73,7 +73,8 @@ def _in_redis(url: str) -> int:
     changed = 0
     with Redis.from_url(url) as redis:
         for key in redis.scan_iter(_type="hash"):
-            for field, body in redis.hgetall(key).items():
+            rows: Any = redis.hgetall(key)
+            for field, body in rows.items():
                 if b".audit" in field and OLD.encode() in body:
                     redis.hset(key, field, body.replace(OLD.encode(), NEW.encode()))
                     changed += 1
