@@ -55,7 +55,7 @@ class TestFault:
             store_type="memory",
             enable_fact_extraction="true",
             extractor=extractor,
-            extraction_timeout_seconds="0.2" if fault == "hangs" else "30",
+            extraction_timeout_seconds="1" if fault == "hangs" else "30",
             capture_tries="1",
         )
         model: Any = ChatOpenAI(model="helper", base_url=server.base_url, api_key="none", max_retries=0)  # pyright: ignore[reportArgumentType]
