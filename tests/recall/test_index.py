@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.recall.world import MEMORIES, NOW, changes, embedding, item
 from threadkeep.recall.index import PartitionIndex
-from threadkeep.recall.lexical import K1, B
+from threadkeep.recall.lexical import K1, B, Postings
 from threadkeep.recall.matrix import Precision
-from threadkeep.recall.question import Reading
+from threadkeep.recall.question import Reading, read
+from threadkeep.recall.rank import WEIGHTS
 from threadkeep.recall.record import Hit, Method
 from threadkeep.recall.text import tokenise
 from threadkeep.storage.port import Item, Namespace
@@ -343,3 +344,58 @@ class TestSearch:
         index.apply(changes(*(item(f"c{n}", "coffee", revision=2) for n in range(700))))
 
         assert {hit.key for hit in before.search("hybrid", None).hits} == {"a", "b"}
+
+
+class TestFindNames:
+    @settings(max_examples=60)
+    @given(
+        st.lists(st.lists(st.sampled_from(["Ana Silva", "Ana", "Silva", "tea"]), min_size=1, max_size=3), max_size=12),
+        st.integers(0, 12),
+        st.sets(st.integers(0, 11)),
+        st.sampled_from([((),), (("memories",),)]),
+    )
+    def test_exactly_what_holds_every_word_in_one_text_counts(
+        self, said: list[list[str]], sorted_in: int, removed: set[int], prefixes: tuple[Namespace, ...]
+    ):
+        """Whatever was appended since, removed, or is elsewhere: what holds a name is lifted by its weight alone."""
+        index = PartitionIndex(model=None)
+        put = [
+            item(f"{place:02}", *texts, revision=place + 1, namespace=MEMORIES if place % 2 else ("users", "ana"))
+            for place, texts in enumerate(said)
+        ]
+        index.apply(changes(*put[:sorted_in], reset=True))
+        gone = [(one.ref.namespace, one.ref.key) for one in put if int(one.ref.key) in removed]
+        index.apply(changes(*put[sorted_in:]))
+        index.apply(changes(removed=gone))
+        terms = read("Is it Ana Silva?", now=NOW).terms
+
+        def strengths(names: tuple[tuple[str, ...], ...]) -> dict[str, float]:
+            snapshot = index.snapshot(Reading(terms, names=names), None, prefixes=prefixes, now=NOW)
+            found = snapshot.search("hybrid", None)
+            holds = any(
+                _holds(texts) for place, texts in enumerate(said) if f"{place:02}" in {h.key for h in found.hits}
+            )
+            assert found.subject == (None if not names else "known" if holds else "unknown")
+            return {hit.key: hit.strength for hit in found.hits}
+
+        plain, lifted = strengths(()), strengths((("Ana", "Silva"),))
+
+        assert plain.keys() == lifted.keys()
+        for key, strength in plain.items():
+            assert lifted[key] - strength == pytest.approx(WEIGHTS.name * _holds(said[int(key)]))
+
+    @given(st.lists(st.lists(st.sampled_from("abcd"), max_size=4), max_size=8), st.integers(0, 8))
+    def test_rows_are_found_whether_they_are_sorted_in_or_not(self, rows: list[list[str]], sorted_in: int):
+        """What was appended since the last question is looked through, too."""
+        postings = Postings()
+        postings.extend([term for row in rows[:sorted_in] for term in row], list(map(len, rows[:sorted_in])))
+        postings.question("a")  # sorts in what there is
+        postings.extend([term for row in rows[sorted_in:] for term in row], list(map(len, rows[sorted_in:])))
+
+        for terms in ("a", "ab", "dca", "xa", ""):
+            holding = [place for place, row in enumerate(rows) if terms and set(terms) <= set(row)]
+            assert postings.holding(terms).tolist() == holding
+
+
+def _holds(texts: list[str]) -> bool:
+    return any({"ana", "silva"} <= set(text.lower().split()) for text in texts)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import get_text_at_path
 
-from threadkeep.recall.text import MAX_TERMED_CHARACTERS, texts_of, tokenise
+from threadkeep.recall.text import MAX_TERMED_CHARACTERS, plain_words, texts_of, tokenise
 
 VALUE = {
     "a": {"b": "deep", "n": 3, "no": None, "yes": True},
@@ -128,3 +129,10 @@ class TestTokenise:
     def test_text_without_spaces_is_found(self, question: str):
         """A part of a Japanese sentence shares terms with it."""
         assert set(tokenise(question)) & set(tokenise("私は京都で猫を飼っています"))
+
+
+class TestPlainWords:
+    @given(st.text(st.sampled_from("aZ_09'.? \t\x00\x1f\x7f\u00e9\u0130\u00b2") | st.characters(codec="ascii")))
+    def test_are_what_the_pattern_finds(self, text: str):
+        """Whether a text is ASCII makes no difference but of speed."""
+        assert plain_words(text) == set(re.findall(r"\w+", text.lower()))

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from threadkeep.recall.languages import MONTHS
+from threadkeep.recall.text import plain_words
 
 _MONTH: Final = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\b\.?"
 _DAY: Final = r"(?P<day>\d{1,2})(?:st|[nr]d|th|\.|er)?"
@@ -23,7 +24,7 @@ _PATTERNS: Final = tuple(
         rf"\b(?:in|during|of|early|late|mid|im|en|ends?|since|until|last|this)\s+{_MONTH}",
     )
 )
-_WORDS: Final = re.compile(r"\w+")
+_BEGINS_WITH_DIGIT: Final = re.compile(r"\b\d")
 _COUNTED_FROM_TODAY: Final = frozenset({"yesterday", "last", "on", "ago"})
 _PAST: Final = re.compile(r"\b(?:did|was|were|had|said|told|tell you|talked|discussed|mentioned)\b", re.IGNORECASE)
 _RELATIVE: Final = re.compile(
@@ -84,9 +85,9 @@ def dates_in(question: str, *, now: datetime) -> tuple[Span | Yearly, ...]:
         question: Any text.
         now: What ``yesterday`` is counted from.
     """
-    words = set(_WORDS.findall(question.lower()))
+    words = plain_words(question)
     dates: list[Span | Yearly] = []
-    if not words.isdisjoint(MONTHS) or any(word[:1].isdecimal() for word in words):
+    if not words.isdisjoint(MONTHS) or _BEGINS_WITH_DIGIT.search(question):
         dates += _named(question)
     if not words.isdisjoint(_COUNTED_FROM_TODAY) and _PAST.search(question):
         today = now.astimezone(UTC).date()

@@ -111,27 +111,27 @@ class HeldIndexes:
             self.nbytes += held.nbytes
             self._evict()
 
-    def memory(self, partition: Partition, name: tuple[Namespace, str]) -> Memory | Ref | None:
-        """Return the memory called *name* from RAM, as of the index's moment.
+    def memories(self, partition: Partition, names: Iterable[tuple[Namespace, str]]) -> list[Memory | Ref | None]:
+        """Return the memories called *names* from RAM, as of the index's moment.
 
         Returns:
-            The memory; where it is if only the storage can tell; ``None`` where it says nothing.
+            Each memory; where it is if only the storage can tell; ``None`` where it says nothing.
         """
-        ref = Ref(partition, *name)
         held = self._held.get(partition.digest)
         if held is None:
+            return [Ref(partition, *name) for name in names]
+        return [held.memories.get(name) or self._unpacked(held, Ref(partition, *name)) for name in names]
+
+    def _unpacked(self, held: Held, ref: Ref) -> Memory | Ref | None:
+        item = held.index.item(ref)
+        if item is None:
             return ref
-        memory = held.memories.get(name)
-        if memory is None:
-            item = held.index.item(ref)
-            if item is None:
-                return ref
-            memory = memory_of(item)
-            if memory is not None:
-                held.memories[name] = memory
-                self._memories += 1
-                if self._memories > MEMORIES_KEPT:
-                    self._forget_some(self._held.values())
+        memory = memory_of(item)
+        if memory is not None:
+            held.memories[ref.namespace, ref.key] = memory
+            self._memories += 1
+            if self._memories > MEMORIES_KEPT:
+                self._forget_some(self._held.values())
         return memory
 
     def _evict(self) -> None:

@@ -26,6 +26,8 @@ _SMALLEST_TAIL: Final = 8_192
 _LOOKING_AT_ALL: Final = 1_024
 """To look through a tail costs as much as so many postings of it, however short it is."""
 
+_NO_ROWS: Final = np.zeros(0, np.int32)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
@@ -215,20 +217,24 @@ class Postings:
             terms += held or each[:1]
         return terms
 
-    def holding(self, terms: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which rows hold every one of *terms*, shape ``(rows,)``; none do where there are no terms."""
-        rows = len(self._lengths)
+    def holding(self, terms: Sequence[str]) -> NDArray[np.int32]:
+        """Return the rows that hold every one of *terms*, ascending; none do where there are no terms."""
         numbers = [self._term_ids.get(term) for term in dict.fromkeys(terms)]
         if not numbers or None in numbers:
-            return np.zeros(rows, np.bool_)
-        found = np.zeros(rows, np.int32)
-        for number in cast("list[int]", numbers):
-            if number < len(self._offsets) - 1:
-                found[self._sorted_rows[int(self._offsets[number]) : int(self._offsets[number + 1])]] += 1
-            if self._sorted_to < len(self._log_terms):
-                in_tail = self._log_terms.filled[self._sorted_to :] == number
-                found[self._log_rows.filled[self._sorted_to :][in_tail]] += 1
-        return found == len(numbers)
+            return _NO_ROWS
+        found, *others = sorted(map(self._rows_of, cast("list[int]", numbers)), key=len)
+        for rows in others:
+            found = found[rows.take(rows.searchsorted(found), mode="clip") == found]
+        return found
+
+    def _rows_of(self, number: int) -> NDArray[np.int32]:
+        """Return the rows that hold the term of this *number*, ascending."""
+        known = number < len(self._offsets) - 1
+        rows = self._sorted_rows[int(self._offsets[number]) : int(self._offsets[number + 1])] if known else _NO_ROWS
+        if self._sorted_to == len(self._log_terms):
+            return rows
+        in_tail = self._log_terms.filled[self._sorted_to :] == number
+        return np.concatenate((rows, self._log_rows.filled[self._sorted_to :][in_tail]))
 
     def _is_held(self, term: str) -> bool:
         number = self._term_ids.get(term)

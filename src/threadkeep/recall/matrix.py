@@ -172,7 +172,7 @@ class Matrix:
 def unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return *vector* with a length of 1; zero stays zero."""
     length = sqrt(float(vector @ vector))
-    return (vector / length if length > 0 else vector).astype(np.float32)
+    return (vector / length if length > 0 else vector).astype(np.float32, copy=False)
 
 
 def _units(vectors: NDArray[np.float32], squares: NDArray[np.float32], odd: NDArray[np.bool_]) -> NDArray[np.float32]:

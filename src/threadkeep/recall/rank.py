@@ -124,11 +124,11 @@ def standardised(signal: NDArray[np.float64], weight: float = 1.0, spread: Sprea
     if spread is not None:
         mean, deviation = spread
         return np.nan_to_num((signal - mean) * (weight / max(deviation, _SAME)), copy=False, nan=0.0)
-    total = float(signal.sum())
+    total = float(np.add.reduce(signal))
     present = signal
     if isnan(total):
         present = signal[~np.isnan(signal)]
-        total = float(present.sum())
+        total = float(np.add.reduce(present))
     if not len(present):
         return np.zeros(len(signal))
     mean = total / len(present)
@@ -151,30 +151,22 @@ def recency(updated_at: NDArray[np.float64]) -> NDArray[np.float64]:
     return (updated_at - oldest) / span if span > 0 else np.zeros(len(updated_at))
 
 
-def closeness(candidates: Candidates, weights: Weights = WEIGHTS) -> NDArray[np.float64]:
-    """Return how close each item is to the question, in [0, 1], whatever else is in the partition."""
-    lexical = candidates.lexical
-    if candidates.cosine is None:
-        return lexical
-    dense = np.maximum(candidates.cosine, 0.0)
-    both = (weights.dense * dense + weights.lexical * lexical) / (weights.dense + weights.lexical)
-    return np.where(np.isnan(dense), lexical, both)
+def closeness(cosine: float | None, lexical: float, weights: Weights = WEIGHTS) -> float:
+    """Return how close an item is to the question, in [0, 1], whatever else is in the partition.
 
-
-def hit_closeness(hit: Hit, weights: Weights = WEIGHTS) -> float:
-    """Return :func:`closeness` of one hit."""
-    if hit.cosine is None:
-        return hit.lexical
-    return (weights.dense * max(hit.cosine, 0.0) + weights.lexical * hit.lexical) / (weights.dense + weights.lexical)
-
-
-def descending(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the public scores of items in their order: none is higher than one before it.
-
-    The order is decided by comparison within the partition, the closeness is absolute; where the two
-    disagree the order stands.
+    Args:
+        cosine: Of the item and the question; ``None`` where either has no vector.
+        lexical: BM25 in [0, 1].
+        weights: Of the two.
     """
-    return np.minimum.accumulate(scores)
+    if cosine is None:
+        return lexical
+    return (weights.dense * max(cosine, 0.0) + weights.lexical * lexical) / (weights.dense + weights.lexical)
+
+
+def hit_closeness(hit: Hit) -> float:
+    """Return :func:`closeness` of one hit."""
+    return closeness(hit.cosine, hit.lexical)
 
 
 def best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int | None) -> NDArray[np.intp]:
@@ -188,11 +180,12 @@ def best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int |
     if limit <= 0:
         return np.zeros(0, np.intp)
     last = np.partition(scores, len(scores) - limit)[len(scores) - limit]
-    above = (scores > last).nonzero()[0]
-    tied = (scores == last).nonzero()[0]
+    found = (scores >= last).nonzero()[0]
+    if len(found) == limit:
+        return found
+    is_tied = scores[found] == last
+    above, tied = found[~is_tied], found[is_tied]
     wanted = limit - len(above)
-    if len(tied) > wanted:
-        newest = revisions[tied]
-        oldest_in = np.partition(newest, len(tied) - wanted)[len(tied) - wanted]
-        tied = tied[newest >= oldest_in]
-    return np.concatenate((above, tied))
+    newest = revisions[tied]
+    oldest_in = np.partition(newest, len(tied) - wanted)[len(tied) - wanted]
+    return np.concatenate((above, tied[newest >= oldest_in]))

@@ -198,7 +198,7 @@ class Search:
         They come out of the index, and only what is too long for it is read from the storage.
         ``None`` where one is gone by now, or says nothing.
         """
-        found = [self._held.memory(partition, (hit.namespace, hit.key)) for hit in hits]
+        found = self._held.memories(partition, [(hit.namespace, hit.key) for hit in hits])
         left = [place for place, one in enumerate(found) if isinstance(one, Ref)]
         if left:
             items = await self._storage.get([one for one in found if isinstance(one, Ref)])
@@ -460,7 +460,9 @@ class _Forms:
         self._query = query
         self._people = asked.people if ranking == "hybrid" else ()
         main = without_people(query, named(self._people, participants))
-        rest = without_names(main) if ranking == "hybrid" else None
+        rest = None
+        if ranking == "hybrid":
+            rest = asked.rest if main is query else without_names(main)
         self.texts = [main] if rest is None else [main, rest]
 
     def serves(self, participants: Sequence[str]) -> bool:

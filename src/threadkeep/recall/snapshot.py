@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan
-from typing import TYPE_CHECKING, Final, TypeVar
+from math import inf, isnan
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import numpy as np
 
-from threadkeep.recall.rank import WEIGHTS, Candidates, best, closeness, descending, similarity
+from threadkeep.recall.rank import WEIGHTS, Candidates, best, closeness, similarity
 from threadkeep.recall.record import Hit, Method, Ranking, Subject
 from threadkeep.recall.signals import near_dates, not_the_users, said_by
 
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from threadkeep.storage.port import Namespace
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+_Row: TypeAlias = tuple[float, int, "tuple[Namespace, str]", float, float | None, float, int]
+"""Strength and revision, both negative, name, score, cosine, BM25, and slot."""
 
 COSINE_DECIMALS: Final = 6
+_COSINE_STEPS: Final = 10.0**COSINE_DECIMALS
 _FEW: Final = 8
 """Below an eighth of the items, their vectors are gathered before they are multiplied."""
 
@@ -39,7 +42,7 @@ class Priors:
         said_at: When each item was said; the question names *dates*.
         dates: Days and months.
         participants: Whether the question names somebody who takes part.
-        names: For each other name in the question, which rows hold all of its words.
+        names: For each other name in the question, the rows that hold all of its words, ascending.
         labels: Who said each item; the question names one participant, *label*.
         label: Their number.
         roles: In which role each item was said; the question is the user's about themselves.
@@ -52,7 +55,7 @@ class Priors:
     said_at: NDArray[np.float64] | None = None
     dates: tuple[Span | Yearly, ...] = ()
     participants: bool = False
-    names: Sequence[NDArray[np.bool_]] = ()
+    names: Sequence[NDArray[np.int32]] = ()
     labels: NDArray[np.int32] | None = None
     label: int = 0
     roles: NDArray[np.int8] | None = None
@@ -118,51 +121,41 @@ class Snapshot:
             compared: So many of the first ones are compared with each other, too.
         """
         lexical = self._of_items(self.question.score())
+        named = [self._holding(rows) for rows in self.priors.names] if method == "hybrid" else []
         asked = () if method == "lexical" else (self.vector, self.aspect if method == "hybrid" else None)
         cosine, aspect = self._cosines(*asked) if asked else (None, None)
         if method == "hybrid":
             spread = self.far.spread if self.far is not None else (None, None)
-            order_by = self._fused(Candidates(cosine, lexical, aspect, spread))
+            order_by = self._fused(Candidates(cosine, lexical, aspect, spread), named)
         elif method == "lexical":
             order_by = lexical
         else:
             order_by = np.full(len(lexical), -1.0) if cosine is None else np.where(np.isnan(cosine), -1.0, cosine)
         revisions = self._picked(self.revisions)
         places = best(order_by, revisions, limit)
-        chosen = Candidates(cosine[places] if cosine is not None else None, lexical[places])
-        scores = closeness(chosen) if method == "hybrid" else order_by[places]
-        slots = places if self.slots is None else self.slots[places]
+        strengths = order_by[places]
+        near = _or_none(cosine[places]) if cosine is not None else [None] * len(places)
+        words = lexical[places].tolist()
+        scores = list(map(closeness, near, words)) if method == "hybrid" else strengths.tolist()
+        slots = (places if self.slots is None else self.slots[places]).tolist()
+        names = map(self.names.__getitem__, slots)
         rows = sorted(
-            zip(
-                (-order_by[places]).tolist(),
-                (-revisions[places]).tolist(),
-                map(self.names.__getitem__, slots.tolist()),
-                scores.tolist(),
-                chosen.cosine.tolist() if chosen.cosine is not None else [None] * len(places),
-                chosen.lexical.tolist(),
-                slots.tolist(),
-                strict=True,
-            )
+            zip((-strengths).tolist(), (-revisions[places]).tolist(), names, scores, near, words, slots, strict=True)
         )[:limit]
-        public = descending(np.array([row[3] for row in rows])).tolist()
-        hits = tuple(
-            Hit(namespace, key, score, None if near is None or isnan(near) else near, words, -strength)
-            for score, (strength, _, (namespace, key), _, near, words, _) in zip(public, rows, strict=True)
-        )
         return Ranking(
-            hits,
-            subject=self._subject() if method == "hybrid" else None,
-            closest=float(scores.max()) if len(scores) else 0.0,
+            _hits(rows),
+            subject=self._subject(named) if method == "hybrid" else None,
+            closest=max(scores, default=0.0),
             by_words=cosine is None,
             alike=self._alike([row[6] for row in rows[:compared]]) if compared else None,
         )
 
-    def _subject(self) -> Subject | None:
+    def _subject(self, named: Sequence[NDArray[np.intp]]) -> Subject | None:
         if self.priors.participants:
             return "participant"
-        if not self.priors.names:
+        if not named:
             return None
-        if any(self._of_items(rows).any() for rows in self.priors.names):
+        if any(map(len, named)):
             return "known"
         return None if self.priors.roles is not None else "unknown"  # of themselves a user may say something new
 
@@ -173,8 +166,8 @@ class Snapshot:
         vectors = self.vectors.at(self.starts[list(slots)]).floats()
         return np.vecdot(vectors[:, None], vectors[None])
 
-    def _fused(self, candidates: Candidates) -> NDArray[np.float64]:
-        """Return what to order the items by that are looked at, higher first."""
+    def _fused(self, candidates: Candidates, named: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
+        """Return what to order the items by that are looked at, higher first; *named*: which hold which name."""
         near = similarity(candidates)
         if self.slots is None:
             fused = self.neighbours.smoothed(near)
@@ -184,8 +177,8 @@ class Snapshot:
             fused = self.neighbours.smoothed(of_all)[self.slots]
         priors = self.priors
         fused += self._picked(priors.standing)
-        for rows in priors.names:
-            fused += WEIGHTS.name / len(priors.names) * self._of_items(rows.astype(np.float64))
+        for places in named:
+            fused[places] += WEIGHTS.name / len(named)
         if priors.labels is not None:
             fused += WEIGHTS.speaker * said_by(self._picked(priors.labels), priors.label)
         if priors.roles is not None:
@@ -200,6 +193,16 @@ class Snapshot:
 
     def _picked(self, of_items: NDArray[_Scalar]) -> NDArray[_Scalar]:
         return of_items if self.slots is None else of_items[self.slots]
+
+    def _holding(self, rows: NDArray[np.int32]) -> NDArray[np.intp]:
+        """Return the places of the items that are looked at and have one of *rows*, which are ascending."""
+        slots: NDArray[np.intp] = rows.astype(np.intp)
+        if len(self.starts) != len(self.question.lengths):
+            slots = np.unique(self.starts.searchsorted(slots, "right") - 1)
+        if self.slots is None:
+            return slots
+        places = self.slots.searchsorted(slots)
+        return places[self.slots.take(places, mode="clip") == slots] if len(self.slots) else places[:0]
 
     def _of_items(self, of_rows: NDArray[_Scalar]) -> NDArray[_Scalar]:
         """Reduce a signal of texts to the items that are looked at: the best text counts."""
@@ -224,7 +227,10 @@ class Snapshot:
         of_items = self.slots is not None and len(self.starts) == rows and len(self.slots) * _FEW < rows
         if self.slots is not None and of_items:
             vectors = vectors.at(self.slots)
-        cosines = np.round(vectors.products(asked).astype(np.float64), COSINE_DECIMALS)
+        # What np.round does, and the only passes over all of them that are needed.
+        cosines = np.multiply(vectors.products(asked), _COSINE_STEPS, dtype=np.float64)
+        np.rint(cosines, out=cosines)
+        cosines /= _COSINE_STEPS
         np.minimum(cosines, 1.0, out=cosines)
         missing = not vectors.present.all()
         if missing:
@@ -237,3 +243,21 @@ class Snapshot:
             for row in each:
                 row[without] = np.nan
         return each[0], each[1] if aspect is not None else None
+
+
+def _or_none(cosines: NDArray[np.float64]) -> list[float | None]:
+    return [None if isnan(one) else one for one in cosines.tolist()]
+
+
+def _hits(rows: Iterable[_Row]) -> tuple[Hit, ...]:
+    """Return *rows*, which are in order, as hits: no public score is higher than one before it.
+
+    The order is decided by comparison within the partition, the score is absolute; where the two disagree the
+    order stands.
+    """
+    hits: list[Hit] = []
+    least = inf
+    for strength, _, (namespace, key), score, near, words, _ in rows:
+        least = min(least, score)
+        hits.append(Hit(namespace, key, least, near, words, -strength))
+    return tuple(hits)

@@ -34,7 +34,9 @@ _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u0dff"
 )
 _ASCII_FOLD: Final = bytes(code if chr(code).isalnum() and code < 0x80 else 0x20 for code in bytes(range(256)).lower())  # noqa: PLR2004
+_ASCII_WORDS: Final = bytes(ord("_") if code == ord("_") else folded for code, folded in enumerate(_ASCII_FOLD))
 _WORDS: Final = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
+_PLAIN_WORDS: Final = re.compile(r"\w+")
 _IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
 _ACCENTS: Final = re.compile("[\u0300-\u036f]")
 _LAST_LATIN: Final = "\u024f"
@@ -83,6 +85,8 @@ def alternatives(question: str, language: Language | None = None) -> tuple[tuple
     elif not told:
         told = _UNTOLD if len(words) <= _UNTOLD_WORDS else ("english",)
     tables = [_TERMS[one] for one in told]
+    if len(tables) == 1 and question.isascii():  # the common case
+        return tuple([(term,) for term in map(tables[0].__getitem__, words) if term])
     found: list[tuple[str, ...]] = []
     for word in words:
         if _IS_UNSPACED.match(word):
@@ -90,6 +94,13 @@ def alternatives(question: str, language: Language | None = None) -> tuple[tuple
         elif tables[0][word]:
             found.append(tuple(dict.fromkeys(term for table in tables if (term := table[word]))))
     return tuple(found)
+
+
+def plain_words(text: str) -> set[str]:
+    r"""Return the words of *text* in small letters, as the pattern ``\w+`` finds them, whatever they mean."""
+    if text.isascii():
+        return set(text.encode("ascii").translate(_ASCII_WORDS).decode("ascii").split())
+    return set(_PLAIN_WORDS.findall(text.lower()))
 
 
 def _words_of(text: str) -> list[str]:
