@@ -99,11 +99,12 @@ class TestPlans:
         async with connected(postgres_url, size=1) as storage:
             for turn in range(12):
                 await commit(storage, *(note(f"{turn}.{number}") for number in range(50)))
-                await commit(storage, *(note(f"{turn}.{number}", expect=2 * turn + 1) for number in range(50)))
+                await commit(storage, *(note(f"{turn}.{number}", expect=3 * turn + 1) for number in range(50)))
+                await commit(storage, *(Delete(NAMESPACE, f"{turn}.{number}") for number in range(5)))
 
         read = dict(run(postgres_url, "SELECT pg_stat_force_next_flush()", INDEXES))
 
-        assert 0 < read.pop("items_pkey") <= 12 * 100 * 10
+        assert 0 < read.pop("items_pkey") <= 12 * 300
         assert not any(read.values())
 
     async def test_what_is_followed_and_scanned_is_found_in_its_order(self, postgres_url: str):
