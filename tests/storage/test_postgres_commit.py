@@ -12,6 +12,7 @@ from tests.storage.postgres_world import ANA, commit, connected, note, run
 from threadkeep.errors import PartitionErasedError, RevisionConflictError, ThreadkeepError
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Operation, Position, Put, Storage, Touch
+from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.testing.clock import FrozenClock
 
 NAMESPACE = ("memories", "ana")
@@ -120,5 +121,31 @@ class TestPlans:
         assert 0 < read["items_searchable"] <= 10 * 300
         assert 0 < read["items_in_order"] <= 10 * 200
 
+    async def test_all_of_an_owner_who_has_few_comes_by_one_call(self, postgres_url: str):
+        """As the changes since they began; one who was erased in between, or has many, is read in parts."""
+        run(postgres_url, TRACKED)
+        async with connected(postgres_url, size=1) as storage:
+            await commit(storage, *(note(str(number)) for number in range(100)))
+            first = await storage.changes(ANA, None)
+            calls = await called(postgres_url, storage)
+            await storage.erase(ANA)
+            await commit(storage, note("1"))
+            anew = await storage.changes(ANA, None)
+
+        assert (len(first.puts), len(anew.puts)) == (100, 1)
+        assert first.reset
+        assert calls == {"commit": 1, "follow": 1}
+
+
+async def called(url: str, storage: PostgresStorage) -> dict[str, int]:
+    """Return how often each function was called that reads or writes one owner's items."""
+    async with storage.pool.connection() as connection:
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+    return dict(run(url, "SELECT funcname, calls FROM pg_stat_user_functions WHERE funcname <> 'serves'"))
+
+
+TRACKED = """DO $$ BEGIN
+    EXECUTE format('ALTER DATABASE %I SET track_functions = pl', current_database());
+END $$"""
 
 INDEXES = "SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE relname = 'items'"

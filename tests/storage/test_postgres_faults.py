@@ -172,6 +172,7 @@ class TestOneCommit:
 
     async def test_a_read_that_is_cut_is_repeated(self, url: str, proxy: FaultProxy):
         async with connected(proxy.url_of(url)) as storage:
+            await storage.erase(ANA)  # so that all of them is asked for in parts, too
             await commit(storage, note("1"))
             for question in (b"threadkeep.get", b"threadkeep.scan", b"threadkeep.follow", b"searchable"):
                 done = proxy.cut_at(question, delivered=True)

@@ -45,6 +45,9 @@ SERVICE_TIMEOUT: Final = timedelta(seconds=60)
 _FEW: Final = 64
 """So many operations are encoded on the event loop, in about 0.01 ms each; more of them in a thread."""
 
+_WHOLE_TAKES: Final = 5
+"""A small partition that is read whole may take so many times what a turn's statement may."""
+
 _OPERATIONS_A_SECOND: Final = 2_000
 _BYTES_A_SECOND: Final = 4 * 1024 * 1024
 """A commit may take as much longer as these say, a tenth of what a small server writes."""
@@ -143,7 +146,10 @@ class PostgresStorage:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""
         tables = self._require_open()
         now = micros(self._clock.now())
-        changes = await self.pool.run(lambda connection: tables.changes(connection, partition, since, now))
+        seconds = self.pool.statement_timeout.total_seconds() * (1 if since else _WHOLE_TAKES)
+        changes = await self.pool.run(
+            lambda connection: tables.changes(connection, partition, since, now), seconds=seconds
+        )
         if changes is not None:
             return changes
         return await self._serve(lambda connection: tables.load(connection, partition, since, now))

@@ -143,8 +143,11 @@ class PostgresTables:
     async def changes(
         self, connection: Connection, partition: Partition, since: Position | None, now: int
     ) -> Changes | None:
-        """Return what happened after *since*, where that is little; ``None``: :meth:`load` it."""
-        epoch, sequence = (since.epoch, since.sequence) if since else (None, None)
+        """Return what happened after *since*, where that is little; ``None``: :meth:`load` it.
+
+        All of a partition is what happened since it began, unless it was erased or its log was cut meanwhile.
+        """
+        epoch, sequence = (since.epoch, since.sequence) if since else (self._birth, 0)
         asked = (self._roles.app, *self._keys(partition), epoch, sequence, now, _FEW)
         rows = await _rows(connection, SQL["follow"], asked)
         if not rows:
@@ -154,20 +157,22 @@ class PostgresTables:
         if not told:
             return None
         removed: dict[Place, None] = {}
-        puts: list[Row] = []
+        puts: list[Sequence[Any]] = []
         for _, _, _, *fields in rows[1:]:
-            row = Row._make(fields)
             if fields[2] is None:
-                removed[row.place] = None
+                removed[fields[0], fields[1]] = None
             else:
-                puts.append(row)
-        items = tuple(items_of(puts, partition))
-        return Changes(Position(at_epoch, at_sequence), reset=False, puts=items, removed=tuple(map(spelled, removed)))
+                puts.append(fields)
+        items = (
+            _items(puts, partition) if len(puts) <= _FIRST_PART else await asyncio.to_thread(_items, puts, partition)
+        )
+        gone = tuple(map(spelled, removed)) if since else ()
+        return Changes(Position(at_epoch, at_sequence), reset=since is None, puts=tuple(items), removed=gone)
 
     async def load(self, connection: Connection, partition: Partition, since: Position | None, now: int) -> Changes:
         """Return what happened after *since*, however much, in parts of one moment.
 
-        The loop is free between the parts, and their values are parsed in a thread.
+        The loop is free between the parts; the values of one are parsed in a thread while the next one is fetched.
         """
         digest, shard = self._keys(partition)
         async with self._transaction(connection, b"ISOLATION LEVEL REPEATABLE READ, READ ONLY", partition):
@@ -178,10 +183,18 @@ class PostgresTables:
             if not reset:
                 named = {"digest": digest, "shard": shard, "after": after, "now": now}
                 removed = [(namespace, key) for namespace, key in await _rows(connection, SQL["removed"], named)]
-            await connection.execute(SQL["searchable"], (digest, shard, after, now))
+            part = connection.cursor(binary=True)
+            async with connection.pipeline():
+                await connection.execute(SQL["searchable"], (digest, shard, after, now))
+                await part.execute(SQL["next_searchable"])
+            rows = await part.fetchall()
             items: list[Item] = []
-            while rows := await _rows(connection, SQL["next_searchable"], ()):
-                items += await asyncio.to_thread(_items, rows, partition)
+            while rows:
+                parsed = asyncio.create_task(asyncio.to_thread(_items, rows, partition))
+                try:
+                    rows = await _rows(connection, SQL["next_searchable"], ()) if len(rows) == _LARGEST_PART else []
+                finally:
+                    items += await parsed
         return Changes(position, reset, tuple(items), tuple(map(spelled, removed)))
 
     async def erase(self, connection: Connection, partition: Partition) -> int:
@@ -282,9 +295,10 @@ class PostgresTables:
             "plans": "on" if partition is None else "off",
             "milliseconds": self._milliseconds,
         }
-        await connection.execute(b"BEGIN " + kind)
         try:
-            await connection.execute(SQL["enter"], named)
+            async with connection.pipeline():
+                await connection.execute(b"BEGIN " + kind)
+                await connection.execute(SQL["enter"], named)
             yield
         finally:
             await connection.rollback()  # nothing was written
