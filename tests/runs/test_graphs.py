@@ -1,9 +1,12 @@
-"""``tk.runs`` on graphs of other kinds: the Functional API, an agent whose tools ask, a graph with subgraphs."""
+"""``tk.runs`` on graphs of other kinds: the Functional API, an agent whose tools ask, subgraphs, and a fan-out."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +15,14 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import interrupt
+from langgraph.types import Send, interrupt
 
 import threadkeep
+from tests.runs.test_refund_killed import cancelled_by_checkpoint, killed_by_checkpoint
+from tests.storage.forking import ended_well, forked
 from threadkeep.runs.record import Run
 from threadkeep.runs.state import JobState
+from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
 
 
@@ -111,10 +117,10 @@ def agent(tk: threadkeep.Threadkeep, work: Work) -> tuple[Any, dict[str, Any]]:
     class ByHistory(ScriptedModel):
         """Says what comes next in its history, so that a branch says it again."""
 
-        def _generate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
+        async def _agenerate(self, messages: Any, *args: Any, **kwargs: Any) -> Any:
             said = sum(isinstance(message, AIMessage) for message in messages)
             self.replies = [script[said]]
-            return super()._generate(messages, *args, **kwargs)
+            return await super()._agenerate(messages, *args, **kwargs)
 
     graph = create_agent(ByHistory(replies=script), [load, ask, close], checkpointer=tk.checkpointer)
     return graph, {"messages": [HumanMessage("Refund order A-17.")]}
@@ -154,7 +160,37 @@ def subgraphs(tk: threadkeep.Threadkeep, work: Work) -> tuple[Any, dict[str, Any
     return flow.compile(checkpointer=tk.checkpointer), {"input_data": {"ticket": 7}}
 
 
-@pytest.fixture(params=[functional, agent, subgraphs], ids=["functional", "agent", "subgraphs"])
+def fan_out(tk: threadkeep.Threadkeep, work: Work) -> tuple[Any, dict[str, Any]]:
+    """One node, sent to twice in one step, each time with what it has to ask."""
+
+    async def load(state: JobState) -> dict[str, Any]:
+        return {"data": {"by": await work.load()}}
+
+    def ask(given: dict[str, Any]) -> dict[str, Any]:
+        return {"responses": [work.ask(given["name"])]}
+
+    def close(state: JobState) -> dict[str, Any]:
+        return {"data": {"by": work.done("close")}}
+
+    flow = StateGraph(JobState)
+    flow.add_node("load", load)
+    flow.add_node("ask", ask)
+    flow.add_node("close", close)
+    flow.add_edge(START, "load")
+    flow.add_conditional_edges("load", lambda state: [Send("ask", {"name": name}) for name in CHECKS], ["ask"])
+    flow.add_edge("ask", "close")
+    flow.add_edge("close", END)
+    return flow.compile(checkpointer=tk.checkpointer), {"input_data": {"ticket": 7}}
+
+
+CHECKS = ("fraud", "policy")
+FEWEST, MOST = 10, 40
+"""Fewer and more writes of checkpoints than any of the jobs makes."""
+
+SHAPES = {one.__name__: one for one in (functional, agent, subgraphs, fan_out)}
+
+
+@pytest.fixture(params=SHAPES.values(), ids=SHAPES)
 def made(request: pytest.FixtureRequest, tk: threadkeep.Threadkeep) -> tuple[Any, dict[str, Any], Work]:
     work = Work()
     graph, given = request.param(tk, work)
@@ -173,7 +209,7 @@ async def answered(tk: threadkeep.Threadkeep, graph: Any, run: Run, answer: str)
 
 
 class TestAnyGraph:
-    @pytest.mark.parametrize("made", [agent, subgraphs], indirect=True)
+    @pytest.mark.parametrize("made", [agent, subgraphs, fan_out], indirect=True)
     async def test_parallel_questions_are_answered_by_id(self, tk: threadkeep.Threadkeep, made: Made):
         graph, given, work = made
         run = await tk.runs.start(graph, given, thread_id="j1")
@@ -256,3 +292,96 @@ class TestAFunction:
         run = await tk.runs.resume(flow, "yes", thread_id="j1")
 
         assert run.require_done() == {END: "ticket 7: yes"}
+
+
+async def brought_to_its_end(tk: threadkeep.Threadkeep, graph: Any, given: dict[str, Any]) -> Run:
+    """Go on with job ``j1`` wherever it stands, however often it is cut off."""
+    run = await tk.runs.get(graph, thread_id="j1")
+    while run.status != "done":
+        if run.asks:
+            run = await tk.runs.resume(graph, thread_id="j1", answers={ask.ask_id: "yes" for ask in run.asks})
+        elif run.status == "new":
+            run = await tk.runs.start(graph, given, thread_id="j1")
+        else:
+            run = await tk.runs.retry(graph, thread_id="j1")
+    return run
+
+
+def require_right(run: Run, ran: list[str]) -> None:
+    """Everything was done, and at most what was in flight when it was cut off, twice."""
+    said = str(run.values)
+    assert all(f"{name}: yes" in said for name in CHECKS)
+    times = Counter(ran)
+    assert set(times) == {"load", "close", *CHECKS}
+    twice = {name for name, number in times.items() if number == 2}
+    assert max(times.values()) <= 2
+    assert any(twice <= together for together in ({"load"}, set(CHECKS), {"close"})), times
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+class TestCutOff:
+    """At writes of checkpoints, on every shape of a graph: what is finished is not done again."""
+
+    @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+    async def test_in_the_process(self, monkeypatch: pytest.MonkeyPatch, shape: Any, before: bool):
+        number = 0
+        for number in range(1, MOST):
+            async with threadkeep.open("memory://", owner="ana", embedder="none") as tk:
+                work = Work()
+                graph, given = shape(tk, work)
+                with monkeypatch.context() as patch:
+                    count = cancelled_by_checkpoint(number, patch, before=before)
+                    run = await brought_to_its_end(tk, graph, given)
+
+            require_right(run, work.ran)
+            if count() < number:
+                break
+        assert FEWEST < number < MOST - 1, "nothing was cut off, or not everywhere"
+
+    @pytest.mark.linux
+    def test_with_its_process(self, tmp_path: Path, shape: Any):
+        """Killed by ``SIGKILL`` after every other write; another process goes on."""
+
+        def child(folder: Path, arm: Callable[[], None]) -> bool:
+            def run() -> None:
+                arm()
+                asyncio.run(main(folder))
+
+            return ended_well(forked(run))
+
+        async def main(folder: Path) -> None:
+            chosen = Settings.load(lease_seconds=0.05)
+            url = f"sqlite:///{folder / 'jobs.sqlite3'}"
+            async with threadkeep.open(url, owner="ana", embedder="none", settings=chosen) as tk:
+                work = LoggedWork(folder / "ran")
+                graph, given = shape(tk, work)
+                run = await brought_to_its_end(tk, graph, given)
+                (folder / "values").write_text(json.dumps(run.values, default=str))
+
+        number = 0
+        for number in range(1, MOST, 2):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            whole = child(folder, killed_by_checkpoint(number, before=False))
+            if not whole:
+                assert child(folder, lambda: None)
+
+            values = json.loads((folder / "values").read_text())
+            require_right(Run("j1", "done", values), (folder / "ran").read_text().split())
+            if whole:
+                break
+        assert FEWEST < number < MOST - 1, "nothing was killed, or not everywhere"
+
+
+class LoggedWork(Work):
+    """Writes what ran to a file, which outlives the process."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def done(self, name: str) -> str:
+        with self.path.open("a") as file:
+            file.write(f"{name}\n")
+        return name
