@@ -306,6 +306,47 @@ class TestDeepAgent:
         assert held[-1].text == "I see."
 
 
+CUT_OFF = 37
+"""The turn of each fifty before which a call was left without its result."""
+
+
+class StrictModel(LimitedModel):
+    """Refuses what providers refuse besides: a call that is not answered at once, and a result that nobody called for.
+
+    It counts its tokens in its own way, eight where five are estimated. Asked to look up, it calls two
+    tools at once.
+    """
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        open_calls: set[str] = set()
+        for message in messages:
+            if isinstance(message, ToolMessage):
+                open_calls.remove(message.tool_call_id)  # a KeyError where it was not called
+                continue
+            assert not open_calls, "a call without its result"
+            open_calls = set(call_ids(message))
+        assert not open_calls, "a call without its result"
+        if estimated(messages).total * 8 > self.limit * 5:
+            self.limit, limit = 0, self.limit
+            try:
+                return super()._generate(messages)
+            finally:
+                self.limit = limit
+        newest = messages[-1]
+        if isinstance(newest, HumanMessage) and newest.text.splitlines()[-1].startswith("Look up"):
+            self.prompts.append(messages)
+            places = ("hills", "coast")
+            made = [{"name": "look_up", "args": {"place": one}, "id": f"{one}{len(self.prompts)}"} for one in places]
+            return ChatResult(generations=[ChatGeneration(message=AIMessage("", tool_calls=made))])
+        return super()._generate(messages)
+
+
+@tool
+def look_up(place: str) -> str:
+    """Look the weather of a place up."""
+    return f"The weather at the {place}: " + "sun in the morning, then clouds. " * 10
+
+
 class TestALongTalk:
     @pytest.mark.slow
     async def test_a_hundred_turns(self, tk: threadkeep.Threadkeep):
@@ -317,16 +358,30 @@ class TestALongTalk:
         await self.talk(tk, turns=500, facts=50)
 
     async def talk(self, tk: threadkeep.Threadkeep, *, turns: int, facts: int) -> None:
-        """Plant facts in the first turns, talk on, and ask for each at the end; nothing ever fails."""
+        """Plant facts in the first turns, talk on, and ask for each at the end; nothing ever fails.
+
+        Every fifth turn after the facts calls two tools at once, and one in fifty is cut off between its calls
+        and their results.
+        """
         planted = [
             Fact(f"My {what} is called {name}.", f"What is my {what} called?", name) for what, name in NAMED[:facts]
         ]
-        model = LimitedModel(limit=2_000, known={fact.question: fact.answer for fact in planted})
-        agent = agent_of(tk, model, max_tokens=2_000)
+        model = StrictModel(limit=2_000, known={fact.question: fact.answer for fact in planted})
+        agent = create_agent(
+            model,
+            [look_up],
+            middleware=[tk.middleware(), tk.window(max_tokens=2_000)],
+            checkpointer=tk.checkpointer,
+        )
         config = tk.config(user_id=ANA, thread_id="long")
         texts = [fact.text for fact in planted]
         for number in range(turns):
-            await agent.ainvoke(said(texts[number] if number < facts else long(number)), config)
+            text = texts[number] if number < facts else f"Look up {number}." if number % 5 == 0 else long(number)
+            if number % 50 == CUT_OFF:
+                asking = AIMessage("", tool_calls=[{"name": "look_up", "args": {"place": "x"}, "id": f"x{number}"}])
+                await agent.aupdate_state(config, {"messages": [HumanMessage("Look."), asking]}, as_node="model")
+            state = await agent.ainvoke(said(text), config)
+            assert state["messages"][-1].text == "I see."
         await tk.drain()
 
         missed: list[str] = []
@@ -337,6 +392,8 @@ class TestALongTalk:
 
         assert missed == []
         assert model.summaries > 0
+        assert model.refused > 0
+        assert sum(len(call_ids(message)) == 2 for message in prompts_with(model, AIMessage)) > turns // 10
 
 
 def prompts_with(model: LimitedModel, kind: type[BaseMessage]) -> Sequence[BaseMessage]:
