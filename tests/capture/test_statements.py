@@ -144,6 +144,7 @@ Mi piace la montagna.
 我喜欢简短的回答。
 Please always show me the diff before you apply anything.
 My manager is waiting for a kidney transplant.
+I'm passionate about dancing and it brings me joy.
 """.strip().splitlines()
 
 DROPPED = """

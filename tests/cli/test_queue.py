@@ -117,8 +117,13 @@ class TestWorker:
                 "I work at Acme",
             }
 
-    def test_model_that_hangs_does_not_hold_up_its_end(self, data: Path):
-        """It ends all the same, and gives back what it had."""
+    @pytest.mark.parametrize("queue", ["embedded", "procrastinate"])
+    def test_model_that_hangs_does_not_hold_up_its_end(self, data: Path, queue: str, request: pytest.FixtureRequest):
+        """It ends all the same, and gives back what it had, whoever wakes it."""
+        woken = {"THREADKEEP_QUEUE": queue}
+        if queue == "procrastinate":
+            pytest.importorskip("procrastinate")
+            woken["THREADKEEP_QUEUE_POSTGRES_DSN"] = request.getfixturevalue("postgres_url")
         with OpenAIServer([Hang()]) as server, opened() as tk:
             record(tk, "I live in Lisbon")
             process = started(
@@ -126,6 +131,7 @@ class TestWorker:
                 FACT_EXTRACTION_MODEL="openai:gpt-test",
                 OPENAI_API_KEY="sk-test",
                 OPENAI_BASE_URL=server.base_url,
+                **woken,
             )
             until(lambda: bool(server.requests))
             process.send_signal(signal.SIGTERM)

@@ -171,7 +171,7 @@ _AT_WORK: Final = re.compile(
     r"|tests?|builds?|output|logs?|files?|it|this|that|same)\b"
 )
 _UNRESOLVED: Final = re.compile(
-    r"""(?ix)^(?:I|we)(?:'ve|'m|'re|'ll|'d)?\ (?:(?!(?:an?|the|my|our|his|her|their|your|some|two|three)\b)[a-z'-]+\ ){1,4}?
+    r"""(?ix)^(?:I|we)(?:'ve|'m|'re|'ll|'d)?\ (?:(?!(?:an?|the|my|our|his|her|their|your|some|two|three|and|but|how|that|when|because|since|so|if)\b)[a-z'-]+\ ){1,4}?
       (?:(?:it|them)\b | (?:this|that|these|those)(?=\ (?:after|before|because|'cause|when|while|for|to|in|on|at|with|by|from|last|yesterday|ago|and|but|so|too|together)\b|\W*$))"""
 )
 """What was done to is named in another sentence: by itself it says nothing."""
