@@ -192,7 +192,7 @@ class PostgresTables:
             while rows:
                 parsed = asyncio.create_task(asyncio.to_thread(_items, rows, partition))
                 try:
-                    rows = await _rows(connection, SQL["next_searchable"], ()) if len(rows) == _LARGEST_PART else []
+                    rows = await _rows(connection, SQL["next_searchable"], ())
                 finally:
                     items += await parsed
         return Changes(position, reset, tuple(items), tuple(map(spelled, removed)))
