@@ -113,6 +113,40 @@ class TestGoBack:
         assert "Minka" in elsewhere
 
 
+class TestForked:
+    """A thread that was copied from another, in whole or until a checkpoint, is a thread of its own."""
+
+    async def test_it_knows_what_other_threads_know(self, tk: threadkeep.Threadkeep, talk: Talk):
+        fork = await talk.say(GREETING)
+        await talk.say(CAT)
+
+        await tk.threads.fork("t", "forked", checkpoint_id=fork, owner=ANA)
+
+        assert await talk.knows("forked") == {"Minka"}
+
+    async def test_it_has_branches_of_its_own(self, tk: threadkeep.Threadkeep, talk: Talk):
+        fork = await talk.say(GREETING)
+        await talk.say("We go by train.")
+        await tk.threads.copy("t", "copied", owner=ANA)
+        before = await talk.say("We leave at noon.", thread_id="copied")
+        old = await talk.say(CAT, thread_id="copied")
+        new = await talk.say(DOG, thread_id="copied", checkpoint_id=before)
+
+        assert await talk.knows("copied", old) == {"Minka"}
+        assert await talk.knows("copied", new) == {"Bello"}
+        assert await talk.knows("t", fork) == {"Minka", "Bello"}
+
+    async def test_pruning_leaves_the_branches_as_they_are(self, tk: threadkeep.Threadkeep, talk: Talk):
+        fork = await talk.say(GREETING)
+        await talk.say(CAT)
+        await talk.say(DOG, checkpoint_id=fork)
+
+        pruned = await tk.threads.prune(["t"], owner=ANA, latest=1)
+
+        assert pruned[0].removed > 0
+        assert await talk.knows() == {"Bello"}
+
+
 class TestGoOn:
     async def test_a_thread_that_was_shortened_knows_all_of_it(self, talk: Talk):
         """What compaction took out of the state was said on the way to it."""

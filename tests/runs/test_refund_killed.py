@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import threadkeep
+from examples import refund as example
 from examples.refund import CUSTOMER, build, written_to
 from tests.storage.forking import ended_well, forked
 from threadkeep.langgraph.jobs import RunDoor
@@ -118,6 +119,25 @@ def killed_by_checkpoint(number: int, *, before: bool) -> Callable[[], None]:
     return arm
 
 
+def killed_in_effect(what: str, *, after: bool) -> Callable[[], None]:
+    """Kill the child around what it does outside, at a provider: nobody has written down yet that it is done."""
+
+    def arm() -> None:
+        real = example.do_once
+
+        def deadly(ledger: Path, key: str, given: Any) -> Any:
+            if key.startswith(what) and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = real(ledger, key, given)
+            if key.startswith(what):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        example.do_once = deadly
+
+    return arm
+
+
 def finish(refund: Refund) -> None:
     """Bring the job to its end, and test what is promised of it."""
     assert refund.step(go_on)
@@ -158,6 +178,18 @@ class TestKilled:
         again = {name for name, times in refund.nodes.items() if times > 1}
         assert again <= ({node, "fraud", "policy"} if node in ("fraud", "policy") else {node})
         assert refund.nodes[node] == 2
+
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    @pytest.mark.parametrize("what", ["ask", "pay"])
+    def test_inside_each_effect(self, refund: Refund, what: str, after: bool):
+        """What is not written down as done is done again, with a key that the provider knows."""
+        kill = killed_in_effect(what, after=after)
+        if what == "pay":
+            assert refund.step(start)
+
+        assert not refund.step(start if what == "ask" else answer, kill=kill)
+
+        finish(refund)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])

@@ -10,6 +10,7 @@ from deepagents import create_deep_agent
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
@@ -137,11 +138,11 @@ class TestPruning:
         ended = await graph.ainvoke(Command(resume="good"), HERE)
         assert ended["words"][-1] == "good"
 
-    async def test_a_branch_that_waits_stays(self, make: Make):
+    async def test_a_branch_that_waits_stays(self, kind: str, make: Make):
         def ask(state: Words) -> dict[str, list[str]]:
             return {"words": [interrupt(state["words"][-1])]}
 
-        checkpointer = make("memory")
+        checkpointer = make(kind)
         builder = StateGraph(Words)
         builder.add_node("ask", ask)
         builder.add_edge(START, "ask")
@@ -158,6 +159,40 @@ class TestPruning:
         left = [one async for one in graph.aget_state_history(HERE)]
         assert all(one.interrupts for one in left)
         assert len(left) == 2
+
+    async def test_a_deep_agents_branch_that_waits(self, kind: str, make: Make):
+        """Its messages stand in writes before it, on a branch that the newest checkpoint is not on."""
+        checkpointer = make(kind)
+        ask = AIMessage("", tool_calls=[{"name": "pay", "args": {"amount": 7}, "id": "c1"}])
+        lines = [AIMessage("first"), ask, AIMessage("other"), AIMessage("paid")]
+        model = ScriptedModel(messages=iter(lines))
+        agent = create_deep_agent(model, [pay], interrupt_on={"pay": True}, checkpointer=checkpointer)
+        await agent.ainvoke(asked(0), HERE)
+        before = await agent.aget_state(HERE)
+        await agent.ainvoke(asked(1), HERE)
+        waiting = await agent.aget_state(HERE)
+        await agent.ainvoke(asked(2), before.config)
+        newest = contents(await agent.aget_state(HERE))
+
+        await checkpointer.athin("1", Keep())
+
+        left = [one async for one in agent.aget_state_history(HERE)]
+        assert [bool(one.interrupts) for one in left] == [False, True]
+        assert [contents(one) for one in left] == [newest, contents(waiting)]
+        await checkpointer.acopy("1", "copy")
+        for config in (
+            left[1].config,
+            config_of("copy", checkpoint_id=left[1].config["configurable"]["checkpoint_id"]),
+        ):
+            model.messages = iter([AIMessage("paid")])
+            ended = await agent.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), config)
+            assert [one.content for one in ended["messages"]][-2:] == ["7 paid", "paid"]
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"{amount} paid"
 
 
 class TestCopying:
