@@ -205,14 +205,16 @@ async def _in_a_process(cell: Cell) -> dict[str, Any]:
 async def measure(cell: Cell) -> dict[str, Any]:
     """Return the figures of one index at one size, over memories that are stored.
 
-    It is opened twice: what an engine builds for an owner is built before it is measured.
+    With an engine it is opened twice: what that builds for an owner is built before it is measured.
     """
     questions = [fact.question for fact in _facts(min(cell.n, _SEARCHES))]
     owner = _owner(cell.n)
-    async with _opened(cell) as tk:
-        built = await timed(tk.memories.search(questions[0], owner=owner, limit=_TOP))
-        for question in questions[:_SETTLING]:
-            await tk.memories.search(question, owner=owner, limit=_TOP)
+    built: float | None = None
+    if "vectors" in _SETTINGS[cell.index]:
+        async with _opened(cell) as tk:
+            built = await timed(tk.memories.search(questions[0], owner=owner, limit=_TOP))
+            for question in questions[:_SETTLING]:
+                await tk.memories.search(question, owner=owner, limit=_TOP)
     async with _opened(cell) as tk:
         # Another, empty owner first: what numpy, SQLite and the stemmer take is not the index's.
         await tk.memories.search(questions[0], owner="nobody", limit=_TOP)
@@ -236,7 +238,7 @@ async def measure(cell: Cell) -> dict[str, Any]:
         "p50_ms": round(percentile(taken[_SETTLING:], 0.5), 4),
         "p95_ms": round(percentile(taken[_SETTLING:], 0.95), 4),
         "mb": round(held / 1e6, 1),
-        "built_ms": round(built, 1),
+        "built_ms": None if built is None else round(built, 1),
         "loaded_ms": round(loaded, 1),
     }
 
@@ -325,7 +327,7 @@ def render_table(report: Mapping[str, Any]) -> Table:
             f"{row['p95_ms']:.3f} ms",
             f"{row['mb']:,.1f} MB",
             f"{row['loaded_ms']:,.0f} ms",
-            f"{row['built_ms']:,.0f} ms",
+            "–" if row["built_ms"] is None else f"{row['built_ms']:,.0f} ms",
             end_section=after is not None and after["n"] != row["n"],
         )
     lines = [
