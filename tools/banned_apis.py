@@ -39,6 +39,7 @@ PURE_MODULES: Final = (
     "recall/render.py",
     "recall/text.py",
     "storage/encoding.py",
+    "storage/fields.py",
     "storage/matching.py",
     "threads/summary.py",
     "threads/window.py",

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import get_text_at_path
 
-from threadkeep.recall.text import MAX_TERMED_CHARACTERS, plain_words, texts_of, tokenise
+from threadkeep.recall.languages import Language
+from threadkeep.recall.text import (
+    MAX_TERMED_CHARACTERS,
+    plain_words,
+    texts_of,
+    texts_of_each,
+    tokenise,
+    tokenise_each,
+)
 
 VALUE = {
     "a": {"b": "deep", "n": 3, "no": None, "yes": True},
@@ -136,3 +144,43 @@ class TestPlainWords:
     def test_are_what_the_pattern_finds(self, text: str):
         """Whether a text is ASCII makes no difference but of speed."""
         assert plain_words(text) == set(re.findall(r"\w+", text.lower()))
+
+
+class TestOfEach:
+    """Many at once give what each alone gives."""
+
+    @given(
+        st.lists(
+            st.text(max_size=20)
+            | st.sampled_from(
+                ["", "two\nlines\r\nof tea", "Ich habe einen Hund", "学校 school", "a\x00b\x1cc", "Zoë's", "\ud83e"]
+            ),
+            max_size=8,
+        ),
+        st.sampled_from([None, "german"]),
+    )
+    def test_terms(self, texts: list[str], language: Language | None):
+        """One after the other, and how many each text has."""
+        each = [tokenise(text, language) for text in texts]
+
+        assert tokenise_each(texts, language) == ([term for own in each for term in own], [len(own) for own in each])
+
+    def test_a_long_text(self):
+        """What comes after 200,000 characters counts for neither."""
+        long = "tea " * (MAX_TERMED_CHARACTERS // 4) + "coffee"
+
+        assert tokenise_each([long, "coffee"]) == (
+            ["tea"] * (MAX_TERMED_CHARACTERS // 4) + ["coffe"],
+            [MAX_TERMED_CHARACTERS // 4, 1],
+        )
+
+    @given(
+        st.lists(
+            st.tuples(st.sampled_from([VALUE, {"text": "tea"}, {"text": 3}, {}]), st.sampled_from(PATHS)), max_size=5
+        )
+    )
+    def test_texts(self, asked: list[tuple[dict[str, object], str]]):
+        """Whether all have the same path or not, and whatever stands there."""
+        values = [value for value, _ in asked]
+        for paths in ([(path,) for _, path in asked], [("text",)] * len(asked), [("$",)] * len(asked)):
+            assert texts_of_each(values, paths) == list(map(texts_of, values, paths))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.recall.world import ANA, MEMORIES, NOW
+from tests.recall.world import NOW
 from threadkeep.recall.traits import ASSISTANT, OTHER, USER, traits_of
-from threadkeep.storage.port import Item, Ref
 
 EARLIER = NOW - timedelta(days=3)
 
@@ -22,9 +22,22 @@ json_values = st.recursive(
 )
 
 
-def item(**value: Any) -> Item:
-    """Make an item with this value."""
-    return Item(Ref(ANA, MEMORIES, "a"), value, 1, NOW, NOW, index=("data",))
+class One(NamedTuple):
+    """The traits of one item."""
+
+    thread: str | None
+    said_at: float
+    role: int
+    trust: float
+    pinned: bool
+    label: str
+    asks: bool
+
+
+def read(texts: Sequence[str], **value: Any) -> One:
+    """Read the traits of an item with this value, which was made now."""
+    (one,) = zip(*traits_of([value], [texts], [NOW.timestamp()]), strict=True)
+    return One(*one)
 
 
 class TestTraitsOf:
@@ -32,15 +45,15 @@ class TestTraitsOf:
         """Its first source is where it was said; the time it was learnt stands in where none is known."""
         source = {"speaker": "user", "thread_id": "one", "at": EARLIER.isoformat()}
 
-        traits = traits_of(item(sources=[source, {"speaker": "assistant"}], trust="assistant", pinned=True), ["x"])
+        traits = read(["x"], sources=[source, {"speaker": "assistant"}], trust="assistant", pinned=True)
 
         assert traits == ("one", EARLIER.timestamp(), USER, 0.0, True, "", False)
-        assert traits_of(item(timestamp=EARLIER.isoformat()), ["x"]).said_at == EARLIER.timestamp()
-        assert traits_of(item(sources=[{"speaker": "assistant"}]), ["x"])[:3] == (None, NOW.timestamp(), ASSISTANT)
+        assert read(["x"], timestamp=EARLIER.isoformat()).said_at == EARLIER.timestamp()
+        assert read(["x"], sources=[{"speaker": "assistant"}])[:3] == (None, NOW.timestamp(), ASSISTANT)
 
     def test_other_shapes_are_read(self):
         """``source_thread`` is how CAIPE and PrynAI spell it."""
-        traits = traits_of(item(source_thread="two"), ["x"])
+        traits = read(["x"], source_thread="two")
 
         assert (traits.thread, traits.role) == ("two", OTHER)
 
@@ -60,7 +73,7 @@ class TestTraitsOf:
     )
     def test_a_text_may_begin_with_a_name(self, text: str, label: str):
         """One to three words and a colon; whether it is a person's is seen by how often it comes."""
-        assert traits_of(item(), [text]).label == label
+        assert read([text]).label == label
 
     @pytest.mark.parametrize(
         ("text", "asks"),
@@ -68,14 +81,12 @@ class TestTraitsOf:
     )
     def test_a_text_may_end_in_a_question(self, text: str, asks: bool):
         """What stands in its last 80 characters is its end."""
-        assert traits_of(item(), [text]).asks == asks
+        assert read([text]).asks == asks
 
     @given(json_values, json_values, json_values)
     def test_any_value_is_taken(self, sources: object, timestamp: object, trust: object):
         """Others may have put anything there."""
-        traits = traits_of(
-            item(sources=sources, timestamp=timestamp, trust=trust, source_thread=trust, pinned=sources), []
-        )
+        traits = read([], sources=sources, timestamp=timestamp, trust=trust, source_thread=trust, pinned=sources)
 
         assert traits.thread is None or isinstance(traits.thread, str)
         assert 0 <= traits.trust <= 1

@@ -2,13 +2,64 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from threadkeep.errors import InvalidInputError, TooLargeError
+from threadkeep.storage.fields import NEVER, fields_of
 from threadkeep.storage.port import MAX_BATCH_BYTES, Batch, Embedding, Partition, Put
-from threadkeep.storage.row import encoded
+from threadkeep.storage.row import Items, Row, encoded
 
 ANA = Partition("owner", ("", "ana"))
+
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def rows_of(*puts: Put) -> list[Row]:
+    """Make the rows that a storage would keep of *puts*."""
+    rows: list[Row] = []
+    for revision, change in enumerate(encoded(Batch(ANA, puts)), 1):
+        assert change.content is not None
+        fields = change.content._asdict()
+        now = int(NOW.timestamp()) * 1_000_000 + NOW.microsecond + revision
+        fields.update(created_at=fields["created_at"] or now, updated_at=now, revision=revision)
+        rows.append(Row(namespace=change.place[0], key=change.place[1], **fields))
+    return rows
+
+
+class TestFields:
+    def test_rows_have_the_fields_of_their_items(self) -> None:
+        """Whoever reads fields sees what the items hold, whether the rows are alike or not."""
+        alike = [
+            Put(("memories", "ana"), f"{number}", {"data": f"tea {number}"}, index=("data",)) for number in range(300)
+        ]
+        vectors = Embedding("m", 2, bytes(8))
+        unlike = [
+            Put((), 'quotes " and \\ and 🦜', {"n": 1.5, "deep": {"list": [None]}}, index=("n", "deep.list[0]")),
+            Put(("a",), "vectors", {}, index=("$",), embedding=vectors, created_at=NOW - timedelta(days=9)),
+            Put(("a",), "expires", {}, index=("$",), ttl=timedelta(days=1), expires_at=NOW + timedelta(days=1)),
+        ]
+        for puts in (alike, alike + unlike, unlike[:1]):
+            items = Items(rows_of(*puts), ANA)
+            parts, made = list(items.fields()), list(fields_of(tuple(items)))
+
+            assert [[*map(list, part[:2])] for part in parts] == [[*map(list, part[:2])] for part in made]
+            assert [[*map(list, part[3:])] for part in parts] == [[*map(list, part[3:])] for part in made]
+            assert all([json.loads(text) for text in part.spelled or ()] == part.values for part in parts)
+        assert made[0].expires_at == [NEVER]
+
+    def test_what_can_be_read_by_fields_makes_no_item(self) -> None:
+        """The fields come from the rows themselves, some hundred at a time."""
+        items = Items(rows_of(*(Put(("a",), f"{number}", {}, index=("$",)) for number in range(600))), ANA)
+
+        parts = list(fields_of(items))
+
+        assert sum(len(part.names) for part in parts) == 600
+        assert all(part.spelled is not None for part in parts)
+        assert len(parts) > 1
 
 
 class TestEncoded:

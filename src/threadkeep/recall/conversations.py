@@ -74,29 +74,35 @@ class Conversations:
         """Return the number of a conversation in :attr:`threads`; one that no item has, where it is not known."""
         return self._thread_numbers.get(thread_id, NONE - 1)
 
-    def extend(self, traits: Sequence[Traits]) -> None:
-        """Append a slot for each of *traits*."""
-        threads, labels = self._thread_numbers, self._label_numbers
-        label_of: list[int] = []
-        for one in traits:
-            if not one.label:
-                label_of.append(NONE)
+    def extend(self, traits: Traits) -> None:
+        """Append a slot for each item of *traits*."""
+        threads = self._thread_numbers
+        self.labels.extend(self._numbered(traits.labels))
+        self.threads.extend(
+            [NONE if thread is None else threads.setdefault(thread, len(threads)) for thread in traits.threads]
+        )
+        self.said_at.extend(traits.said_at)
+        self.roles.extend(traits.roles)
+        self.standing.extend(WEIGHTS.trust * np.array(traits.trust) + WEIGHTS.pinned * np.array(traits.pinned))
+        self._asks.extend(traits.asks)
+        self._neighbours = None
+
+    def _numbered(self, labels: Sequence[str]) -> list[int]:
+        """Return the number of each label, new ones included, and count who said what."""
+        if not any(labels):
+            return [NONE] * len(labels)
+        numbers: list[int] = []
+        for label in labels:
+            if not label:
+                numbers.append(NONE)
                 continue
-            number = labels.setdefault(one.label, len(labels))
+            number = self._label_numbers.setdefault(label, len(self._label_numbers))
             if number == len(self._said_by):
                 self._said_by.append(0)
             self._said_by[number] += 1
-            label_of.append(number)
-            self._participants = None
-        self.labels.extend(label_of)
-        self.threads.extend(
-            [NONE if one.thread is None else threads.setdefault(one.thread, len(threads)) for one in traits]
-        )
-        self.said_at.extend([one.said_at for one in traits])
-        self.roles.extend([one.role for one in traits])
-        self.standing.extend([WEIGHTS.trust * one.trust + WEIGHTS.pinned * one.pinned for one in traits])
-        self._asks.extend([one.asks for one in traits])
-        self._neighbours = None
+            numbers.append(number)
+        self._participants = None
+        return numbers
 
     def drop(self, slots: Iterable[int]) -> None:
         """Let *slots* be passed over from now on."""

@@ -6,7 +6,6 @@ import sys
 from array import array
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,10 +16,11 @@ from threadkeep.recall.lexical import Postings
 from threadkeep.recall.matrix import Matrix, Precision, unit
 from threadkeep.recall.question import Reading, named, read
 from threadkeep.recall.rank import WEIGHTS, recency
-from threadkeep.recall.shelf import Shelf, pack
+from threadkeep.recall.shelf import Shelf
 from threadkeep.recall.snapshot import COSINE_DECIMALS, Far, Priors, Snapshot
-from threadkeep.recall.text import TIME_TERMS, texts_of, tokenise
-from threadkeep.recall.traits import Traits, traits_of
+from threadkeep.recall.text import TIME_TERMS, texts_of_each, tokenise, tokenise_each
+from threadkeep.recall.traits import traits_of
+from threadkeep.storage.fields import NEVER, fields_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,12 +30,11 @@ if TYPE_CHECKING:
     from threadkeep.recall.record import Method, Ranking
     from threadkeep.recall.stale import VectorKind
     from threadkeep.recall.vectors.port import Near
+    from threadkeep.storage.fields import Fields
     from threadkeep.storage.port import Changes, Item, Namespace, Ref
 
-_NEVER: Final = float("inf")
 _SMALLEST_WASTE: Final = 256
 _PREFIXES_REMEMBERED: Final = 8
-_AT_ONCE: Final = 256
 _NAME_BYTES: Final = 88  # a tuple of namespace and key, and the slot's number
 _NAMESPACE_BYTES: Final = 500  # its labels, and its entries under each of its prefixes
 
@@ -86,7 +85,7 @@ class PartitionIndex:
         self._namespaces: dict[Namespace, int] = {}
         self._below: dict[Namespace, array[int]] = {}  # prefix -> numbers of the namespaces that begin with it
         self._name_bytes = 0
-        self._next_expiry = _NEVER
+        self._next_expiry = NEVER
         self._recompute()
 
     def _recompute(self) -> None:
@@ -286,7 +285,7 @@ class PartitionIndex:
         self._drop(expired)
         self._recompute()
         left = expires_at[alive]
-        self._next_expiry = float(left.min()) if len(left) else _NEVER
+        self._next_expiry = float(left.min()) if len(left) else NEVER
 
     def _drop(self, slots: Sequence[int]) -> None:
         """Let *slots* be passed over from now on; their names are out of the dictionary already."""
@@ -310,58 +309,43 @@ class PartitionIndex:
         tokens: list[str] = []  # of all texts together: ten thousand small lists would keep the collector busy
         lengths: list[int] = []
         per_item: list[int] = []
-        traits: list[Traits] = []
-        packed: list[bytes | None] = []
-        namespaces: list[int] = []
-        revisions: list[int] = []
-        updated_at: list[float] = []
-        expires_at: list[float] = []
         replaced: list[int] = []
         kinds: dict[VectorKind, None] = {}
         first_row = self.rows
         self._matrix.reserve(len(items))  # no array of them grows step by step
-        left = iter(items)
-        # Some hundreds at a time, and one thing after the other: both the items and the code stay in the caches.
-        while part := list(islice(left, _AT_ONCE)):
+        for part in fields_of(items):
             replaced += self._name(part)
-            texts = [texts_of(item.value, item.index) for item in part]
-            traits += map(traits_of, part, texts)
-            packed += map(pack, part)
+            texts = texts_of_each(part.values, part.indexes)
+            self._conversations.extend(traits_of(part.values, texts, part.created_at))
+            self._shelf.extend(part)
             kinds |= self._matrix.extend(part, texts)
             # An item without texts has a row all the same: it can be asked for, and comes last.
             per_item += [len(own) or 1 for own in texts]
-            for own in texts:
-                for text in own or ("",):
-                    terms = tokenise(text, self._language)
-                    tokens += terms
-                    lengths.append(len(terms))
-            namespaces += [self._number(item.ref.namespace) for item in part]
-            revisions += [item.revision for item in part]
-            updated_at += [item.updated_at.timestamp() for item in part]
-            expires_at += [_NEVER if item.expires_at is None else item.expires_at.timestamp() for item in part]
+            terms, own_lengths = tokenise_each([text for own in texts for text in own or ("",)], self._language)
+            tokens += terms
+            lengths += own_lengths
+            self._revisions.extend(part.revisions)
+            self._updated_at.extend(part.updated_at)
+            self._expires_at.extend(part.expires_at)
+            self._next_expiry = min(self._next_expiry, *part.expires_at)
         self._postings.extend(tokens, lengths)
-        self._conversations.extend(traits)
-        self._shelf.extend(packed)
         self._starts.extend(first_row + np.cumsum(per_item) - per_item)
-        self._revisions.extend(revisions)
-        self._updated_at.extend(updated_at)
-        self._expires_at.extend(expires_at)
-        self._next_expiry = min(self._next_expiry, *expires_at)
         self._alive.extend(np.ones(len(per_item), np.bool_))
-        self._namespace_of.extend(namespaces)
         self._drop(replaced)
         return kinds
 
-    def _name(self, items: Sequence[Item]) -> list[int]:
-        """Give each of *items* the next slot, and return those that they had before."""
+    def _name(self, part: Fields) -> list[int]:
+        """Give each item of *part* the next slot, and return those that they had before."""
         replaced: list[int] = []
-        for slot, item in enumerate(items, len(self._names)):
-            name = (item.ref.namespace, item.ref.key)
-            if (before := self._slots.get(name)) is not None:
+        slots = self._slots
+        for slot, name in enumerate(part.names, len(self._names)):
+            if (before := slots.setdefault(name, slot)) != slot:
                 replaced.append(before)
-            self._slots[name] = slot
-            self._names.append(name)
-            self._name_bytes += sys.getsizeof(item.ref.key)
+                slots[name] = slot
+        self._names += part.names
+        self._name_bytes += sum(sys.getsizeof(key) for _, key in part.names)
+        numbers = {namespace: self._number(namespace) for namespace in dict.fromkeys(one for one, _ in part.names)}
+        self._namespace_of.extend([numbers[namespace] for namespace, _ in part.names])
         return replaced
 
     def _number(self, namespace: Namespace) -> int:

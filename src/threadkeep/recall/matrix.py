@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from threadkeep.recall.stale import VectorKind
-    from threadkeep.storage.port import Item
+    from threadkeep.storage.fields import Fields
 
 Precision: TypeAlias = Literal["float32", "int8"]
 """How a number of a vector is held. ``int8``: as one of 255 steps of its row, with a factor for each row."""
@@ -114,30 +114,33 @@ class Matrix:
             if column is not None:
                 column.reserve(rows)
 
-    def extend(self, items: Sequence[Item], texts: Sequence[Sequence[str]]) -> dict[VectorKind, None]:
-        """Append the vectors of *items*, a row for each of an item's *texts*, one for an item without any.
+    def extend(self, fields: Fields, texts: Sequence[Sequence[str]]) -> dict[VectorKind, None]:
+        """Append the vectors of some items, a row for each of an item's *texts*, one for an item without any.
 
         Returns:
             The kinds of vectors that the items have, comparable or not, each once, in their order.
         """
-        kinds: dict[VectorKind, None] = {}
-        data: list[bytes] = []
-        present: list[bool] = []
-        for item, own in zip(items, texts, strict=True):
-            rows, embedding = len(own) or 1, item.embedding
-            usable = False
-            if embedding is not None:
-                kinds[embedding.model, embedding.dims] = None
-                usable = embedding.model == self._model and bool(own)
-                if usable and self.dims is None:
-                    self._make(embedding.dims, rows=len(self) + len(present))
-                usable = usable and embedding.dims == self.dims
-                usable = usable and len(embedding.data) == _FLOAT_BYTES * embedding.dims * rows
-            present += [usable] * rows
-            if self.dims:
-                gap = _FLOAT_BYTES * self.dims * rows
-                data.append(embedding.data if embedding is not None and usable else bytes(gap))
-        self._append(b"".join(data), np.array(present, np.bool_))
+        kinds = {
+            (model, dims): None
+            for model, dims in dict.fromkeys(zip(fields.models, fields.dims, strict=True))
+            if model is not None and dims is not None
+        }
+        if self.dims is None and self._model is not None:
+            self._make_for(fields, texts)
+        rows = [len(own) or 1 for own in texts]
+        if self.dims is None:
+            self._append(b"", np.zeros(sum(rows), np.bool_))
+            return kinds
+        size = _FLOAT_BYTES * self.dims
+        usable: list[bool] = [
+            model == self._model and dims == self.dims and vectors is not None and len(vectors) == size * len(own) > 0
+            for model, dims, vectors, own in zip(fields.models, fields.dims, fields.vectors, texts, strict=True)
+        ]
+        data = [
+            vectors if one and vectors is not None else bytes(size * count)
+            for vectors, one, count in zip(fields.vectors, usable, rows, strict=True)
+        ]
+        self._append(b"".join(data), np.repeat(usable, rows))
         return kinds
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
@@ -145,6 +148,13 @@ class Matrix:
         for column in (self._present, self._factors, self._numbers):
             if column is not None:
                 column.replace(column.filled[kept])
+
+    def _make_for(self, fields: Fields, texts: Sequence[Sequence[str]]) -> None:
+        """Make room for vectors of the length that the first one of the model has, if there is any."""
+        for model, dims, own in zip(fields.models, fields.dims, texts, strict=True):
+            if model == self._model and dims is not None and own:
+                self._make(dims, rows=len(self))
+                return
 
     def _make(self, dims: int, *, rows: int) -> None:
         """Make room for vectors of *dims* numbers, after so many *rows* without any."""

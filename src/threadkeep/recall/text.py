@@ -35,6 +35,7 @@ _MARKS: Final = (
 )
 _ASCII_FOLD: Final = bytes(code if chr(code).isalnum() and code < 0x80 else 0x20 for code in bytes(range(256)).lower())  # noqa: PLR2004
 _ASCII_WORDS: Final = bytes(ord("_") if code == ord("_") else folded for code, folded in enumerate(_ASCII_FOLD))
+_LINES_FOLD: Final = bytes(ord("\n") if code == ord("\n") else folded for code, folded in enumerate(_ASCII_FOLD))
 _WORDS: Final = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 _PLAIN_WORDS: Final = re.compile(r"\w+")
 _IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
@@ -70,6 +71,23 @@ def tokenise(text: str, language: Language | None = None) -> list[str]:
         elif term := terms_of(word):
             terms.append(term)
     return terms
+
+
+def tokenise_each(texts: Sequence[str], language: Language | None = None) -> tuple[list[str], list[int]]:
+    """Return what :func:`tokenise` gives for each of *texts*, one after the other, and how many terms each has."""
+    tokens: list[str] = []
+    lengths: list[int] = []
+    plain = [text[:MAX_TERMED_CHARACTERS].replace("\n", " ") if text.isascii() else "" for text in texts]
+    folded = "\n".join(plain).encode("ascii").translate(_LINES_FOLD).decode("ascii").split("\n")
+    for text, line in zip(texts, folded, strict=bool(texts)):
+        before = len(tokens)
+        if line:
+            words = line.split()
+            tokens += filter(None, map(_TERMS[language or language_of(words)].__getitem__, words))
+        else:
+            tokens += tokenise(text, language)
+        lengths.append(len(tokens) - before)
+    return tokens, lengths
 
 
 def alternatives(question: str, language: Language | None = None) -> tuple[tuple[str, ...], ...]:
@@ -197,13 +215,23 @@ def texts_of(value: Mapping[str, Any], index: Sequence[str]) -> list[str]:
     texts: list[str] = []
     for path in index:
         found = value.get(path) if path != "$" else None
-        if isinstance(found, str) and not _SPECIAL.search(path):
-            texts.append(found)  # the common case, a plain field
+        if isinstance(found, str) and _is_plain(path):
+            texts.append(found)  # the common case
         elif path in ("$", ""):
             texts.append(_json(dict(value)))
         else:
             _collect(dict(value), _steps(path), texts)
     return texts
+
+
+def texts_of_each(values: Sequence[Mapping[str, Any]], indexes: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return what :func:`texts_of` gives for each of *values* and the paths beside it."""
+    first = indexes[0] if indexes else ()
+    if len(first) == 1 and first[0] != "$" and _is_plain(first[0]) and indexes.count(first) == len(indexes):
+        found = [value.get(first[0]) for value in values]
+        if set(map(type, found)) == {str}:  # what memories are
+            return [[text] for text in cast("list[str]", found)]
+    return list(map(texts_of, values, indexes))
 
 
 _SPECIAL: Final = re.compile(r"[.\[\]{}*]")
@@ -254,6 +282,12 @@ def _field(value: object, names: tuple[str, ...]) -> object:
 
 def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+@lru_cache(maxsize=1024)
+def _is_plain(path: str) -> bool:
+    """Whether *path* names a field and nothing else."""
+    return not _SPECIAL.search(path)
 
 
 @lru_cache(maxsize=1024)

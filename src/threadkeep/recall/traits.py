@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
-
-if TYPE_CHECKING:
-    from threadkeep.storage.port import Item
+from typing import Any, Final, NamedTuple, cast
 
 OTHER: Final = 0
 USER: Final = 1
@@ -22,60 +19,62 @@ _TRUST: Final = {"user": 1.0, "import": 0.75, "document": 0.5, "tool": 0.25, "as
 _LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
 _LONGEST_LABEL: Final = 64
 _END_CHARACTERS: Final = 80
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class Traits(NamedTuple):
-    """What is known of one item.
+    """What is known of some items: place *i* of each field is one item's.
 
     Attributes:
-        thread: The conversation that it is from; ``None``: none.
+        threads: The conversation that it is from; ``None``: none.
         said_at: When it was said, seconds since 1970.
-        role: Who said it: one of this module's numbers.
+        roles: Who said it: one of this module's numbers.
         trust: How far whoever is behind it is trusted, in [0, 1].
         pinned: Whether it is pinned.
-        label: The name of who said it, where the text begins with ``Name: ``; empty otherwise.
+        labels: The name of who said it, where the text begins with ``Name: ``; empty otherwise.
         asks: Whether it ends in a question.
     """
 
-    thread: str | None
-    said_at: float
-    role: int
-    trust: float
-    pinned: bool
-    label: str
-    asks: bool
+    threads: list[str | None]
+    said_at: list[float]
+    roles: list[int]
+    trust: list[float]
+    pinned: list[bool]
+    labels: list[str]
+    asks: list[bool]
 
 
-def traits_of(item: Item, texts: Sequence[str]) -> Traits:
-    """Read the traits of *item*, whatever others may have put into its value.
+def traits_of(
+    values: Sequence[Mapping[str, Any]], texts: Sequence[Sequence[str]], created_at: Sequence[float]
+) -> Traits:
+    """Read the traits of some items, whatever others may have put into their values.
 
     Args:
-        item: A memory or something else.
-        texts: Its searchable texts.
+        values: Of memories or something else.
+        texts: Of each, its searchable texts.
+        created_at: When each was made, seconds since 1970.
     """
-    value = item.value
-    sources = value.get("sources")
-    source: Mapping[str, Any] = {}
-    if isinstance(sources, list) and sources and isinstance(sources[0], dict):
-        source = cast("dict[str, Any]", sources[0])
-    thread = source.get("thread_id") or value.get("source_thread")
-    said_at = _seconds(source.get("at"))
-    if said_at is None and (said_at := _seconds(value.get("timestamp"))) is None:
-        said_at = item.created_at.timestamp()
-    text = texts[0] if texts else ""
-    label = _LABEL.match(text) if ": " in text[:_LONGEST_LABEL] else None
-    end = text[-_END_CHARACTERS:]
-    speaker = source.get("speaker")
-    trust = value.get("trust")
-    return Traits(
-        thread if isinstance(thread, str) else None,
-        said_at,
-        _ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER,
-        _TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0,
-        value.get("pinned") is True,
-        label[1] if label else "",
-        "?" in end or "？" in end or "؟" in end,
-    )
+    traits = Traits([], [], [], [], [], [], [])
+    for value, own, made_at in zip(values, texts, created_at, strict=True):
+        sources, source = value.get("sources"), _NOTHING
+        if isinstance(sources, list) and sources and isinstance(sources[0], dict):
+            source = cast("Mapping[str, Any]", sources[0])
+        thread = source.get("thread_id") or value.get("source_thread")
+        said_at = _seconds(source.get("at"))
+        if said_at is None and (said_at := _seconds(value.get("timestamp"))) is None:
+            said_at = made_at
+        text = own[0] if own else ""
+        label = _LABEL.match(text) if ": " in text[:_LONGEST_LABEL] else None
+        end = text[-_END_CHARACTERS:]
+        speaker, trust = source.get("speaker"), value.get("trust")
+        traits.threads.append(thread if isinstance(thread, str) else None)
+        traits.said_at.append(said_at)
+        traits.roles.append(_ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER)
+        traits.trust.append(_TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0)
+        traits.pinned.append(value.get("pinned") is True)
+        traits.labels.append(label[1] if label else "")
+        traits.asks.append("?" in end or "？" in end or "؟" in end)
+    return traits
 
 
 def _seconds(moment: object) -> float | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, overload
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast, overload
 
 from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.storage.encoding import (
@@ -22,6 +22,7 @@ from threadkeep.storage.encoding import (
     moment_of,
     ttl_micros,
 )
+from threadkeep.storage.fields import NEVER, Fields
 from threadkeep.storage.port import (
     MAX_BATCH_BYTES,
     MAX_BATCH_OPERATIONS,
@@ -39,6 +40,9 @@ from threadkeep.storage.port import (
     Touch,
 )
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 Place: TypeAlias = tuple[str, str]
 """An encoded namespace and an encoded key."""
 
@@ -47,6 +51,7 @@ NO_PATHS: Final = "[]"
 
 _FLOAT_BYTES: Final = 4
 _CHUNK: Final = 256
+_MICROS: Final = 1e6
 _FEW_LABELS: Final = 8
 _FEW_CHARACTERS: Final = 1_000
 
@@ -155,6 +160,11 @@ class Items(Sequence[Item]):
     def __iter__(self) -> Iterator[Item]:
         return items_of(self._rows, self._partition)
 
+    def fields(self) -> Iterator[Fields]:
+        """See :class:`~threadkeep.storage.fields.FieldByField`: a third of the time that making the items takes."""
+        for start in range(0, len(self._rows), _CHUNK):
+            yield _fields_of(self._rows[start : start + _CHUNK])
+
     @overload
     def __getitem__(self, place: int) -> Item: ...
     @overload
@@ -174,7 +184,7 @@ def items_of(rows: Sequence[Row], partition: Partition) -> Iterator[Item]:
     """
     for start in range(0, len(rows), _CHUNK):
         part = rows[start : start + _CHUNK]
-        values: list[dict[str, Any]] = json.loads(f"[{','.join([row.value for row in part])}]")
+        values = _values_of([row.value for row in part])
         for row, value in zip(part, values, strict=True):
             # In one piece: at ten thousand rows each call for a part of one is milliseconds.
             (namespace, key, _, revision, created, updated, paths, model, dims, data, ttl, expires, kind, at) = row
@@ -191,6 +201,44 @@ def items_of(rows: Sequence[Row], partition: Partition) -> Iterator[Item]:
                 None if expires is None else moment_of(expires),
                 None if kind is None or at is None else Due(decode_name(kind), moment_of(at)),
             )
+
+
+def _fields_of(rows: Sequence[Row]) -> Fields:
+    """Return the fields of one row at least; what they share is read once."""
+    namespaces, keys, values, revisions, created, updated, paths, models, dims, data, _, expires, _, _ = zip(
+        *rows, strict=True
+    )
+    plain = "\\" not in "".join(keys)
+    return Fields(
+        names=list(
+            zip(
+                _each(namespaces, decode_namespace),
+                [key[1:-1] for key in keys] if plain else map(decode_text, keys),
+                strict=True,
+            )
+        ),
+        values=_values_of(values),
+        spelled=values,
+        revisions=revisions,
+        created_at=[moment / _MICROS for moment in created],
+        updated_at=[moment / _MICROS for moment in updated],
+        expires_at=_each(expires, lambda moment: NEVER if moment is None else moment / _MICROS),
+        indexes=_each(paths, decode_namespace),
+        models=_each(models, lambda model: None if model is None else decode_name(model)),
+        dims=dims,
+        vectors=data,
+    )
+
+
+def _each(column: tuple[T, ...], read: Callable[[T], U]) -> list[U]:
+    """Return what *read* makes of each of *column*; once for all, where they are the same."""
+    if column.count(column[0]) == len(column):
+        return [read(column[0])] * len(column)
+    return list(map(read, column))
+
+
+def _values_of(texts: Sequence[str]) -> list[dict[str, Any]]:
+    return json.loads(f"[{','.join(texts)}]")
 
 
 def _change(operation: Operation) -> Change:

@@ -129,7 +129,7 @@ class SqliteTables:
         position = Position(head.epoch, head.sequence)
         reset = since is None or since.epoch != head.epoch or not head.floor <= since.sequence <= head.sequence
         after = -1 if since is None or reset else since.sequence
-        rows = _rows(connection.execute(SQL["searchable"], (digest, after)))
+        rows = _rows(connection.execute(SQL["searchable"], (digest, after)).fetchall())
         alive = [row for row in rows if _is_alive(row, now)]
         removed: dict[Place, None] = {}
         if not reset:
