@@ -107,6 +107,11 @@ class Home:
         return self._loop is not None and not self._closed
 
     @property
+    def here(self) -> bool:
+        """Whether the loop runs in this process, and not in one that it was forked from."""
+        return self.running and self._pid == os.getpid()
+
+    @property
     def pid(self) -> int:
         """The process that the loop runs in; 0 before it was started."""
         return self._pid

@@ -52,12 +52,28 @@ class Admission:
                 await self.binder.bind(thread_id, owner, epoch=epoch_of(configurable))
             else:
                 await self.binder.check(thread_id, owner)
-        name = self.name(thread_id)
         if not writing:
-            return thread_id, with_thread(config, name)
+            return thread_id, with_thread(config, self.name(thread_id))
+        return thread_id, self._to_write(configurable, thread_id)
+
+    def admitted_at_once(self, config: RunnableConfig) -> tuple[ThreadId, RunnableConfig] | None:
+        """Return what :meth:`admitted` does to whoever writes; ``None``: somebody has to be asked whose thread it is.
+
+        This is called from any thread.
+        """
+        configurable = configurable_of(config)
+        thread_id = thread_id_from(configurable.get("thread_id"))
+        owner = self.owner or (self.whose(config) if self.binder else None)
+        if self.binder and owner:
+            epoch, scoped = epoch_of(configurable), self.owner is not None
+            if not self.binder.known(thread_id, owner, epoch=epoch, scoped=scoped):
+                return None
+        return thread_id, self._to_write(configurable, thread_id)
+
+    def _to_write(self, configurable: dict[str, Any], thread_id: ThreadId) -> RunnableConfig:
         # No more than that: savers put what else is there into the metadata, where it would be kept in the clear.
         parts = {key: configurable[key] for key in ("checkpoint_ns", "checkpoint_id") if key in configurable}
-        return thread_id, {"configurable": {"checkpoint_ns": "", **parts, "thread_id": name}}
+        return {"configurable": {"checkpoint_ns": "", **parts, "thread_id": self.name(thread_id)}}
 
     async def epoch(self, config: RunnableConfig) -> str | None:
         """Return the epoch of whose run *config* is; ``None``: it is nobody's, or that cannot be told now."""

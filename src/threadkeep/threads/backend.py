@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -51,6 +51,12 @@ class Capabilities:
     fenced: Literal["with the write", "before the write"] = "with the write"
 
 
+class Read(NamedTuple):
+    """What was read with a lease: a checkpoint, or that there is none."""
+
+    found: CheckpointTuple | None
+
+
 class Backend(ABC):
     """One place for checkpoints; constructing it does no I/O. Everything runs on the home loop.
 
@@ -62,6 +68,7 @@ class Backend(ABC):
         texts_only: It keeps JSON, so whatever is not text is packed as text.
         plain_texts: It keeps only what JSONB can: no NUL, no NaN.
         waits: Calls of it may take time, so a limit is set to them.
+        reachable: Writes can be begun from any thread, and need not take the way over the home loop.
         leases_expire: Leases outlive a process that went down, so they end by the clock and have to be renewed.
     """
 
@@ -72,6 +79,7 @@ class Backend(ABC):
     texts_only: ClassVar[bool] = False
     plain_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = True
+    reachable: ClassVar[bool] = False
     leases_expire: ClassVar[bool] = True
 
     @property
@@ -124,6 +132,19 @@ class Backend(ABC):
             ThreadBusyError, ThreadMovedOnError: It was not allowed, and nothing was written.
         """
 
+    def begin(self, saver: Saver, work: Callable[[Saver], T], *, claim: Claim) -> Future[T]:
+        """Begin a write from whichever thread, where :attr:`reachable` says that this can be.
+
+        Args:
+            saver: What :meth:`with_serializer` returned.
+            work: Calls one blocking method of it.
+            claim: Who writes what; it is judged in the transaction of *work*.
+
+        Raises:
+            RuntimeError: It is closed.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     async def take(self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
         """Give *holder* the lease on a thread.
@@ -138,6 +159,18 @@ class Backend(ABC):
         Returns:
             ``None`` where another one has it and keeps it.
         """
+
+    async def take_and_read(
+        self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
+    ) -> tuple[Grant | None, Read | None]:
+        """Do what :meth:`take` does, and read what *config* names in the same visit, where that saves one.
+
+        Returns:
+            The lease, and what was read; ``None`` where nothing was, because it would be a visit of its own or what
+            is newest may have to go.
+        """
+        del config
+        return await self.take(saver, thread, holder=holder, seconds=seconds, strategy=strategy), None
 
     @abstractmethod
     async def renew(self, saver: Saver, tokens: Mapping[str, int], *, seconds: float) -> set[str]:

@@ -47,6 +47,10 @@ class Binder(Protocol):
         """
         ...
 
+    def known(self, thread_id: str, owner: Owner, *, epoch: str | None, scoped: bool) -> bool:
+        """Whether :meth:`bind`, or :meth:`enter` where it is *scoped*, would return at once; asked from any thread."""
+        ...
+
     async def check(self, thread_id: str, owner: Owner) -> None:
         """Do nothing if the thread is bound to *owner* or to nobody.
 
@@ -113,6 +117,10 @@ class ThreadBinding:
                     raise
             return
         raise _not_yours(thread_id)
+
+    def known(self, thread_id: str, owner: Owner, *, epoch: str | None, scoped: bool) -> bool:  # noqa: ARG002 - see the class
+        """See :meth:`Binder.known`; nothing is."""
+        return False
 
     async def check(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.check`."""
@@ -215,6 +223,10 @@ class GuardedBinding:
         question = ("bind", thread_id, owner, epoch)
         await self._survived(question, lambda binder: binder.bind(thread_id, owner, epoch=epoch))
 
+    def known(self, thread_id: str, owner: Owner, *, epoch: str | None, scoped: bool) -> bool:
+        """See :meth:`Binder.known`."""
+        return self._answers(("enter" if scoped else "bind", thread_id, owner, epoch))
+
     async def check(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.check`."""
         await self._survived(("check", thread_id, owner, None), lambda binder: binder.check(thread_id, owner))
@@ -240,8 +252,11 @@ class GuardedBinding:
         await (await self._connected()).leave(thread_id, owner)
         self._answered.clear()
 
+    def _answers(self, question: _Question) -> bool:
+        return time.monotonic() < self._answered.get(question, 0.0)
+
     async def _survived(self, question: _Question, work: Callable[[Binder], Awaitable[None]]) -> None:
-        if time.monotonic() < self._answered.get(question, 0.0):
+        if self._answers(question):
             return
 
         async def whole() -> None:

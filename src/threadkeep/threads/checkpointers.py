@@ -18,30 +18,26 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
-    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.errors import ConflictError
 from threadkeep.home import Home
+from threadkeep.ids import ThreadId
 from threadkeep.owners.claims import claimed_owner
 from threadkeep.owners.owner import Owner
 from threadkeep.threads.admission import Admission, configurable_of, place_of, with_thread
-from threadkeep.threads.backend import Backend, Saver
+from threadkeep.threads.backend import Backend, Read, Saver
 from threadkeep.threads.binding import Binder
 from threadkeep.threads.cipher import Cipher
 from threadkeep.threads.claiming import (
     begins_a_run,
-    claim_of_put,
-    claim_of_subgraph,
-    claim_of_writes,
     is_inside_of,
     named,
     note,
 )
 from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
-from threadkeep.threads.fence import ADDRESSED, LEASE, RUN, Claim, refused
-from threadkeep.threads.leases import Hold, Leases, RunName, Terms, strategy_of
+from threadkeep.threads.fence import LEASE, RUN, Claim, refused
+from threadkeep.threads.leases import Hold, Leases, Reading, RunName, Terms, strategy_of
 from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, thread_id_from
 from threadkeep.threads.order import come_after
@@ -51,6 +47,7 @@ from threadkeep.threads.savers import ANSWER, SharedSaver
 from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 from threadkeep.threads.upkeep import Upkeep
 from threadkeep.threads.whole import ThreadStats
+from threadkeep.threads.writing import Writing
 
 T = TypeVar("T")
 
@@ -244,7 +241,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep *checkpoint*; when this returns, it is durable."""
-        return self._home.run_sync(self._put(config, checkpoint, metadata, new_versions))
+        writing = self._writing
+        planned = writing.planned_put(config, checkpoint, metadata, new_versions)
+        thread_id, put = self._home.run_sync(writing.at_home(config, planned))
+        return with_thread(put, thread_id)
 
     async def aput(
         self,
@@ -254,19 +254,24 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep *checkpoint*; when this returns, it is durable."""
-        return await self._home.run(self._put(config, checkpoint, metadata, new_versions))
+        writing = self._writing
+        planned = writing.planned_put(config, checkpoint, metadata, new_versions)
+        thread_id, put = await writing.written(config, planned)
+        return with_thread(put, thread_id)
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Keep what a task wrote after the checkpoint of *config*: all of it or nothing."""
-        self._home.run_sync(self._put_writes(config, writes, task_id, task_path))
+        writing = self._writing
+        self._home.run_sync(writing.at_home(config, writing.planned_writes(config, writes, task_id, task_path)))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Keep what a task wrote after the checkpoint of *config*: all of it or nothing."""
-        await self._home.run(self._put_writes(config, writes, task_id, task_path))
+        writing = self._writing
+        await writing.written(config, writing.planned_writes(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete everything of the thread, and whose it was."""
@@ -337,12 +342,17 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         async with self._shared.using():
             thread_id, inner = await self._admission.admitted(config, writing=False)
-            found = await self._run(lambda saver: saver.aget_tuple(inner))
-            come_after(found)
-            if found is None:
-                return None
-            outward = self._admission.outward(self._envelope.opened(found, serde=self.serde), thread_id)
-            return named(outward, configurable_of(config))
+            return self._seen(await self._run(lambda saver: saver.aget_tuple(inner)), config, thread_id)
+
+    def _seen(
+        self, found: CheckpointTuple | None, config: RunnableConfig, thread_id: ThreadId
+    ) -> CheckpointTuple | None:
+        """Return *found*, which the saver gave, as whoever asked by *config* sees it."""
+        come_after(found)
+        if found is None:
+            return None
+        outward = self._admission.outward(self._envelope.opened(found, serde=self.serde), thread_id)
+        return named(outward, configurable_of(config))
 
     async def _close(self) -> None:
         if not self._shared.closed:
@@ -358,21 +368,31 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _begun(self, config: RunnableConfig) -> tuple[Hold, CheckpointTuple | None, str | None]:
         """Return what a run goes on from, the lease that it has on the thread from now on, and its owner's epoch."""
         epoch = await self._admission.epoch(config)  # before it waits: what was said before an erasure is not kept
-        hold = await self._taken(config)
-        try:
-            return hold, await self._get_tuple(config), epoch
-        except BaseException:
-            hold.end()
-            raise
+        async with self._shared.using():
+            thread_id, inner = await self._admission.admitted(config, writing=False)
+            reading = Reading(inner, self.serde)
+            hold = await self._leased(config, thread_id, reading)
+            try:
+                read = reading.read or Read(await self._run(lambda saver: saver.aget_tuple(inner)))
+                await self._admission.admitted(config, writing=False)  # it may have waited, and be another's by now
+                return hold, self._seen(read.found, config, thread_id), epoch
+            except BaseException:
+                hold.end()
+                raise
 
     async def _taken(self, config: RunnableConfig) -> Hold:
-        configurable = configurable_of(config)
-        strategy = strategy_of(configurable, self._leases.terms)
         async with self._shared.using():
             thread_id, _ = await self._admission.admitted(config, writing=False)
-            return await self._leases.take(
-                self._admission.name(thread_id), strategy, addressed=bool(configurable.get("checkpoint_id"))
-            )
+            return await self._leased(config, thread_id)
+
+    async def _leased(self, config: RunnableConfig, thread_id: ThreadId, reading: Reading | None = None) -> Hold:
+        configurable = configurable_of(config)
+        return await self._leases.take(
+            self._admission.name(thread_id),
+            strategy_of(configurable, self._leases.terms),
+            addressed=bool(configurable.get("checkpoint_id")),
+            reading=reading,
+        )
 
     def _noted(
         self, found: CheckpointTuple | None, config: RunnableConfig, hold: Hold, epoch: str | None
@@ -408,47 +428,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             page = await listing.next_page(fetch, keeps)
             return [self._admission.outward(one, thread_id) for one in page if ANCHOR not in one.metadata]
 
-    async def _put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        async with self._shared.using():
-            thread_id, inner = await self._upkeep.admitted_to_write(config)
-            name, namespace = place_of(inner)
-            noted = {**get_checkpoint_metadata(config, metadata), **self._admission.notes(thread_id, name)}
-            kept = self._envelope.checkpoint(checkpoint, serde=self.serde, thread=name, namespace=namespace)
-            packed = self._envelope.metadata(noted, serde=self.serde, thread=name)
-            claim = self._claim_of_put(config, name, namespace, checkpoint["id"], str(metadata.get("source", "")))
-            try:
-                put = await self._run(lambda saver: saver.aput(inner, kept, packed, new_versions), claim=claim)
-            except ConflictError:
-                await self._upkeep.let_go_of_deleted(thread_id)
-                raise
-            return with_thread(put, thread_id)
-
-    async def _put_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> None:
-        async with self._shared.using():
-            thread_id, inner = await self._upkeep.admitted_to_write(config)
-            name, namespace = place_of(inner)
-            packed = self._envelope.writes(writes, serde=self.serde, thread=name, namespace=namespace)
-            configurable = configurable_of(config)
-            if namespace:
-                claim = claim_of_subgraph(configurable, name, self._leases.hold_of(name))
-            else:
-                claim = claim_of_writes(configurable, name)
-            if not packed:
-                return
-            try:
-                await self._run(lambda saver: saver.aput_writes(inner, packed, task_id, task_path), claim=claim)
-            except ConflictError:
-                await self._upkeep.let_go_of_deleted(thread_id)
-                raise
-
     async def _delta_history(
         self, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
@@ -461,16 +440,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None) -> T:
         return await self._shared.run(self.serde, work, claim=claim)
 
-    def _claim_of_put(
-        self, config: RunnableConfig, thread: str, namespace: str, checkpoint_id: str, source: str
-    ) -> Claim:
-        configurable = configurable_of(config)
-        if namespace:
-            return claim_of_subgraph(configurable, thread, self._leases.hold_of(thread))
-        run = str(configurable.get(RUN, ""))
-        # A run that was told where to begin is free to do so, once; from then on it continues what it wrote.
-        begins = run.startswith(ADDRESSED) and self._shared.begins(run)
-        return claim_of_put(configurable, thread, checkpoint_id, source=source, begins=begins)
+    @property
+    def _writing(self) -> Writing:
+        return Writing(self._upkeep, self._home)
 
     @property
     def _upkeep(self) -> Upkeep:

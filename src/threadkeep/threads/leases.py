@@ -22,6 +22,10 @@ from threadkeep.ids import new_id
 from threadkeep.threads.fence import ADDRESSED, STRATEGIES, Grant, Strategy, refused
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from threadkeep.threads.backend import Read
     from threadkeep.threads.savers import SharedSaver
 
 STRATEGY: Final = "multitask_strategy"
@@ -56,6 +60,21 @@ class RunName(str):
     """The name of a run, which lives as long as the run's configuration does."""
 
     __slots__ = ("__weakref__",)
+
+
+@dataclass(slots=True)
+class Reading:
+    """What a run reads as it begins: with its lease, where that can be.
+
+    Attributes:
+        config: What it reads, for the real saver.
+        serde: What it reads by.
+        read: What was read; ``None``: nothing yet.
+    """
+
+    config: RunnableConfig
+    serde: SerializerProtocol
+    read: Read | None = None
 
 
 class Hold:
@@ -103,10 +122,18 @@ class Leases:
         self._renewing: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def take(self, thread: str, strategy: Strategy, *, addressed: bool = False) -> Hold:
+    async def take(
+        self, thread: str, strategy: Strategy, *, addressed: bool = False, reading: Reading | None = None
+    ) -> Hold:
         """Return a lease on *thread* for a new run, waiting for it where *strategy* says so.
 
         Inputs of one process get their turns in the order in which they came.
+
+        Args:
+            thread: Its stored name.
+            strategy: What becomes of this run, or of the other one, where another one has it.
+            addressed: Whether the run was told where to go on from.
+            reading: What it reads then; filled where that costs no visit of its own.
 
         Raises:
             ThreadBusyError: Another run is at work, and *strategy* is not to wait; or it took too long.
@@ -115,7 +142,7 @@ class Leases:
         run = f"{ADDRESSED if addressed else ''}{new_id()}"
         ends = self._loop.time() + self.terms.queue.total_seconds()
         if strategy in ("interrupt", "rollback"):
-            return self._held(thread, run, await self._grant(thread, run, strategy))
+            return self._held(thread, run, await self._grant(thread, run, strategy, reading))
         mine: object = object()
         while thread in self._turns:
             self._see_whether_to_wait(thread, strategy)
@@ -126,7 +153,7 @@ class Leases:
             self._turns[thread] = mine
         try:
             look = _FIRST_LOOK
-            while (grant := await self._grant(thread, run, strategy)) is None:
+            while (grant := await self._grant(thread, run, strategy, reading)) is None:
                 if strategy == "reject" or self._loop.time() > ends:
                     break
                 await asyncio.sleep(look)
@@ -161,13 +188,22 @@ class Leases:
         if self._ending:
             await asyncio.wait(self._ending)
 
-    async def _grant(self, thread: str, run: str, strategy: Strategy) -> Grant | None:
+    async def _grant(self, thread: str, run: str, strategy: Strategy, reading: Reading | None) -> Grant | None:
         seconds = self.terms.lease.total_seconds()
 
         async def ask() -> Grant | None:
-            return await self._shared.leasing(
-                lambda backend, saver: backend.take(saver, thread, holder=run, seconds=seconds, strategy=strategy)
+            if reading is None:
+                return await self._shared.leasing(
+                    lambda backend, saver: backend.take(saver, thread, holder=run, seconds=seconds, strategy=strategy)
+                )
+            config = reading.config
+            grant, reading.read = await self._shared.leasing(
+                lambda backend, saver: backend.take_and_read(
+                    saver, thread, holder=run, seconds=seconds, strategy=strategy, config=config
+                ),
+                serde=reading.serde,
             )
+            return grant
 
         asking = asyncio.ensure_future(ask())
         try:

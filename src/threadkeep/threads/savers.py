@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from threadkeep.errors import ClosedError, StorageUnavailableError
 from threadkeep.threads.backend import Backend, Saver
@@ -47,8 +47,7 @@ class SharedSaver:
     async def using(self) -> AsyncGenerator[None]:
         """Keep the saver open, opening it first."""
         if self.closed:
-            msg = "This Threadkeep was closed; open a new one."
-            raise ClosedError(msg)
+            raise _closed()
         self._active += 1
         try:
             await self._opened()
@@ -82,9 +81,47 @@ class SharedSaver:
         seconds = self._timeout.total_seconds() * patience
         return await self._limited(lambda: self.backend.call(saver, work, seconds=seconds, claim=claim), seconds)
 
-    async def leasing(self, work: Callable[[Backend, Saver], Awaitable[T]]) -> T:
-        """Return what *work* does with the backend and its saver, as :meth:`run` would."""
+    @property
+    def reachable(self) -> bool:
+        """Whether :meth:`write` can be used now; asked from any thread."""
+        opening = self._opening
+        return (
+            self.backend.reachable
+            and not self.closed
+            and opening is not None
+            and opening.done()
+            and not (opening.cancelled() or opening.exception())
+        )
+
+    async def write(self, serde: SerializerProtocol, work: Callable[[Saver], T], *, claim: Claim) -> T:
+        """Return what *work*, one blocking call of the saver, does: as :meth:`run`, but from whichever loop.
+
+        Raises:
+            ClosedError: It was closed at this moment.
+        """
+        saver = self.backend.with_serializer(cast("asyncio.Task[Saver]", self._opening).result(), serde)
+        try:
+            begun = self.backend.begin(saver, work, claim=claim)
+        except RuntimeError:
+            raise _closed() from None
+        answer = asyncio.wrap_future(begun)
+        try:
+            await asyncio.wait((answer,), timeout=self._timeout.total_seconds())
+            if not answer.done():
+                raise self._too_late(self._timeout.total_seconds())
+            return answer.result()
+        except self.backend.errors as error:
+            raise self.backend.explained(error) from error
+        finally:
+            answer.cancel()  # where it has not begun, it never will
+
+    async def leasing(
+        self, work: Callable[[Backend, Saver], Awaitable[T]], *, serde: SerializerProtocol | None = None
+    ) -> T:
+        """Return what *work* does with the backend and its saver, as :meth:`run` would; with *serde* it may read."""
         saver = await self._opened()
+        if serde is not None:
+            saver = self.backend.with_serializer(saver, serde)
         return await self._limited(lambda: work(self.backend, saver))
 
     async def forget_newer(self, thread: str, checkpoint_id: str) -> None:
@@ -121,11 +158,14 @@ class SharedSaver:
                 doing.add_done_callback(self._ended)
         if doing.done():
             return doing.result()
+        raise self._too_late(seconds)
+
+    def _too_late(self, seconds: float) -> StorageUnavailableError:
         msg = (
             f"{self.backend.location} did not answer within {seconds:g} seconds; look at its load, or try again. "
             "What was to be written there may still arrive."
         )
-        raise StorageUnavailableError(msg, location=self.backend.location)
+        return StorageUnavailableError(msg, location=self.backend.location)
 
     async def _twice(self, work: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -156,3 +196,7 @@ class SharedSaver:
         self._late.discard(late)
         if not late.cancelled():
             late.exception()  # whoever waited has been told that it took too long
+
+
+def _closed() -> ClosedError:
+    return ClosedError("This Threadkeep was closed; open a new one.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,13 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from threadkeep.errors import InvalidInputError
 from threadkeep.storage.sql_files import statements
 from threadkeep.storage.sqlite.rewriting import rewrite
-from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver
+from threadkeep.threads.backend import Capabilities, Read, Saver, ThreadedBackend, ThreadedSaver
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.sqlite_file import open_file, storage_error
 
 if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
     from threadkeep.threads.pruning import Place
 
 T = TypeVar("T")
@@ -41,6 +43,7 @@ class SqliteCheckpoints(ThreadedBackend):
 
     name: ClassVar[str] = "sqlite"
     capabilities: ClassVar[Capabilities] = Capabilities(lasting=True)
+    reachable: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -84,6 +87,30 @@ class SqliteCheckpoints(ThreadedBackend):
         """Return what *work* returns; a claim is judged in its transaction."""
         cast("_SqliteSaver", saver).claim = claim
         return await work(saver)
+
+    def begin(self, saver: Saver, work: Callable[[Saver], T], *, claim: Claim) -> Future[T]:
+        """Begin a write in the file's thread."""
+        real = cast("_SqliteSaver", saver)
+        real.claim = claim
+        return real.threads.submit(work, saver)
+
+    async def take_and_read(
+        self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
+    ) -> tuple[Grant | None, Read | None]:
+        """Give *holder* the lease on a thread and read it; see :meth:`Backend.take_and_read`."""
+        real = cast("_SqliteSaver", saver)
+
+        def both() -> tuple[Grant | None, Read | None]:
+            grant = real.take(thread, holder, seconds, strategy)
+            if grant is None or grant.back_to is not None:
+                return grant, None
+            try:
+                return grant, Read(real.get_tuple(config))
+            except BaseException:
+                real.give_back(thread, grant.token)
+                raise
+
+        return await real.there(both)
 
     async def scrub(self, saver: Saver) -> None:
         """Write the file anew."""
