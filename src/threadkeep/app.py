@@ -375,7 +375,7 @@ class App:
 
     def embed_ahead(self, question: str) -> None:
         """Begin to embed *question*, from any thread; where nothing is connected yet, whoever recalls does that."""
-        if self.connected is not None:
+        if self.connected is not None and self._rooms.search.embeds_here:
             self.home.soon(lambda: self._rooms.search.embed_ahead(question))
 
     async def aclose(self) -> None:

@@ -108,6 +108,7 @@ class TestRun:
             ("SQLite item in a commit of 500, FULL", 1000, "LangGraph AsyncSqliteStore.abatch, FULL"),
             ("turn with memory, embedding included", 50, "the same graph on LangGraph's AsyncSqliteSaver, FULL"),
             ("turn with memory, embedding included", 50, "the same graph, keeping nothing"),
+            ("what a step that does nothing adds to a turn whose thread is kept", 50, None),
             ("what memory adds to a turn whose thread is kept", 50, None),
             ("what memory of words alone adds to it", 50, None),
             ("turn with lease and fence", 50, "the same graph on LangGraph's AsyncSqliteSaver, FULL"),

@@ -160,7 +160,12 @@ class Lookup:
 
 @asynccontextmanager
 async def opened(path: Path, embedder: Any) -> AsyncGenerator[Threadkeep]:
-    """Open a memory on a SQLite file that syncs every commit, whatever the environment says."""
+    """Open a memory on a SQLite file that syncs every commit, whatever the environment says.
+
+    Args:
+        path: The file.
+        embedder: Who embeds; ``none``: only words are compared, though the settings may name an embedder.
+    """
     from threadkeep.library import open as open_threadkeep
     from threadkeep.settings import Settings
 

@@ -37,9 +37,9 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
 
     Returns:
         The whole turn beside one whose thread LangGraph's own saver keeps as durably and beside one
-        that keeps nothing, what memory adds to the first, with an embedder and with words alone, the same for
-        threads with leases alone and with recall and window, and the name of the embedder: the one that the
-        settings say, or the table of vectors where there is none.
+        that keeps nothing, what an empty step and what memory add to the first, with an embedder and with words
+        alone, the same for threads with leases alone and with recall and window, and the name of the embedder: the one
+        that the settings say, or the table of vectors where there is none.
     """
     import langchain.agents
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -53,7 +53,7 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     model = FakeListChatModel(responses=["I see.", "Thank you, noted.", "Let me think about that."])
     async with (
         opened(folder / "turns.db", embedder) as tk,
-        opened(folder / "turns-words.db", None) as words,
+        opened(folder / "turns-words.db", "none") as words,
         AsyncSqliteSaver.from_conn_string(str(folder / "turns-peer.db")) as saver,
     ):
         await saver.conn.execute("PRAGMA synchronous=FULL")
@@ -63,6 +63,7 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
         graphs = {
             "nothing": create_agent(model, tools=[]),
             "thread": create_agent(model, tools=[], checkpointer=saver),
+            "step": create_agent(model, tools=[], middleware=[_step()], checkpointer=saver),
             "memory": memory,
             "words": create_agent(model, tools=[], middleware=[words.middleware()], checkpointer=words.checkpointer),
             "lease": create_agent(model, tools=[], checkpointer=tk.checkpointer),
@@ -86,11 +87,13 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
             return milliseconds
 
         times: dict[str, list[float]] = {name: [] for name in graphs}
+        names = list(graphs)
         for number in range(sizes.turns + 1):
-            for name, each in times.items():
+            first = number % len(names)  # none always comes after the same one, and what that one left behind
+            for name in names[first:] + names[:first]:
                 milliseconds = await turn(name, number)
                 if number:  # the first of each is not measured
-                    each.append(milliseconds)
+                    times[name].append(milliseconds)
     usual = percentile(times["thread"], 0.5)
 
     def beside(name: str, of: str, peer: str = "thread") -> Line:
@@ -102,6 +105,7 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     lines = [
         beside("turn with memory, embedding included", "memory"),
         beside("turn with memory, embedding included", "memory", "nothing"),
+        added("what a step that does nothing adds to a turn whose thread is kept", "step"),
         added("what memory adds to a turn whose thread is kept", "memory"),
         added("what memory of words alone adds to it", "words"),
         beside("turn with lease and fence", "lease"),
@@ -110,6 +114,17 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
         added("what they add, embedding apart", "apart"),
     ]
     return lines, embedder.name
+
+
+def _step() -> Any:
+    """Return a middleware whose only hook does nothing after the agent: what LangGraph takes for a step by itself."""
+    from langchain.agents.middleware import AgentMiddleware
+
+    class Step(AgentMiddleware[Any, Any, Any]):
+        async def aafter_agent(self, state: Any, runtime: Any) -> None:
+            """Do nothing."""
+
+    return Step()
 
 
 async def embedding_lines(facts: Sequence[Fact], *, name: str) -> list[Line]:

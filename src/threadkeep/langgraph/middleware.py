@@ -168,6 +168,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 app.telemetry.degraded("recall", error)
                 return seen
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
+        if self._is_bound(turn, epoch):
+            return _Seen(await self._recall(turn, messages), epoch)
         # Only the owner's own memories are read, so this need not wait for whose the thread is.
         recalling = asyncio.ensure_future(self._recall(turn, messages))
         try:
@@ -203,6 +205,12 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return await self._tk.app.patience.wait(position(), timeout=self._timeout)
         except (StorageError, TimeoutError):  # recall says so
             return None
+
+    def _is_bound(self, turn: _Turn, epoch: str | None) -> bool:
+        """Whether nobody has to be asked whose thread it is: the owner is the only one, or it was asked just now."""
+        if turn.thread_id is None or self._tk.locked_to is not None:
+            return True
+        return self._tk.app.binder.known(turn.thread_id, turn.owner, epoch=epoch, scoped=False)
 
     async def _bind(self, turn: _Turn, epoch: str | None) -> None:
         """Bind the thread to its first owner; another owner is refused, a dead storage is not waited for."""

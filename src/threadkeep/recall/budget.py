@@ -131,6 +131,7 @@ class Fitting:
         self._tokens, self._characters = budget_tokens, max_chars
         self._facts, self._episodes = max_facts, max_episodes
         self._seen: list[str] = []
+        self._all_seen = ""
         self._passed_over = 0
         self._spend(len(frame), estimate_tokens(frame))
 
@@ -145,7 +146,9 @@ class Fitting:
         """Take *candidate* if it says something new and there is room for it; return whether it was taken."""
         episode = candidate.memory.kind == "episodic"
         said = normalised(candidate.memory.text)
-        if any(says_no_more(said, one) for one in self._seen) or (self._episodes if episode else self._facts) == 0:
+        if (self._episodes if episode else self._facts) == 0:
+            return False
+        if said in self._all_seen and any(says_no_more(said, one) for one in self._seen):  # most are nowhere in it
             return False
         line = self._line_of(candidate) + "\n"
         tokens = estimate_tokens(line) if self._tokens is not None else 0
@@ -158,6 +161,7 @@ class Fitting:
         elif not episode and self._facts is not None:
             self._facts -= 1
         self._seen.append(said)
+        self._all_seen += f"{said}\n"
         self.chosen.append(candidate)
         return True
 

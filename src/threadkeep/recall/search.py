@@ -129,6 +129,11 @@ class Search:
         """Whether there is an embedder; then no vector for a text means that it failed."""
         return self._embedder is not None
 
+    @property
+    def embeds_here(self) -> bool:
+        """Whether what is asked is embedded on this machine, so that nobody has to say that it may leave it."""
+        return self._embedder is not None and not self._embedder.remote
+
     async def ranking(
         self,
         partition: Partition,
@@ -221,7 +226,7 @@ class Search:
 
     def embed_ahead(self, question: str) -> None:
         """Begin to embed what will be asked, if that is done on this machine; runs on the event loop."""
-        if self._embedder is None or self._embedder.remote:
+        if not self.embeds_here:
             return  # nobody said yet that it may leave this machine
         query = question[:MAX_QUESTION_CHARACTERS]
         texts = tuple(_Forms(query, read(query, now=self._clock.now(), language=self._language), "hybrid", ()).texts)
