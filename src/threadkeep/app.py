@@ -105,6 +105,7 @@ class Rooms:
     upkeep: Upkeep
     tidying: Tidying
     collections: Collections
+    clock: Clock
 
 
 @dataclass(eq=False)
@@ -246,6 +247,7 @@ class App:
             upkeep,
             Tidying(self.storage, ledger, uses, proposals, upkeep, self.clock, self.telemetry, limits=limits),
             Collections(self.storage, search, self.clock),
+            self.clock,
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
             check(settings)

@@ -93,6 +93,28 @@ class Home:
             errand.cancel()
             raise
 
+    def begin(self, coroutine: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:
+        """Run *coroutine*, which answers whom it concerns itself; *ended* is called on the home loop when it is over.
+
+        That is called for certain: also where the loop is closed before the first step.
+
+        Raises:
+            ClosedError: This home was closed; nothing was begun.
+        """
+
+        def tell(_: object, __: BaseException | None) -> None:
+            ended()
+
+        self._submitted(coroutine, tell)
+
+    def require_open(self) -> None:
+        """Raise ClosedError where this was closed, or belongs to the process that this one was forked from."""
+        if self._pid not in (0, os.getpid()):
+            msg = "This Threadkeep was opened before the process forked; open one in the child."
+            raise ClosedError(msg)
+        if self._closed:
+            raise _closed()
+
     def soon(self, call: Callable[[], object]) -> None:
         """Have *call* called on the home loop, from any thread; nobody is told, and without a loop it is not called."""
         if self._pid != os.getpid():
@@ -134,9 +156,7 @@ class Home:
     ) -> _Errand[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
         try:
-            if self._pid not in (0, os.getpid()):
-                msg = "This Threadkeep was opened before the process forked; open one in the child."
-                raise ClosedError(msg)
+            self.require_open()
             with self._guard:
                 return _Errand(coroutine, self._started(), tell)
         except ThreadkeepError:

@@ -194,7 +194,7 @@ class Threadkeep:
         """Return another view of :attr:`store`, for programs that rely on a stock store's ways.
 
         Args:
-            ranking: ``dense``: raw cosines as scores, as a stock ``index=`` gives; ``hybrid``: ours, in [0, 1].
+            ranking: ``dense``: by meaning alone, as a stock ``index=``; ``hybrid``: by words, too. Scores are cosines.
             index: LangGraph's index configuration; its ``fields`` say what is searchable by default.
             ttl: LangGraph's expiry configuration, in minutes; ``None``: LANGGRAPH_STORE_TTL_MINUTES.
         """

@@ -136,17 +136,33 @@ class TestSearchWithAQuery:
         assert same.score == pytest.approx(1, abs=1e-3)
         assert half.score == pytest.approx(0.5, abs=1e-2)
 
-    async def test_hybrid_scores_are_shares(self, store: ThreadkeepStore):
-        """Ours are in [0, 1], best first."""
-        for key, text in {"a": "red apple", "b": "green car", "c": "blue sky"}.items():
-            await store.aput(("docs",), key, {"text": text})
+    async def test_hybrid_scores_are_on_the_scale_of_cosines(self, store: ThreadkeepStore):
+        """The very text has 1, as with a stock store, and a text that shares half of its words 0.5."""
+        await store.aput(("docs",), "same", {"text": "red apple"}, index=["text"])
+        await store.aput(("docs",), "again", {"text": "red apple"}, index=["text"])
+        await store.aput(("docs",), "half", {"text": "red car"}, index=["text"])
 
-        found = await store.asearch(("docs",), query="a red apple")
+        found = await store.asearch(("docs",), query="red apple")
 
-        scores = [item.score or 0 for item in found]
-        assert found[0].key == "a"
-        assert scores == sorted(scores, reverse=True)
-        assert all(0 <= score <= 1 for score in scores)
+        assert [item.score for item in found] == pytest.approx([1, 1, 0.5], abs=1e-2)
+
+    async def test_hybrid_scores_fall_in_the_order_of_the_answers(self, store: ThreadkeepStore, world: StoreWorld):
+        """A cosine that is higher than one before it is told as that, on whichever page, with whichever filter."""
+        texts = ["apple apple apple apple pie", "apple", "green apple tart", "blue sky", "apple sauce and pie"]
+        for number, text in enumerate(texts):
+            await store.aput(("docs",), str(number), {"text": text, "even": number % 2 == 0}, index=["text"])
+
+        found = await store.asearch(("docs",), query="apple pie")
+        cosines = {
+            item.key: item.score for item in await world.store(ranking="dense").asearch(("docs",), query="apple pie")
+        }
+        pages = [await store.asearch(("docs",), query="apple pie", limit=1, offset=at) for at in range(len(texts))]
+        even = await store.asearch(("docs",), query="apple pie", filter={"even": True})
+
+        scores = [item.score for item in found]
+        assert scores == [min(cosines[other.key] or 0 for other in found[: at + 1]) for at in range(len(found))]
+        assert [item.score for page in pages for item in page] == scores
+        assert [item.score for item in even] == [item.score for item in found if item.value["even"]]
 
     @on_memory
     @pytest.mark.parametrize("ranking", ["hybrid", "dense"])

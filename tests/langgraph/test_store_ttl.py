@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from langgraph.store.base import GetOp, PutOp
+from langchain_core.embeddings import DeterministicFakeEmbedding
+from langgraph.store.base import GetOp, IndexConfig, PutOp
 
 from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import InvalidInputError
@@ -136,3 +137,35 @@ class TestTtl:
         world.pass_by(minutes=2)
 
         assert [item.key for item in await store.asearch(("memories", "ana"))] == ["pinned"]
+
+
+class TestSweeping:
+    def test_what_has_expired_is_removed_and_counted(self, store: ThreadkeepStore, world: StoreWorld):
+        """As ``PostgresStore.sweep_ttl``: what lives on stays, and the second time there is nothing left."""
+        store.setup()
+        store.put(("docs",), "gone", {"n": 1}, ttl=1)
+        store.put(("docs",), "kept", {"n": 2}, ttl=5)
+        store.put(("docs",), "for ever", {"n": 3})
+        before = store.sweep_ttl()
+        world.pass_by(minutes=2)
+
+        assert (before, store.sweep_ttl(), store.sweep_ttl()) == (0, 1, 0)
+        assert {item.key for item in store.search(("docs",))} == {"kept", "for ever"}
+
+    async def test_it_can_be_awaited(self, store: ThreadkeepStore, world: StoreWorld):
+        """As ``AsyncPostgresStore.sweep_ttl``; the sweeper needs no starting, and stopping it has succeeded."""
+        await store.setup()
+        await store.start_ttl_sweeper()
+        await store.aput(("docs",), "gone", {}, ttl=1)
+        world.pass_by(minutes=2)
+
+        assert await store.sweep_ttl() == 1
+        assert await store.stop_ttl_sweeper(timeout=1)
+
+    @on_memory
+    def test_the_embedder_of_the_index_is_shown(self, world: StoreWorld):
+        """As every store of LangGraph shows it; without an index there is none."""
+        embedder = DeterministicFakeEmbedding(size=256)
+
+        assert world.store(index=IndexConfig(dims=256, embed=embedder)).embeddings is embedder
+        assert (world.store().embeddings, world.store(index={"fields": ["text"]}).embeddings) == (None, None)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import SearchOp
     from numpy.typing import NDArray
 
+    from threadkeep.clock import Clock
     from threadkeep.langgraph.operations import Listing
     from threadkeep.memories.ledger import Ledger
     from threadkeep.recall.index import Method
@@ -53,6 +55,11 @@ class StoreRooms(Protocol):
     @property
     def ledger(self) -> Ledger:
         """What commits changes of what is kept about an owner."""
+        ...
+
+    @property
+    def clock(self) -> Clock:
+        """By which items expire."""
         ...
 
 
@@ -92,6 +99,7 @@ class _Hit(NamedTuple):
     namespace: Namespace
     key: str
     score: float | None
+    cosine: float | None
 
 
 async def find(rooms: StoreRooms, op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
@@ -198,13 +206,30 @@ async def _hits(rooms: StoreRooms, places: Sequence[Place], question: Question, 
             vector=question.vector,
         )
         hits += [
-            _Hit(place.partition, hit.namespace, hit.key, hit.cosine if question.method == "dense" else hit.score)
+            _Hit(
+                place.partition,
+                hit.namespace,
+                hit.key,
+                hit.cosine if question.method == "dense" else hit.score,
+                hit.cosine,
+            )
             for hit in ranked.hits
         ]
     if len(places) > 1:
         hits.sort(key=lambda hit: (-_LEAST if hit.score is None else -hit.score, hit.namespace, hit.key))
         hits = hits[:limit]
-    return hits
+    return list(_on_the_scale_of_cosines(hits)) if question.method == "hybrid" else hits
+
+
+def _on_the_scale_of_cosines(hits: Iterable[_Hit]) -> Iterator[_Hit]:
+    """Give hybrid answers the scores that callers of a LangGraph store expect: cosines.
+
+    The order is by words and meaning, so a cosine may be higher than one before it: then it is told as that.
+    """
+    least = math.inf
+    for hit in hits:
+        least = min(least, (hit.score or 0.0) if hit.cosine is None else hit.cosine)
+        yield hit._replace(score=least)
 
 
 async def _matching(storage: Storage, hits: Sequence[_Hit], conditions: Filter, wanted: int) -> list[Found]:

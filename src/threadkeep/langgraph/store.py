@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from langgraph.store.base import (
@@ -23,11 +23,14 @@ from langgraph.store.base import (
     SearchItem,
     SearchOp,
     TTLConfig,
+    ensure_embeddings,
 )
 
+from threadkeep.langgraph.crowd import Crowd
 from threadkeep.langgraph.finding import Found, StoreRanking, StoreRooms, find, list_namespaces
 from threadkeep.langgraph.namespaces import labels_of, writable
 from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
+from threadkeep.langgraph.sweeping import Sweeping
 from threadkeep.memories.audit import is_changed
 from threadkeep.owners.owner import owner_in
 from threadkeep.recall.text import texts_of
@@ -45,6 +48,8 @@ from threadkeep.storage.port import (
 from threadkeep.storage.row import encoded
 
 if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+
     from threadkeep.home import Home
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Item as StoredItem
@@ -54,7 +59,7 @@ T = TypeVar("T")
 _FLOAT_BYTES: Final = 4
 
 
-class ThreadkeepStore(BaseStore):
+class ThreadkeepStore(Sweeping, BaseStore):
     """LangGraph's store over one Threadkeep, sync and async, from any event loop or thread.
 
     Where LangGraph's own stores disagree with each other, this one does what its documentation
@@ -69,7 +74,8 @@ class ThreadkeepStore(BaseStore):
             put does not; by default the whole value as JSON, and of a memory its statement.
             ``embed`` and ``dims`` are only shown again: the embedder is Threadkeep's.
         ttl_config: LangGraph's expiry configuration, in minutes; a ``default_ttl`` of 0 means never.
-        ranking: ``hybrid`` gives our scores in [0, 1], ``dense`` raw cosines as a stock ``index=``.
+        ranking: ``dense`` orders by meaning alone, as a stock ``index=`` does, and ``hybrid`` by words, too. Scores
+            are cosines; where the order of words and meaning has a higher one after a lower one, it is told as that.
         owner: Only this owner's namespaces can be named; ``None``: everybody's.
     """
 
@@ -78,7 +84,7 @@ class ThreadkeepStore(BaseStore):
     def __init__(
         self,
         home: Home,
-        rooms: Callable[[], Awaitable[StoreRooms]],
+        rooms: Callable[[], Coroutine[Any, Any, StoreRooms]],
         *,
         index: IndexConfig | None = None,
         ttl_config: TTLConfig | None = None,
@@ -90,11 +96,18 @@ class ThreadkeepStore(BaseStore):
         self._fields = fields_of(index.get("fields") if index else None)
         self._ranking: StoreRanking = ranking
         self._owner = owner
+        self._crowd = Crowd(home, self._perform)
         self.index_config = index
         self.ttl_config = TTLConfig(**ttl_config) if ttl_config is not None else None
         if self.ttl_config is not None:
             self.ttl_config["default_ttl"] = self.ttl_config.get("default_ttl") or None
             ttl_of(self.ttl_config["default_ttl"])
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The embedder of the index configuration, where LangGraph's own stores show it, too."""
+        embed = self.index_config.get("embed") if self.index_config else None
+        return ensure_embeddings(embed) if embed is not None else None
 
     @property
     def locked_to(self) -> Owner | None:
@@ -111,7 +124,7 @@ class ThreadkeepStore(BaseStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Perform *ops* as :meth:`abatch` does, and block until they are done."""
-        return self._home.run_sync(self._perform(self._planned(ops)))
+        return self._crowd.perform_sync(self._planned(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Perform *ops*: first everything that reads, then everything that writes.
@@ -128,7 +141,7 @@ class ThreadkeepStore(BaseStore):
             NotYoursError: A namespace is not the owner's that this store is locked to.
             StorageError: The storage cannot be used.
         """
-        return await self._home.run(self._perform(self._planned(ops)))
+        return await self._crowd.perform(self._planned(ops))
 
     def _planned(self, ops: Iterable[Op]) -> Plan:
         return planned(ops, fields=self._fields, owner=self._whose())
