@@ -136,6 +136,16 @@ class TestSearchWithAQuery:
         assert same.score == pytest.approx(1, abs=1e-3)
         assert half.score == pytest.approx(0.5, abs=1e-2)
 
+    async def test_fields_may_be_told_in_the_words_of_sqlite_store(self, world: StoreWorld):
+        """``text_fields`` is what its configuration calls them: an index that is taken over is no other index."""
+        index: Any = {"dims": 256, "text_fields": ["title"]}
+        store = world.store(index=index, ranking="dense")
+        await store.aput(("docs",), "k", {"title": "red apple", "note": "long and winding words of no matter"})
+
+        (found,) = await store.asearch(("docs",), query="red apple")
+
+        assert found.score == pytest.approx(1, abs=1e-3)
+
     async def test_hybrid_scores_are_on_the_scale_of_cosines(self, store: ThreadkeepStore):
         """The very text has 1, as with a stock store, and a text that shares half of its words 0.5."""
         await store.aput(("docs",), "same", {"text": "red apple"}, index=["text"])

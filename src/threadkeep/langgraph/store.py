@@ -93,7 +93,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
     ) -> None:
         self._home = home
         self._rooms = rooms
-        self._fields = fields_of(index.get("fields") if index else None)
+        self._fields = fields_of(_fields(index))
         self._ranking: StoreRanking = ranking
         self._owner = owner
         self._crowd = Crowd(home, self._perform)
@@ -373,6 +373,12 @@ def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:
     width = vectors.dims * _FLOAT_BYTES
     data = b"".join(vectors.data[row * width : (row + 1) * width] for row in rows)
     return Embedding(vectors.model, vectors.dims, data)
+
+
+def _fields(index: Mapping[str, Any] | None) -> Any:
+    """Return what *index* says is searchable; ``SqliteStore`` has a name of its own for it."""
+    fields = index.get("fields") if index else None
+    return index.get("text_fields") if index and fields is None else fields
 
 
 def _touches(read: Sequence[StoredItem]) -> list[Batch]:
