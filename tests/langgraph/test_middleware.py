@@ -350,6 +350,27 @@ class TestIdentify:
 
         assert model.prompts == []
 
+    def test_an_owner_who_is_not_the_runs_is_refused(self, tk: threadkeep.Threadkeep) -> None:
+        """Where the middleware is told one owner and the run another, both places are named, not the thread."""
+        model = ScriptedModel()
+        agent = create_agent(model, [], middleware=[tk.middleware(owner="bob")], checkpointer=tk.checkpointer)
+        config = tk.config(user_id=ANA, thread_id="1")
+
+        with pytest.raises(OwnerConflictError, match=r"owner= of tk\.middleware\(\).*configurable\.user_id") as raised:
+            agent.invoke(said(QUESTION), config)
+
+        assert "another owner" not in str(raised.value)
+        assert model.prompts == []
+
+    def test_an_owner_given_to_both_is_one(self, tk: threadkeep.Threadkeep) -> None:
+        """Of the same owner, given twice, nothing is refused."""
+        model = ScriptedModel()
+        agent = create_agent(model, [], middleware=[tk.middleware(owner=ANA)], checkpointer=tk.checkpointer)
+
+        agent.invoke(said(QUESTION), tk.config(user_id=ANA, thread_id="1"))
+
+        assert FACT in human(model.prompts[0])
+
     def test_context_names_the_owner(self, tk: threadkeep.Threadkeep) -> None:
         """``context=`` is enough, and the thread is bound by it."""
 

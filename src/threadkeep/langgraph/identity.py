@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langgraph.config import get_config
 
-from threadkeep.errors import OwnerRequiredError
+from threadkeep.errors import OwnerConflictError, OwnerRequiredError
 from threadkeep.ids import ThreadId
-from threadkeep.owners.claims import RUNTIME, claimed_owner, on_server
+from threadkeep.owners.claims import RUNTIME, claimed_owner, claims_of, on_server
 from threadkeep.owners.owner import Owner
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.names import thread_id_from
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+_CHECKPOINTER: Final = "__pregel_checkpointer"
+"""Where LangGraph 1.2 tells nodes who keeps their thread; nothing but a clearer message depends on its being there."""
 
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
@@ -63,6 +70,30 @@ def owner_from(
             "or owner= to tk.middleware(), tk.tools() or threadkeep.open()."
         )
     raise OwnerRequiredError(msg)
+
+
+def require_agreement(owner: Owner, config: Mapping[str, Any]) -> None:
+    """Refuse a turn of *owner*, as ``owner=`` says, on a thread that our checkpointer keeps for somebody else.
+
+    The checkpointer goes by the run's own configuration, so two that name different owners would meet in
+    the thread, which can belong to one of them only.
+
+    Raises:
+        OwnerConflictError: They do; the message names both places.
+    """
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    saver = configurable.get(_CHECKPOINTER)
+    if not isinstance(saver, ThreadkeepCheckpointer):
+        return
+    other = saver.owner_by(cast("RunnableConfig", config))
+    if other is None or other == owner:
+        return
+    sources = ("owner= of tk.middleware()", " and ".join(claims_of(configurable)) or "owner= of threadkeep.open()")
+    msg = (
+        f"{sources[0]} and {sources[1]} name different owners, and tk.checkpointer keeps the thread for the latter. "
+        "Name the same one in both, or only once: owner= of threadkeep.open() holds for both."
+    )
+    raise OwnerConflictError(msg, sources=sources)
 
 
 def thread_id_of(runtime: object = None, config: Mapping[str, Any] | None = None) -> ThreadId | None:

@@ -24,7 +24,7 @@ from langgraph.runtime import Runtime
 from threadkeep.capture.record import Receipt
 from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
-from threadkeep.langgraph.identity import owner_from, thread_id_of
+from threadkeep.langgraph.identity import owner_from, require_agreement, thread_id_of
 from threadkeep.langgraph.turns import written_by_a_model
 from threadkeep.models.langchain import newest_human, plain_messages
 from threadkeep.recall.record import Recall
@@ -151,8 +151,10 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         return _Turn(self._whose(runtime, config), thread_id_of(runtime, config), key)
 
     def _whose(self, runtime: Runtime[Any], config: Any) -> Owner:
-        owner = owner_from(self._owner, runtime=runtime, config=config)
-        return self._tk.whose(owner)
+        owner = self._tk.whose(owner_from(self._owner, runtime=runtime, config=config))
+        if self._owner is not None:
+            require_agreement(owner, config)
+        return owner
 
     async def _recalled(self, turn: _Turn, messages: Sequence[Any]) -> _Seen:
         """Return what the turn was given already, if all of it still holds; else recall."""

@@ -136,6 +136,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         view._admission = replace(self._admission, whose=whose)  # noqa: SLF001 - a copy of this very object
         return view
 
+    def owner_by(self, config: RunnableConfig) -> Owner | None:
+        """Return whose a run's threads are by what its configuration says; ``None``: that counts for nothing here."""
+        return None if self._admission.owner or not self._admission.binder else self._admission.whose(config)
+
     async def connect(self) -> None:
         """Open what is needed now, instead of at the first use."""
 
