@@ -32,7 +32,7 @@ test: $(READY) ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 -m "not soak" $(ARGS)
 
 test-fast: $(READY) ## Run the tests that take less than half a second each: memory and SQLite
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not soak" $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not soak" --hypothesis-profile=fast $(ARGS)
 
 check: $(READY) ## Run every check: format, lint, types, arrows, rules, docs, spelling
 	@$(MAKE) -k check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling

@@ -50,6 +50,7 @@ SECONDS_TO_END: Final = 5.0
 pytest_plugins = ["tests.servers"]
 
 hypothesis.settings.register_profile("threadkeep", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile("fast", hypothesis.settings.get_profile("threadkeep"), max_examples=25)
 hypothesis.settings.load_profile("threadkeep")
 
 _WORLDS: Final = itertools.count()

@@ -391,7 +391,7 @@ class TestContradict:
 
 
 class TestOrder:
-    @settings(max_examples=150)
+    @settings(max_examples=settings().max_examples * 3 // 2)
     @given(conversations())
     def test_outcome_depends_on_what_was_said_and_when_only(self, drawn: tuple[list[Candidate], list[list[Candidate]]]):
         """Order, portions and repetition of delivery change nothing."""

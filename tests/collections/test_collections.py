@@ -233,6 +233,7 @@ async def cosines(tk: threadkeep.Threadkeep) -> int:
     return sum(hit.cosine is not None for hit in found.hits)
 
 
+@pytest.mark.slow
 def test_the_command_line_does_the_same(tmp_path: Path):
     """Ingest, search, list, similar, delete."""
     file = tmp_path / "tea.md"

@@ -175,6 +175,7 @@ def load_at():
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_replay_fills_a_memory_and_does_not_do_it_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """Each speaker under an id of their own."""
         monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")

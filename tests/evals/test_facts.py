@@ -53,7 +53,7 @@ class TestMakeFacts:
         assert make_facts(100, seed=3) == make_facts(100, seed=3)
         assert make_facts(100, seed=3) != make_facts(100, seed=4)
 
-    @pytest.mark.parametrize("size", [100, 1_000, 10_000])
+    @pytest.mark.parametrize("size", [100, 1_000, pytest.param(10_000, marks=pytest.mark.slow)])
     def test_no_single_word_tells_the_fact(self, size):
         """Every word of nearly every question also stands in facts that it does not ask for."""
         facts = make_facts(size, seed=2)

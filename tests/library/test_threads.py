@@ -129,6 +129,7 @@ class TestThreads:
         assert said("stats")["checkpoints"] == 10
         assert said("delete", "t2") == ["t2"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("asked", "told"),
         [([], "ana has no threads."), (["--older-than-days", "7"], "ana has no threads that rested so")],

@@ -99,7 +99,7 @@ class TestApply:
         st.sampled_from(["hybrid", "dense", "lexical"]),
         st.sampled_from(["float32", "int8"]),
     )
-    @settings(max_examples=60)
+    @settings(max_examples=min(60, settings().max_examples))
     @pytest.mark.slow
     def test_a_kept_index_equals_a_rebuilt_one(
         self,
@@ -151,6 +151,7 @@ class TestApply:
         question = "word3 shared1 tea word4999 word12"
         assert search(kept, question, method="lexical") == search(rebuilt(known), question, method="lexical")
 
+    @pytest.mark.slow
     def test_ten_thousand_memories_fit_into_forty_megabytes(self):
         """The limit that is promised, with the reserve of arrays that grew one commit at a time."""
         index = PartitionIndex(model="tests", dims=384)
@@ -182,7 +183,7 @@ class TestApply:
 
 class TestSearch:
     @given(st.lists(items().filter(lambda one: one.expires_at is None), max_size=12), texts)
-    @settings(max_examples=40)
+    @settings(max_examples=min(40, settings().max_examples))
     def test_a_dense_score_is_the_cosine(self, puts: list[Item], question: str):
         """Scores are those of a brute-force cosine over the item's rows; the best row counts."""
         known = {(one.ref.namespace, one.ref.key): one for one in puts}
@@ -202,7 +203,7 @@ class TestSearch:
         assert all(hit.score == -1.0 for hit in found[len(compared) :])
 
     @given(st.lists(items().filter(lambda one: one.expires_at is None), min_size=1, max_size=12), texts)
-    @settings(max_examples=40)
+    @settings(max_examples=min(40, settings().max_examples))
     def test_a_lexical_score_is_bm25(self, puts: list[Item], question: str):
         """Scores are those of a naive BM25 over the texts, as a share of its upper bound."""
         known = {(one.ref.namespace, one.ref.key): one for one in puts}
@@ -230,7 +231,7 @@ class TestSearch:
         assert all(0 <= hit.score == hit.lexical <= 1 for hit in found)
 
     @given(st.lists(items(), max_size=12), texts, st.sampled_from(["hybrid", "dense", "lexical"]), st.integers(0, 5))
-    @settings(max_examples=40)
+    @settings(max_examples=min(40, settings().max_examples))
     def test_the_filter_applies_before_the_limit(self, puts: list[Item], question: str, method: Method, limit: int):
         """As many hits as asked for come whenever there are as many below the prefixes, and the best ones."""
         known = {(one.ref.namespace, one.ref.key): one for one in puts}
@@ -286,7 +287,7 @@ class TestSearch:
             assert [(hit.namespace, hit.key) for hit in found] == expected[:limit]
 
     @given(st.lists(items(), max_size=12), texts)
-    @settings(max_examples=40)
+    @settings(max_examples=min(40, settings().max_examples))
     def test_public_scores_fall_with_the_order(self, puts: list[Item], question: str):
         """A hybrid score lies in [0, 1], and none is higher than one before it."""
         index = PartitionIndex(model="tests", dims=3)

@@ -24,8 +24,11 @@ OWNER = Owner("ana@x.org", "https://issuer.example")
 class TestConforming:
     @pytest.mark.parametrize(
         ("owner", "options"),
-        [(None, {}), (OWNER, {}), (OWNER, {"cipher": Cipher(KEY), "key_prefix": "blue"})],
-        ids=["unscoped", "scoped", "sealed"],
+        [
+            pytest.param(None, {}, id="unscoped", marks=pytest.mark.slow),
+            pytest.param(OWNER, {}, id="scoped", marks=pytest.mark.slow),
+            pytest.param(OWNER, {"cipher": Cipher(KEY), "key_prefix": "blue"}, id="sealed"),
+        ],
     )
     async def test_every_required_capability_passes_in_full(
         self, kind: str, owner: Owner | None, options: dict[str, Any], home: Home, places: Places, tmp_path: Path

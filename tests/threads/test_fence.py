@@ -296,7 +296,7 @@ class TestPostgres:
         put(make("postgres", url=postgres_url), config_of("elsewhere", checkpoint_ns=""), 1)
         with psycopg.connect(postgres_url, autocommit=True) as connection:
 
-            @settings(max_examples=150, deadline=None)
+            @settings(max_examples=settings().max_examples * 3 // 2)
             @given(HEADS, CLAIMS, IDS)
             def alike(head: Head, claim: Claim, there: str) -> None:
                 connection.execute("DELETE FROM threadkeep_heads WHERE thread_id = 't'")

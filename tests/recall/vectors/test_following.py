@@ -214,7 +214,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=60)
+@settings(max_examples=min(60, settings().max_examples))
 def test_whatever_fails_the_copy_is_what_the_storage_says(done: Sequence[tuple[str, int]]):
     """Crashes between the two writes, answers that are lost, restarts and erasures, in any order."""
     asyncio.run(_walk(done))
