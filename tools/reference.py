@@ -1,4 +1,4 @@
-"""Write the pages that the code already says: settings, errors, commands and ``.env.example``.
+"""Write what the code already says: settings, errors, commands, ``.env.example`` and the types of ``tk.sync``.
 
 ``python -m tools.reference`` writes them; with ``--check`` it only says which are out of date.
 """
@@ -22,6 +22,7 @@ import threadkeep.errors
 from threadkeep.errors import ThreadkeepError
 from threadkeep.settings import Settings, variables
 from tools.finding import ROOT, Finding, report
+from tools.sync_face import sync_face
 
 WRITTEN_BY: Final = "<!-- Written by `make docs` from the code; change it there. -->"
 
@@ -159,6 +160,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/commands.md": commands_page,
     "docs/errors.md": errors_page,
     "docs/settings.md": settings_page,
+    "src/threadkeep/blocking.pyi": sync_face,
 }
 
 

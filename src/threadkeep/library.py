@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property, wraps
+from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, cast
 
 from threadkeep.app import App, Rooms
+from threadkeep.blocking import blocking
 from threadkeep.capture.record import Receipt
 from threadkeep.chosen import embedder_of, extractor_of, reranker_of, settings_of, storage_of
 from threadkeep.clock import Clock, SystemClock
@@ -41,11 +38,16 @@ from threadkeep.tracing import (
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import MessageLikeRepresentation
     from langchain_core.runnables import RunnableConfig
     from langchain_core.tools import BaseTool
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
+    from threadkeep.blocking import SyncThreadkeep
     from threadkeep.langgraph.agents.door import AgentDoor
     from threadkeep.langgraph.compaction import History
     from threadkeep.langgraph.jobs import RunDoor
@@ -55,12 +57,10 @@ if TYPE_CHECKING:
     from threadkeep.patience import Patience
     from threadkeep.settings import Settings
 
-T = TypeVar("T")
+ChatModel: TypeAlias = "str | BaseChatModel"
+Messages: TypeAlias = "Sequence[MessageLikeRepresentation]"
+"""A thread's messages, oldest first, in any form that LangChain reads."""
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
-
-_ROOMS: Final = frozenset({"agents", "collections", "memories", "owners", "proposals", "queue", "runs", "threads"})
-_APART: Final = frozenset({"agents", "runs"})
-"""Where graphs run or are built: that must not hold up the home loop."""
 
 SETTLE: Final = timedelta(seconds=30)
 """How long ``capture(wait=True)`` waits until what was said can be recalled."""
@@ -70,8 +70,8 @@ def open(  # noqa: A001 - the verb of the public surface
     url: str | None = None,
     *,
     owner: OwnerSource | None = None,
-    model: Any = None,
-    embedder: Any = None,
+    model: ChatModel | None = None,
+    embedder: Embedder | Embeddings | str | None = None,
     reranker: Reranker | None = None,
     settings: Settings | None = None,
     clock: Clock | None = None,
@@ -132,7 +132,9 @@ class Threadkeep:
     is optional: it drains what is being learnt, and so does the end of the program.
     """
 
-    def __init__(self, app: App, *, owner: OwnerSource | None = None, model: Any = None, locked: bool = False) -> None:
+    def __init__(
+        self, app: App, *, owner: OwnerSource | None = None, model: ChatModel | None = None, locked: bool = False
+    ) -> None:
         self._app = app
         self._owner_source = owner if callable(owner) else None
         self._whose = Whose(None if owner is None or callable(owner) else as_owner(owner), locked)
@@ -269,9 +271,9 @@ class Threadkeep:
         return AgentDoor(self, model=self._model)
 
     @cached_property
-    def sync(self) -> Any:
+    def sync(self) -> SyncThreadkeep:
         """The same names, blocking: ``tk.sync.memories.list(owner="ana")``."""
-        return _Blocking(self, self._app)
+        return blocking(self, self._app)
 
     def middleware(
         self,
@@ -347,11 +349,11 @@ class Threadkeep:
 
     async def compact(
         self,
-        messages: Sequence[Any],
+        messages: Messages,
         *,
         owner: str | Owner | None = None,
         thread_id: str | None = None,
-        model: Any = None,
+        model: ChatModel | None = None,
         system: str | None = None,
         tools: Sequence[Any] = (),
         max_tokens: int | None = None,
@@ -413,7 +415,7 @@ class Threadkeep:
 
         return memory_tools(self, names, owner=owner)
 
-    def graph(self, *, tools: Sequence[BaseTool] = (), **options: Any) -> Any:
+    def graph(self, *, tools: Sequence[BaseTool] = (), **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compile the agent that the command line talks to: model, memory tools, middleware, checkpointer."""
         from threadkeep.langgraph.agent import memory_agent
 
@@ -421,7 +423,7 @@ class Threadkeep:
 
     async def recall(
         self,
-        question: str | Sequence[Any],
+        question: str | Messages,
         *,
         owner: str | Owner | None = None,
         thread_id: str | None = None,
@@ -491,7 +493,7 @@ class Threadkeep:
 
     async def capture(
         self,
-        messages: Sequence[Any],
+        messages: Messages,
         *,
         owner: str | Owner | None = None,
         thread_id: str | None,
@@ -616,53 +618,6 @@ class Threadkeep:
         return ()
 
 
-class _Blocking:
-    """The sync face: the same object, with every coroutine run to its end on the home loop."""
-
-    def __init__(self, target: object, app: App, *, apart: bool = False) -> None:
-        self._target = target
-        self._app = app
-        self._apart = apart
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
-        if name in _ROOMS:
-            return _Blocking(found, self._app, apart=name in _APART)
-        if inspect.iscoroutinefunction(found):
-            return _in_a_loop_of_its_own(found) if self._apart else _blocking(found, self._app)
-        if inspect.isasyncgenfunction(found):
-            return _listing(found, self._app)
-        return found
-
-
-def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: App) -> Callable[..., T]:
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> T:
-        return app.home.run_sync(function(*args, **kwargs))
-
-    return call
-
-
-def _in_a_loop_of_its_own(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> T:
-        with ThreadPoolExecutor(1, "threadkeep-run") as thread:  # the caller may be inside a running loop
-            return thread.submit(copy_context().run, asyncio.run, function(*args, **kwargs)).result()
-
-    return call
-
-
-def _listing(function: Callable[..., AsyncIterator[T]], app: App) -> Callable[..., list[T]]:
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> list[T]:
-        async def collected() -> list[T]:
-            return [row async for row in function(*args, **kwargs)]
-
-        return app.home.run_sync(collected())
-
-    return call
-
-
 def _embedder(given: Any, settings: Settings) -> Embedder | None:
     if given is None:
         return embedder_of(settings)
@@ -682,7 +637,7 @@ async def _nothing(_rooms: Rooms) -> None:
     """Connect, and do nothing more."""
 
 
-def _newest_question(messages: Sequence[Any]) -> str:
+def _newest_question(messages: Messages) -> str:
     if not isinstance(cast("object", messages), Sequence):
         msg = f"A question is a text or a list of messages, not {type(messages).__name__}."
         raise InvalidInputError(msg)

@@ -124,8 +124,9 @@ class TestWhoseWord:
 
     async def test_what_was_rejected_needs_an_explicit_wish(self, tk: threadkeep.Threadkeep, face: str):
         """That the user says it is not enough; that they want it remembered is."""
-        proposed = tk.sync.proposals.propose("I owe Bob 200 dollars.", owner=ANA)
-        tk.sync.proposals.reject(proposed.proposal.proposal_id, owner=ANA)
+        proposal = tk.sync.proposals.propose("I owe Bob 200 dollars.", owner=ANA).proposal
+        assert proposal is not None
+        tk.sync.proposals.reject(proposal.proposal_id, owner=ANA)
         call = calling("remember", statement="I owe Bob 200 dollars.")
 
         (refused,) = await run(tk, face, "I owe Bob 200 dollars.", call)
@@ -225,7 +226,9 @@ class TestPause:
 
         assert paused["__interrupt__"][0].value["base_text"] == "I prefer vendor X."
         memory = tk.sync.memories.require(kept.memory_id, owner=ANA)
-        assert (memory.text, memory.approval.by) == ("I prefer vendor Y.", "carla")
+        assert memory.text == "I prefer vendor Y."
+        assert memory.approval is not None
+        assert memory.approval.by == "carla"
 
     def test_it_has_to_be_asked_for(self, tk: threadkeep.Threadkeep):
         """A run that nobody watches must not pause."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import assert_type
+from typing import Any, assert_type
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
+from langgraph.graph.state import CompiledStateGraph
 
 import threadkeep
-from threadkeep import Forgotten, Health, Kept, Memory, Owner, Recall, Recalled, Receipt, Threadkeep
+from threadkeep import Forgotten, Health, Kept, Memory, Owner, Proposal, Recall, Recalled, Receipt, Threadkeep
+from threadkeep.capture.record import QueuedTurn
+from threadkeep.collections.record import Passages
+from threadkeep.langgraph.threads import Thread
+from threadkeep.runs.record import Run
 
 
 @dataclass
@@ -37,3 +42,23 @@ async def application(model: BaseChatModel) -> None:
         middleware = tk.middleware()
         create_agent(model, [], middleware=[middleware], context_schema=Ctx)
         create_agent(model, tk.tools(), middleware=[tk.middleware()], checkpointer=tk.checkpointer, store=tk.store)
+
+
+def blocking_application(model: BaseChatModel) -> None:
+    """Touch the sync face in every room: what an ``await`` gives, without one."""
+    with threadkeep.open("memory://", owner="ana", model=model, embedder="none") as tk:
+        assert_type(tk.sync.ready(), Health)
+        assert_type(tk.sync.recall("Where do I live?"), Recall)
+        assert_type(tk.sync.capture([("user", "I live in Lisbon.")], thread_id="1", wait=True), Receipt)
+        assert_type(tk.sync.memories.remember("I live in Lisbon."), Kept)
+        assert_type(tk.sync.memories.list(), list[Memory])
+        assert_type(tk.sync.memories.walk(), list[Memory])
+        assert_type(tk.sync.proposals.list(), list[Proposal])
+        assert_type(tk.sync.queue.retry(), list[QueuedTurn])
+        assert_type(tk.sync.owners.export(), list[dict[str, Any]])
+        assert_type(tk.sync.collections.search("handbook", "leave"), Passages)
+        assert_type(tk.sync.threads.list(), list[Thread])
+        assert_type(tk.sync.runs.get(tk.graph(), thread_id="1"), Run)
+        assert_type(tk.sync.runs.once("pay", len), int)
+        assert_type(tk.sync.agents.supervisor(), CompiledStateGraph[Any, Any, Any, Any])
+        assert_type(tk.graph(), CompiledStateGraph[Any, Any, Any, Any])

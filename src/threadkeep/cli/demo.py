@@ -46,13 +46,13 @@ def demo(*, json: Json = False) -> None:
 def _teach(folder: Path, *, json: bool) -> list[dict[str, Any]]:
     """Talk in a first thread and close everything; return what was learnt."""
     with _memory(folder) as tk:
-        graph = tk.graph()
+        graph: Any = tk.graph()
         _title("Thread 1: Ana talks about herself", json=json)
         for text in FIRST:
             reply = graph.invoke(_said(text), tk.config(user_id=USER, thread_id="thread-1"))
             _exchange(text, reply["messages"][-1].text, json=json)
     with _memory(folder) as tk:
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "memory": memory.text,
                 "kind": memory.kind,

@@ -13,11 +13,15 @@ if TYPE_CHECKING:
 class Reranker(Protocol):
     """Compares a question with texts one by one: slower than vectors, and closer."""
 
-    name: str
-    """Provider and model."""
+    @property
+    def name(self) -> str:
+        """Provider and model."""
+        ...
 
-    remote: bool
-    """Whether texts leave this machine."""
+    @property
+    def remote(self) -> bool:
+        """Whether texts leave this machine."""
+        ...
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return one number for each of *texts*, higher for what answers *question* better.
@@ -31,14 +35,20 @@ class Reranker(Protocol):
 class Embedder(Protocol):
     """Turns texts into unit vectors. Loading happens at :meth:`ready` or the first :meth:`embed`."""
 
-    name: str
-    """Provider, model and version; vectors of different names are never compared."""
+    @property
+    def name(self) -> str:
+        """Provider, model and version; vectors of different names are never compared."""
+        ...
 
-    dims: int | None
-    """Length of a vector; ``None`` until the first one is seen."""
+    @property
+    def dims(self) -> int | None:
+        """Length of a vector; ``None`` until the first one is seen."""
+        ...
 
-    remote: bool
-    """Whether texts leave this machine."""
+    @property
+    def remote(self) -> bool:
+        """Whether texts leave this machine."""
+        ...
 
     async def ready(self) -> None:
         """Load the model. Raises ``EmbedderUnavailableError`` saying what is missing."""

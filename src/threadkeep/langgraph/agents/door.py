@@ -14,10 +14,11 @@ from threadkeep.telemetry import log
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.tools import BaseTool
     from langgraph.graph.state import CompiledStateGraph
 
-    from threadkeep.library import Threadkeep
+    from threadkeep.library import ChatModel, Threadkeep
 
 SYSTEM_PROMPT: Final = (
     "You are a supervisor with sub-agents. Notes about the user may stand in front of their message: use them where "
@@ -34,7 +35,7 @@ class AgentDoor:
         model: The model of agents that are not given one: ``"provider:name"`` or a LangChain model.
     """
 
-    def __init__(self, tk: Threadkeep, *, model: Any = None) -> None:
+    def __init__(self, tk: Threadkeep, *, model: ChatModel | None = None) -> None:
         self._tk = tk
         self._model = model
 
@@ -62,7 +63,7 @@ class AgentDoor:
         self,
         *,
         file: str | Path | None = None,
-        model: Any = None,
+        model: ChatModel | None = None,
         tools: Sequence[BaseTool] = (),
         middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
         **options: Any,
@@ -107,7 +108,7 @@ class AgentDoor:
         name: str,
         *,
         file: str | Path | None = None,
-        model: Any = None,
+        model: ChatModel | None = None,
         tools: Sequence[BaseTool] = (),
         middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
         **options: Any,
@@ -169,7 +170,7 @@ class AgentDoor:
         options.setdefault("checkpointer", self._tk.checkpointer)
         options.setdefault("store", self._tk.store)
 
-    def _chosen(self, model: Any) -> Any:
+    def _chosen(self, model: ChatModel | None) -> BaseChatModel:
         from threadkeep.langgraph.agent import chosen_model
 
         return chosen_model(self._tk, model or self._model)

@@ -64,7 +64,7 @@ def threadkeep_place(location: Callable[[], AbstractAsyncContextManager[str]], *
             ) -> AsyncGenerator[BaseStore]:
                 import threadkeep
 
-                embedder = index.get("embed") if index else "none"
+                embedder: Any = index.get("embed") if index else "none"
                 async with threadkeep.open(url, embedder=embedder, settings=settings, clock=clock) as tk:
                     await tk.ready()
                     yield tk.store_with(ranking="dense", index=index, ttl=ttl)
