@@ -21,7 +21,7 @@ from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
 from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import shapes
-from threadkeep.memories.ledger import Ledger
+from threadkeep.memories.ledger import TRIES, Ledger, give_way
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.record import Memory
 from threadkeep.memories.vectors import comparable, cosine, rows_of
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from threadkeep.owners.owner import Owner
     from threadkeep.telemetry import Telemetry
 
-_TRIES: Final = 6
-_FIRST_PAUSE_SECONDS: Final = 0.01
 _ALIKE: Final = 20
 MAX_CANDIDATES: Final = 64
 """What comes after so many candidates of a turn is left out: no turn says so much."""
@@ -119,16 +117,16 @@ class Learning:
         vectors = rows_of(await self._search.embed_put(texts), texts)
         # Two threads of one owner are learnt from at once; their commits would only get in each other's way.
         writing = self._writing.setdefault(owner.partition.digest, asyncio.Lock())
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             try:
                 async with writing:
                     return await self._finish(ref, owner, extraction, vectors, epoch)
             except PartitionErasedError:
                 return False
             except RevisionConflictError:
-                if attempt == _TRIES - 1:
+                if attempt == TRIES - 1:
                     raise
-                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                await give_way(attempt)
         return False
 
     async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> Extraction:
@@ -154,7 +152,7 @@ class Learning:
 
     async def _charge(self, owner: Owner, usage: Usage, epoch: str) -> None:
         """Add what a failure took to the owner's account."""
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             (before,) = await self._storage.get([account_ref(owner)])
             put = account_put(owner, before, usage, failed=True, at=self._clock.now())
             try:

@@ -20,6 +20,7 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import MemoryId
 from threadkeep.memories.ageing import ARCHIVED_KEPT, Limits, Standing, standing
+from threadkeep.memories.ledger import TRIES, Ledger, give_way
 from threadkeep.memories.record import Archived, Memory
 from threadkeep.memories.rows import MemoryRows
 from threadkeep.memories.shapes import archived_value
@@ -29,7 +30,6 @@ from threadkeep.storage.port import Batch, Delete, Item, Operation, Partition, P
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.memories.ledger import Ledger
     from threadkeep.memories.uses import Uses
     from threadkeep.telemetry import Telemetry
 
@@ -41,8 +41,6 @@ TIME: Final = "time"
 _LIMITS: Final = ".limits"
 _COUNTING: Final = Ref(Partition("root", (_LIMITS,)), (_LIMITS,), "counting")
 _AT_ONCE: Final = 500
-_TRIES: Final = 5
-_FIRST_PAUSE_SECONDS: Final = 0.01
 _OWNERS_A_ROUND: Final = 500
 _REMEMBERED: Final = 10_000
 
@@ -133,7 +131,7 @@ class Tidying:
             return Tidied((), sum([one.status == "active" async for one in self._rows.walk(owner)]), 0)
         await self._write_uses(owner)
         done: list[tuple[Memory, Archived]] = []
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             # Before anything is read: of an owner who is erased meanwhile, nothing is written.
             epoch = (await self._storage.position(owner.partition)).epoch
             found = await self._standing(owner)
@@ -143,7 +141,7 @@ class Tidying:
                 for start in range(0, len(found.leaving), _AT_ONCE):
                     await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch, done)
             except RevisionConflictError:  # somebody changed one of them: perhaps it was used
-                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                await give_way(attempt)
                 continue
             await self._note_looked(owner, found)
             return Tidied(tuple(done), found.active - len(found.leaving), found.over)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.audit import Entry, head_of, stands_for
-from threadkeep.memories.ledger import USER, Ledger
+from threadkeep.memories.ledger import TRIES, USER, Ledger, give_way
 from threadkeep.memories.merging import MERGED_KEPT, Merge, merges_of
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.record import Memory, Undone, Why
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from threadkeep.memories.uses import Uses
     from threadkeep.owners.owner import Owner
 
-_TRIES: Final = 5
-_FIRST_PAUSE_SECONDS: Final = 0.01
 _COMPARED: Final = 2_000
 
 
@@ -145,7 +143,7 @@ class Upkeep:
             MemoryNotFoundError: The owner has no such memory.
             RevisionConflictError: Other writers kept getting in the way.
         """
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             memory = await self._memories.require(memory_id, owner=owner)
             if memory.status not in ("archived", "merged"):
                 return memory
@@ -155,7 +153,7 @@ class Upkeep:
             try:
                 await self._ledger.commit(owner, [put], by=by)
             except RevisionConflictError:
-                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                await give_way(attempt)
                 continue
             return await self._memories.require(memory_id, owner=owner)
         msg = "Other writers kept getting in the way; try again."
@@ -174,7 +172,7 @@ class Upkeep:
         Raises:
             RevisionConflictError: Other writers kept getting in the way.
         """
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             head = await self._ledger.head(owner)
             newest: list[Memory] = []
             async for memory in self._rows.walk(owner):
@@ -201,7 +199,7 @@ class Upkeep:
             try:
                 await self._ledger.commit_from(head, owner, operations, by="consolidation")
             except RevisionConflictError:
-                await asyncio.sleep(_FIRST_PAUSE_SECONDS * 2**attempt)
+                await give_way(attempt)
                 continue
             return merges
         msg = "Other writers kept getting in the way; try again."

@@ -38,7 +38,7 @@ from threadkeep.storage.port import (
     Ref,
     Stats,
 )
-from threadkeep.storage.row import NO_PATHS, Place, Row, encoded, items_of, place_of, spelled
+from threadkeep.storage.row import NO_PATHS, Place, Row, changed_of, encoded, items_of, place_of, spelled
 
 
 class InMemoryStorage:
@@ -148,7 +148,7 @@ class InMemoryStorage:
         if not reset:
             removed.update((place, None) for revision, place in part.log if revision > after)
             removed.update((row.place, None) for row in written if row.paths != NO_PATHS and not _is_alive(row, now))
-        return Changes(position, reset, tuple(items_of(puts, partition)), tuple(map(spelled, removed)))
+        return Changes(position, reset, changed_of(puts, partition), tuple(map(spelled, removed)))
 
     async def namespaces(
         self,

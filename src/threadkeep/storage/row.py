@@ -51,6 +51,7 @@ NO_PATHS: Final = "[]"
 
 _FLOAT_BYTES: Final = 4
 _CHUNK: Final = 256
+_FEW: Final = 64
 _MICROS: Final = 1e6
 _FEW_LABELS: Final = 8
 _FEW_CHARACTERS: Final = 1_000
@@ -174,6 +175,11 @@ class Items(Sequence[Item]):
         if isinstance(place, slice):
             return Items(self._rows[place], self._partition)
         return next(items_of([self._rows[place]], self._partition))
+
+
+def changed_of(rows: Sequence[Row], partition: Partition) -> Sequence[Item]:
+    """Return what *rows* of one partition's changes are: a few items made now, or many made as they are read."""
+    return tuple(items_of(rows, partition)) if len(rows) <= _FEW else Items(rows, partition)
 
 
 def items_of(rows: Sequence[Row], partition: Partition) -> Iterator[Item]:

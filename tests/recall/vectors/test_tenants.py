@@ -144,7 +144,7 @@ def test_a_service_that_is_down_leaves_words(
     open_with: Callable[..., Any], pinecone: PineconeServer, caplog: pytest.LogCaptureFixture
 ):
     """What is recalled says so, the counter and the log too, none of them with the key; then it is there again."""
-    with open_with("pinecone", THREADKEEP_VECTORS_TIMEOUT_MS="500", THREADKEEP_RECALL_TIMEOUT_MS="20000") as tk:
+    with open_with("pinecone", THREADKEEP_VECTORS_TIMEOUT_MS="2000", THREADKEEP_RECALL_TIMEOUT_MS="20000") as tk:
         told(tk, OWNERS[0], 40)
         assert ask(tk, OWNERS[0], "bano eka").degraded == ()
         pinecone.faults = [Fault(503)]

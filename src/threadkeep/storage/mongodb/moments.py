@@ -25,7 +25,7 @@ from threadkeep.storage.mongodb.documents import (
     row_of,
 )
 from threadkeep.storage.port import Changes, Item, Partition, Position
-from threadkeep.storage.row import Place, Row, items_of, spelled
+from threadkeep.storage.row import Place, Row, changed_of, items_of, spelled
 from threadkeep.storage.scan import Scan, cursor_of
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class MongoMoments:
         if not reset:
             # What a follower holds of an expired item may be an older version, which did not expire.
             gone.update((row.place, None) for row in rows if not _is_alive(row, now))
-        return Changes(entry.position, reset, tuple(items_of(alive, partition)), tuple(map(spelled, gone)))
+        return Changes(entry.position, reset, changed_of(alive, partition), tuple(map(spelled, gone)))
 
     async def _scan(self, scan: Scan, now: int) -> list[tuple[Cursor, Item]]:
         collections = self._collections

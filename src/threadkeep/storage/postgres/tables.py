@@ -7,7 +7,6 @@ autocommit; none knows of pools, time-outs or errors of the driver.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -23,7 +22,7 @@ from threadkeep.storage.encoding import Cursor, encode_text, partition_key
 from threadkeep.storage.port import MAX_CHANGE_LOG_ROWS, Batch, Changes, Item, Partition, Position, Ref, Stats
 from threadkeep.storage.postgres.pool import Connection
 from threadkeep.storage.postgres.schema import APP, NOBODY, SERVICE, SQL, Roles
-from threadkeep.storage.row import NO_PATHS, Change, Place, Row, items_of, place_of, spelled
+from threadkeep.storage.row import NO_PATHS, Change, Place, Row, changed_of, items_of, place_of, spelled
 from threadkeep.storage.scan import Scan
 
 _HIGHEST: Final = (1 << 63) - 1
@@ -163,16 +162,14 @@ class PostgresTables:
                 removed[fields[0], fields[1]] = None
             else:
                 puts.append(fields)
-        items = (
-            _items(puts, partition) if len(puts) <= _FIRST_PART else await asyncio.to_thread(_items, puts, partition)
-        )
         gone = tuple(map(spelled, removed)) if since else ()
-        return Changes(Position(at_epoch, at_sequence), reset=since is None, puts=tuple(items), removed=gone)
+        items = changed_of(_made(puts), partition)
+        return Changes(Position(at_epoch, at_sequence), reset=since is None, puts=items, removed=gone)
 
     async def load(self, connection: Connection, partition: Partition, since: Position | None, now: int) -> Changes:
         """Return what happened after *since*, however much, in parts of one moment.
 
-        The loop is free between the parts; the values of one are parsed in a thread while the next one is fetched.
+        The loop is free between the parts.
         """
         digest, shard = self._keys(partition)
         async with self._transaction(connection, b"ISOLATION LEVEL REPEATABLE READ, READ ONLY", partition):
@@ -187,15 +184,12 @@ class PostgresTables:
             async with connection.pipeline():
                 await connection.execute(SQL["searchable"], (digest, shard, after, now))
                 await part.execute(SQL["next_searchable"])
-            rows = await part.fetchall()
-            items: list[Item] = []
-            while rows:
-                parsed = asyncio.create_task(asyncio.to_thread(_items, rows, partition))
-                try:
-                    rows = await _rows(connection, SQL["next_searchable"], ())
-                finally:
-                    items += await parsed
-        return Changes(position, reset, tuple(items), tuple(map(spelled, removed)))
+            rows: list[Row] = []
+            more = await part.fetchall()
+            while more:
+                rows += _made(more)
+                more = await _rows(connection, SQL["next_searchable"], ())
+        return Changes(position, reset, changed_of(rows, partition), tuple(map(spelled, removed)))
 
     async def erase(self, connection: Connection, partition: Partition) -> int:
         """Remove everything of *partition* but the row that says so; return how many items there were."""
@@ -317,8 +311,8 @@ async def _rows(connection: Connection, statement: bytes, parameters: Any) -> li
     return await cursor.fetchall()
 
 
-def _items(rows: Sequence[Sequence[Any]], partition: Partition) -> list[Item]:
-    return list(items_of([Row._make(row) for row in rows], partition))
+def _made(rows: Sequence[Sequence[Any]]) -> list[Row]:
+    return [Row._make(row) for row in rows]
 
 
 def _expected(change: Change) -> int | None:

@@ -61,7 +61,7 @@ from threadkeep.storage.redis.rows import (
     spelling_of,
 )
 from threadkeep.storage.redis.scripts import COMMIT, DUE, ERASE, NAMESPACES, STATS, Argument, Command, command
-from threadkeep.storage.row import Change, encoded, items_of, spelled
+from threadkeep.storage.row import Change, changed_of, encoded, items_of, spelled
 from threadkeep.storage.scan import Scan
 
 TIMEOUT: Final = timedelta(seconds=1)
@@ -201,7 +201,7 @@ class RedisStorage:
         if not read.reset:
             # What a follower holds of an expired item may be an older version, which did not expire.
             removed.update(dict.fromkeys(row.place for row in read.rows if not is_alive(row, now)))
-        return Changes(read.position, read.reset, tuple(items_of(alive, partition)), tuple(map(spelled, removed)))
+        return Changes(read.position, read.reset, changed_of(alive, partition), tuple(map(spelled, removed)))
 
     async def namespaces(
         self,

@@ -24,14 +24,13 @@ from threadkeep.storage.port import (
     Position,
     Ref,
 )
-from threadkeep.storage.row import Change, Items, Place, Row, items_of, place_of, spelled
+from threadkeep.storage.row import Change, Place, Row, changed_of, items_of, place_of, spelled
 from threadkeep.storage.scan import Scan
 from threadkeep.storage.sqlite.file import SQL
 
 _HIGHEST: Final = (1 << 63) - 1
 _LOWEST: Final = -(1 << 63)
 _PART: Final = 64
-_FEW: Final = 64
 
 
 class _Head(NamedTuple):
@@ -136,8 +135,7 @@ class SqliteTables:
             removed.update(dict.fromkeys(connection.execute(SQL["removed"], (digest, after)).fetchall()))
             # What a follower holds of an expired item may be an older version, which did not expire.
             removed.update(dict.fromkeys(row.place for row in rows if not _is_alive(row, now)))
-        puts = tuple(items_of(alive, partition)) if len(alive) <= _FEW else Items(alive, partition)
-        return Changes(position, reset, puts, tuple(map(spelled, removed)))
+        return Changes(position, reset, changed_of(alive, partition), tuple(map(spelled, removed)))
 
     def namespaces(self, connection: sqlite3.Connection, now: int) -> set[str]:
         """Return the encoded namespaces that hold an unexpired item."""
