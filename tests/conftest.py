@@ -141,8 +141,14 @@ _SERVED = frozenset({"postgres", "redis", "mongodb", "servers"})
 """What stands in a file's name, or in the id of its parameters, where a test asks for a server while it runs."""
 
 
-_AT_LENGTH = frozenset({"cli"})
-"""Folders with many tests of half a second: doors to what the others test."""
+_AT_LENGTH = frozenset({"agents", "cli", "evals", "extractors", "moving", "vectors"})
+"""Folders of what is beside memory and SQLite, or a door to them; `make test-fast` does not even import them."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders of which nothing would be run."""
+    only_quick = "not slow" in config.getoption("markexpr", "")
+    return True if only_quick and collection_path.name in _AT_LENGTH and collection_path.is_dir() else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

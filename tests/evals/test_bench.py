@@ -52,9 +52,9 @@ class TestLookup:
 
 
 class TestAlternate:
-    @pytest.mark.parametrize(("ours_times", "peer_times"), [(24, 12), (12, 24)])
-    async def test_rounds_take_turns(self, ours_times, peer_times):
-        """After one unmeasured time each, no more is done of one in a row than its share, each number once."""
+    @pytest.mark.parametrize(("ours_times", "peer_times", "rounds"), [(60, 12, 3), (12, 60, 3), (6, 6, 6), (24, 12, 1)])
+    async def test_rounds_take_turns(self, ours_times, peer_times, rounds):
+        """After one unmeasured time each; rounds of twenty where one is measured more often, each number once."""
         calls: list[tuple[str, int]] = []
 
         async def one(who: str, number: int) -> None:
@@ -75,7 +75,7 @@ class TestAlternate:
             "peer": list(range(peer_times + 1)),
         }
         in_a_row = [(who, len(list(group))) for who, group in groupby(who for who, _ in calls[2:])]
-        assert in_a_row == [("ours", ours_times // 12), ("peer", peer_times // 12)] * 12
+        assert in_a_row == [("ours", ours_times // rounds), ("peer", peer_times // rounds)] * rounds
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
 
 _LEAST: Final = 3
+_IN_A_ROUND: Final = 20
 _SLICE: Final = 500
 
 
@@ -197,10 +198,10 @@ async def alternated(
     ours_seconds: float = math.inf,
     peer_seconds: float = math.inf,
 ) -> tuple[list[float], list[float]]:
-    """Time two things in as many rounds as the rarer one is measured, after one unmeasured time each.
+    """Time two things in many short rounds that take turns, after one unmeasured time each.
 
-    Each round measures that one once and its share of the other, so a machine whose clock changes while it
-    measures does so to both alike.
+    A machine whose clock changes while it measures does so to both alike. Where one of them is measured more often, its
+    rounds are of twenty: in shorter ones, what the other left in the processor's caches would be most of its figure.
 
     Args:
         ours: Begins one of ours, given how many came before.
@@ -217,7 +218,8 @@ async def alternated(
     await peer(0)
     milliseconds: tuple[list[float], list[float]] = ([], [])
     sides = ((ours, ours_times, ours_seconds), (peer, peer_times, peer_seconds))
-    rounds = min(ours_times, peer_times) or max(ours_times, peer_times)
+    fewer, more = sorted((ours_times, peer_times))
+    rounds = max(1, min(fewer, more // _IN_A_ROUND)) if 0 < fewer < more else more
     for turn in range(rounds):
         for (begin, times, most), taken in zip(sides, milliseconds, strict=True):
             start, end = turn * times // rounds, (turn + 1) * times // rounds

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
 import pytest
@@ -20,6 +19,7 @@ from openai import BadRequestError
 import threadkeep
 from threadkeep.langgraph.window import is_overflow
 from threadkeep.testing import HashingEmbedder
+from threadkeep.testing.loopback import LoopbackServer
 
 MOST_BYTES: Final = 6_000
 """How long a request may be for the servers of this module."""
@@ -56,49 +56,36 @@ def google(error: bool) -> dict[str, Any]:
 Speech = Callable[[bool], dict[str, Any]]
 
 
-class Provider:
-    """A server of the loopback that refuses long requests as a provider does.
+class _Handler(BaseHTTPRequestHandler):
+    served: Provider
+
+    def do_POST(self) -> None:
+        length = len(self.rfile.read(int(self.headers["Content-Length"])))
+        error = length > MOST_BYTES
+        self.served.refused += error
+        body = json.dumps(self.served.speech(error)).encode()
+        self.send_response(400 if error else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        pass
+
+
+@dataclass(eq=False)
+class Provider(LoopbackServer):
+    """Refuses long requests as a provider does.
 
     Attributes:
-        url: Where it is.
+        speech: What it says.
         refused: How many it refused.
-        read: How many it answered.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.refused = 0
-        self.read = 0
-
-
-@contextmanager
-def serving(speech: Speech) -> Iterator[Provider]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            length = len(self.rfile.read(int(self.headers["Content-Length"])))
-            error = length > MOST_BYTES
-            provider.refused += error
-            provider.read += not error
-            body = json.dumps(speech(error)).encode()
-            self.send_response(400 if error else 200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    provider = Provider(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, name="provider")
-    thread.start()
-    try:
-        yield provider
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    handler = _Handler
+    speech: Speech
+    refused: int = 0
 
 
 def chat_openai(url: str) -> Any:
@@ -133,8 +120,8 @@ def tk() -> Iterator[threadkeep.Threadkeep]:
 class TestRefused:
     async def test_the_user_is_answered_and_it_is_sent_once_more(self, tk: threadkeep.Threadkeep, name: str):
         speech, client, _ = CLIENTS[name]
-        with serving(speech) as provider:
-            model = client(provider.url)
+        with Provider(speech) as provider:
+            model = client(provider.origin)
             agent = create_agent(model, [], middleware=[tk.window()], checkpointer=tk.checkpointer)
             config = tk.config(user_id="ana@x.org", thread_id="long")
 
@@ -151,7 +138,7 @@ class TestRefused:
     async def test_what_its_package_raises_is_recognised(self, name: str):
         speech, client, raised = CLIENTS[name]
 
-        with serving(speech) as provider, pytest.raises(raised) as refused:
-            await client(provider.url).ainvoke("word " * MOST_BYTES)
+        with Provider(speech) as provider, pytest.raises(raised) as refused:
+            await client(provider.origin).ainvoke("word " * MOST_BYTES)
 
         assert is_overflow(refused.value)
