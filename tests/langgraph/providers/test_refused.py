@@ -56,7 +56,7 @@ def google(error: bool) -> dict[str, Any]:
 Speech = Callable[[bool], dict[str, Any]]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Answers(BaseHTTPRequestHandler):
     served: Provider
 
     def do_POST(self) -> None:
@@ -83,7 +83,7 @@ class Provider(LoopbackServer):
         refused: How many it refused.
     """
 
-    handler = _Handler
+    handler = _Answers
     speech: Speech
     refused: int = 0
 
