@@ -147,7 +147,7 @@ _AT_LENGTH = frozenset({"agents", "cli", "evals", "extractors", "moving", "vecto
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out folders of which nothing would be run."""
-    only_quick = "not slow" in config.getoption("markexpr", "")
+    only_quick = "not slow" in str(config.getoption("markexpr", ""))
     return True if only_quick and collection_path.name in _AT_LENGTH and collection_path.is_dir() else None
 
 

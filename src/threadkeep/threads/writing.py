@@ -97,6 +97,7 @@ class Writing:
         new_versions: ChannelVersions,
     ) -> Planned[RunnableConfig]:
         """Return the change that keeps *checkpoint*."""
+        thread_id = thread_id_from(configurable_of(config).get("thread_id"))
 
         def planned(inner: RunnableConfig) -> Change[RunnableConfig]:
             name, namespace = place_of(inner)
@@ -113,7 +114,6 @@ class Writing:
                 lambda saver: saver.aput(*packed()),
             )
 
-        thread_id = thread_id_from(configurable_of(config).get("thread_id"))
         return planned
 
     def planned_writes(
