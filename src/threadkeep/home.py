@@ -60,7 +60,7 @@ class Home:
             errand.cancel()
             caller = asyncio.current_task()
             if self._closed and not (caller and caller.cancelling()):  # it was not the caller who was cancelled
-                raise _closed() from None
+                raise closed_error() from None
             raise
 
     def run_sync(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -88,7 +88,7 @@ class Home:
         try:
             return future.result()
         except asyncio.CancelledError:
-            raise (_closed() if self._closed else CancelledError()) from None
+            raise (closed_error() if self._closed else CancelledError()) from None
         except BaseException:  # Ctrl-C while waiting: the work must not go on unseen
             errand.cancel()
             raise
@@ -113,7 +113,7 @@ class Home:
             msg = "This Threadkeep was opened before the process forked; open one in the child."
             raise ClosedError(msg)
         if self._closed:
-            raise _closed()
+            raise closed_error()
 
     def soon(self, call: Callable[[], object]) -> None:
         """Have *call* called on the home loop, from any thread; nobody is told, and without a loop it is not called."""
@@ -165,7 +165,7 @@ class Home:
 
     def _started(self) -> asyncio.AbstractEventLoop:
         if self._closed:
-            raise _closed()
+            raise closed_error()
         if self._loop is None:
             loop = asyncio.new_event_loop()
             ready = threading.Event()
@@ -246,7 +246,8 @@ def _answer(answer: asyncio.Future[T], result: T | None, error: BaseException | 
         answer.set_exception(error)
 
 
-def _closed() -> ClosedError:
+def closed_error() -> ClosedError:
+    """Return what to say to whoever comes after the end."""
     return ClosedError("This Threadkeep was closed; open a new one.")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from langgraph.store.base import Result
 
 from threadkeep.errors import ClosedError, DamagedItemError, InvalidInputError, SealError
+from threadkeep.home import closed_error
 from threadkeep.langgraph.operations import Plan
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Crowd:
         try:
             await self._answered(calls)
         except asyncio.CancelledError:
-            _refused(calls, ClosedError("This Threadkeep was closed; open a new one."))
+            _refused(calls, closed_error())
             raise
 
     async def _answered(self, calls: Sequence[_Call]) -> None:

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from threadkeep.errors import ClosedError, StorageUnavailableError
+from threadkeep.errors import StorageUnavailableError
+from threadkeep.home import closed_error
 from threadkeep.threads.backend import Backend, Saver
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class SharedSaver:
     async def using(self) -> AsyncGenerator[None]:
         """Keep the saver open, opening it first."""
         if self.closed:
-            raise _closed()
+            raise closed_error()
         self._active += 1
         try:
             await self._opened()
@@ -103,7 +104,7 @@ class SharedSaver:
         try:
             begun = self.backend.begin(saver, work, claim=claim)
         except RuntimeError:
-            raise _closed() from None
+            raise closed_error() from None
         answer = asyncio.wrap_future(begun)
         try:
             await asyncio.wait((answer,), timeout=self._timeout.total_seconds())
@@ -196,7 +197,3 @@ class SharedSaver:
         self._late.discard(late)
         if not late.cancelled():
             late.exception()  # whoever waited has been told that it took too long
-
-
-def _closed() -> ClosedError:
-    return ClosedError("This Threadkeep was closed; open a new one.")
