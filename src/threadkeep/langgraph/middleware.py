@@ -170,12 +170,14 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 app.telemetry.degraded("recall", error)
                 return seen
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
-        if self._is_bound(turn, epoch):
+        thread_id = self._to_bind(turn, epoch)
+        if thread_id is None:
             return _Seen(await self._recall(turn, messages), epoch)
         # Only the owner's own memories are read, so this need not wait for whose the thread is.
         recalling = asyncio.ensure_future(self._recall(turn, messages))
         try:
-            await self._bind(turn, epoch)
+            with suppress(PartitionErasedError):  # the turn outlives its owner's erasing: nothing of it is kept
+                await app.binder.bind(thread_id, turn.owner, epoch=epoch)
             return _Seen(await recalling, epoch)
         finally:
             recalling.cancel()
@@ -208,18 +210,17 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError):  # recall says so
             return None
 
-    def _is_bound(self, turn: _Turn, epoch: str | None) -> bool:
-        """Whether nobody has to be asked whose thread it is: the owner is the only one, or it was asked just now."""
-        if turn.thread_id is None or self._tk.locked_to is not None:
-            return True
-        return self._tk.app.binder.known(turn.thread_id, turn.owner, epoch=epoch, scoped=False)
+    def _to_bind(self, turn: _Turn, epoch: str | None) -> str | None:
+        """Return the thread that has to be bound to its first owner; a dead storage is not waited for.
 
-    async def _bind(self, turn: _Turn, epoch: str | None) -> None:
-        """Bind the thread to its first owner; another owner is refused, a dead storage is not waited for."""
-        if turn.thread_id is None or self._tk.locked_to is not None:  # a locked one's threads are its own anyway
-            return
-        with suppress(PartitionErasedError):  # the turn outlives its owner's erasing: nothing of it is kept
-            await self._tk.app.binder.bind(turn.thread_id, turn.owner, epoch=epoch)
+        Returns:
+            ``None``: nobody has to be asked whose it is. A locked one's threads are its own anyway, or it was asked
+            just now.
+        """
+        thread_id = turn.thread_id
+        if thread_id is None or self._tk.locked_to is not None:
+            return None
+        return None if self._tk.app.binder.known(thread_id, turn.owner, epoch=epoch, scoped=False) else thread_id
 
     def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if not found.memories:
