@@ -45,9 +45,9 @@ def claimed_owner(configurable: Mapping[str, Any], *, runtime: object = None) ->
     return next(iter(claims.values()), None)
 
 
-def claims_of(configurable: Mapping[str, Any], *, runtime: object = None) -> tuple[str, ...]:
+def claims_of(configurable: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the places that :func:`claimed_owner` goes by."""
-    runtime = configurable.get(RUNTIME) if runtime is None else runtime
+    runtime = configurable.get(RUNTIME)
     if on_server(configurable, runtime=runtime):
         return ("the server's user",)
     return tuple(_claims(configurable, getattr(runtime, "context", None)))

@@ -35,9 +35,8 @@ def come_after(found: CheckpointTuple | None) -> None:
     LangGraph numbers by its clock, and by one more than the last where the clock is not ahead of that.
     """
     seen = _time_of(found.checkpoint["id"]) if found is not None else 0
-    clock = cast("Any", ids)
-    if seen > (clock._last_v6_timestamp or 0) and seen <= _latest():  # noqa: SLF001 - it is said nowhere else
-        _raise_to(clock, seen)
+    if seen <= _latest():
+        _raise_to(cast("Any", ids), seen)
 
 
 def require_later(checkpoint_id: str, parent: str) -> None:
@@ -59,7 +58,7 @@ def _raise_to(clock: Any, seen: int) -> None:
 
     Between the comparison and what follows it, nothing is called: no other thread gets the interpreter there.
     """
-    if seen > (clock._last_v6_timestamp or 0):  # noqa: SLF001
+    if seen > (clock._last_v6_timestamp or 0):  # noqa: SLF001 - it is said nowhere else
         clock._last_v6_timestamp = seen  # noqa: SLF001
 
 
