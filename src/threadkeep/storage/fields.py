@@ -9,7 +9,7 @@ from threadkeep.storage.port import Item, Namespace
 
 NEVER: Final = float("inf")
 
-_AT_ONCE: Final = 256
+AT_ONCE: Final = 256
 """So many at a time, and one thing after the other: both they and the code stay in the processor's caches."""
 
 
@@ -57,8 +57,8 @@ def fields_of(items: Sequence[Item]) -> Iterator[Fields]:
     if isinstance(items, FieldByField):
         yield from items.fields()
         return
-    for start in range(0, len(items), _AT_ONCE):
-        part = items[start : start + _AT_ONCE]
+    for start in range(0, len(items), AT_ONCE):
+        part = items[start : start + AT_ONCE]
         made = [item.embedding for item in part]
         yield Fields(
             names=[(item.ref.namespace, item.ref.key) for item in part],

@@ -22,7 +22,7 @@ from threadkeep.storage.encoding import (
     moment_of,
     ttl_micros,
 )
-from threadkeep.storage.fields import NEVER, Fields
+from threadkeep.storage.fields import AT_ONCE, NEVER, Fields
 from threadkeep.storage.port import (
     MAX_BATCH_BYTES,
     MAX_BATCH_OPERATIONS,
@@ -50,7 +50,6 @@ NO_PATHS: Final = "[]"
 """The encoded paths of an item that is not searchable."""
 
 _FLOAT_BYTES: Final = 4
-_CHUNK: Final = 256
 _FEW: Final = 64
 _MICROS: Final = 1e6
 _FEW_LABELS: Final = 8
@@ -163,8 +162,8 @@ class Items(Sequence[Item]):
 
     def fields(self) -> Iterator[Fields]:
         """See :class:`~threadkeep.storage.fields.FieldByField`: a third of the time that making the items takes."""
-        for start in range(0, len(self._rows), _CHUNK):
-            yield _fields_of(self._rows[start : start + _CHUNK])
+        for start in range(0, len(self._rows), AT_ONCE):
+            yield _fields_of(self._rows[start : start + AT_ONCE])
 
     @overload
     def __getitem__(self, place: int) -> Item: ...
@@ -188,8 +187,8 @@ def items_of(rows: Sequence[Row], partition: Partition) -> Iterator[Item]:
     Values are parsed by the hundred: one call of the parser on a joined text takes half the time
     of a call for each (27 ms for 10,000, measured; orjson, one by one, 34 ms).
     """
-    for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK]
+    for start in range(0, len(rows), AT_ONCE):
+        part = rows[start : start + AT_ONCE]
         values = _values_of([row.value for row in part])
         for row, value in zip(part, values, strict=True):
             # In one piece: at ten thousand rows each call for a part of one is milliseconds.
