@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.evals.bench_peer_search import peer_search_lines
-from threadkeep.evals.bench_rig import Line, Lookup, Sizes, alternated, learn, opened, timed
+from threadkeep.evals.bench_rig import ONE_OWNER, TOP, Line, Lookup, Sizes, alternated, learn, opened, timed
 from threadkeep.evals.bench_turn import embedding_lines, turn_lines
 from threadkeep.evals.facts import make_facts, more_facts
 from threadkeep.evals.peers import SEARCHING, environments_folder
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
 
 _SEED: Final = 7
-_TOP: Final = 10
 _IN_A_ROW: Final = 10
 _BATCH: Final = 500
 _EMBEDDED: Final = 1_650
@@ -78,7 +77,7 @@ def run_peers_bench(
     sizes = _sizes(quick=quick, full=full)
     totals = sorted(memories or filter(None, (sizes.few, sizes.small, sizes.large, sizes.largest)))
     facts = more_facts(totals[-1], seed=_SEED)
-    lookup = Lookup([text for fact in facts for text in (fact.text, fact.question)], seed=_SEED)
+    lookup = Lookup.of(facts, seed=_SEED)
     with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as name:
         lines, not_run = asyncio.run(
             peer_search_lines(
@@ -105,7 +104,7 @@ def _sizes(*, quick: bool, full: bool) -> Sizes:
 
 async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
     facts = make_facts(sizes.large, seed=_SEED)
-    lookup = Lookup([text for fact in facts for text in (fact.text, fact.question)], seed=_SEED)
+    lookup = Lookup.of(facts, seed=_SEED)
     steps = Steps(7, progress)
     with tempfile.TemporaryDirectory(prefix="threadkeep-bench-") as name:
         folder = Path(name)
@@ -150,15 +149,15 @@ async def _one_owner(tk: Threadkeep, lookup: Lookup, facts: Sequence[Fact], size
     await peer.abatch([PutOp(namespace, str(place), {"data": fact.text}) for place, fact in enumerate(facts)])
     questions = [fact.question for fact in facts[: sizes.searches]]
     ours, theirs = await alternated(
-        lambda turn: tk.memories.search(questions[turn % len(questions)], owner=owner, limit=_TOP),
-        lambda turn: peer.asearch(namespace, query=questions[turn % len(questions)], limit=_TOP),
+        lambda turn: tk.memories.search(questions[turn % len(questions)], owner=owner, limit=TOP),
+        lambda turn: peer.asearch(namespace, query=questions[turn % len(questions)], limit=TOP),
         ours_times=sizes.searches,
         peer_times=sizes.peer_searches,
         peer_seconds=sizes.peer_seconds,
     )
     return [
-        Line("search, one owner", len(facts), ours, f"{_MEMORY_PEER}.asearch", theirs),
-        await _without_the_hop(tk, "search, one owner", [(owner, one) for one in questions], len(facts)),
+        Line(ONE_OWNER, len(facts), ours, f"{_MEMORY_PEER}.asearch", theirs),
+        await _without_the_hop(tk, ONE_OWNER, [(owner, one) for one in questions], len(facts)),
     ]
 
 
@@ -179,12 +178,12 @@ async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str,
         async def on_home(rooms: Rooms, part: Sequence[tuple[str, str]] = part) -> list[float]:
             whose = [Owner(user_id) for user_id, _ in part]
             return [
-                await timed(rooms.recalls.search(question, owner=owner, limit=_TOP))
+                await timed(rooms.recalls.search(question, owner=owner, limit=TOP))
                 for owner, (_, question) in zip(whose, part, strict=True)
             ]
 
         inside += await tk.app.call(on_home)
-        through += [await timed(tk.memories.search(question, owner=owner, limit=_TOP)) for owner, question in part]
+        through += [await timed(tk.memories.search(question, owner=owner, limit=TOP)) for owner, question in part]
     return Line(f"{name}, without the hop", n, inside, "the same with the hop", through)
 
 
@@ -197,10 +196,10 @@ async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> l
     owners = [f"owner-{number}" for number in range(sizes.owners)]
     for number, owner in enumerate(owners):
         await learn(tk, owner, each)
-        await tk.memories.search(each[number % len(each)].question, owner=owner, limit=_TOP)
+        await tk.memories.search(each[number % len(each)].question, owner=owner, limit=TOP)
     many, one = await alternated(
-        lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[turn % len(owners)], limit=_TOP),
-        lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[0], limit=_TOP),
+        lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[turn % len(owners)], limit=TOP),
+        lambda turn: tk.memories.search(each[turn % len(each)].question, owner=owners[0], limit=TOP),
         ours_times=sizes.searches,
         peer_times=sizes.searches,
     )
@@ -221,7 +220,7 @@ async def _cold_load(path: Path, lookup: Lookup, facts: Sequence[Fact], sizes: S
     idle: list[float] = []
     for turn in range(2 * sizes.cold_loads):
         async with opened(path, lookup) as tk:
-            search = tk.memories.search(facts[turn // 2].question, owner=f"owner-{len(facts)}", limit=_TOP)
+            search = tk.memories.search(facts[turn // 2].question, owner=f"owner-{len(facts)}", limit=TOP)
             if turn % 2:
                 loads.append(await timed(search))
                 continue

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.evals.bench_rig import Line, learn, opened, timed
+from threadkeep.evals.bench_rig import ONE_OWNER, TOP, Line, learn, opened, timed
 from threadkeep.evals.methods import RecordingEmbedder
 from threadkeep.evals.peers import NotRun, SearchingMethod, open_peers
 from threadkeep.evals.progress import Progress, Steps, silent
@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from threadkeep.evals.facts import Fact
     from threadkeep.library import Threadkeep
 
-NAME: Final = "search, one owner"
-
 _OWNER: Final = "owner"
-_TOP: Final = 10
 
 
 async def peer_search_lines(
@@ -77,6 +74,6 @@ async def _beside(
     theirs: list[float] = []
     for question in questions:
         await tk.app.home.run(recording.question(question))
-        ours.append(await timed(tk.memories.search(question, owner=_OWNER, limit=_TOP)))
-        theirs.append((await peer.search(question, _TOP))[1])
-    return Line(NAME, size, ours[1:], peer.name, theirs[1:])
+        ours.append(await timed(tk.memories.search(question, owner=_OWNER, limit=TOP)))
+        theirs.append((await peer.search(question, TOP))[1])
+    return Line(ONE_OWNER, size, ours[1:], peer.name, theirs[1:])

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from threadkeep.evals.metrics import percentile
 from threadkeep.memories.record import NewMemory
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from threadkeep.evals.facts import Fact
     from threadkeep.library import Threadkeep
+
+ONE_OWNER: Final = "search, one owner"
+TOP: Final = 10
 
 _LEAST: Final = 3
 _IN_A_ROUND: Final = 20
@@ -131,6 +134,11 @@ class Lookup:
         self._vectors: dict[str, NDArray[np.float32]] = {}
         for text in texts:
             self._add(text)
+
+    @classmethod
+    def of(cls, facts: Sequence[Fact], *, seed: int) -> Self:
+        """Return one that knows what *facts* say and the questions about them."""
+        return cls([text for fact in facts for text in (fact.text, fact.question)], seed=seed)
 
     def know(self, text: str) -> None:
         """Give *text* its direction, where it has none."""

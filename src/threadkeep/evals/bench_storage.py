@@ -92,7 +92,7 @@ def run_storage_bench(kinds: Sequence[str], sizes: StorageSizes, *, progress: Pr
         msg = f"--storage is {unknown[0][:40]!r}; give {', '.join(KINDS)} or all."
         raise InvalidInputError(msg)
     facts = more_facts(max(sizes.totals), seed=_SEED)
-    lookup = Lookup([text for fact in facts for text in (fact.text, fact.question)], seed=_SEED)
+    lookup = Lookup.of(facts, seed=_SEED)
     steps = Steps(len(chosen) * (1 + len(sizes.totals)), progress)
     lines: list[Line] = []
     on: dict[str, str] = {}
