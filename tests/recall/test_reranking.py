@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -20,6 +20,7 @@ from threadkeep.errors import RerankerUnavailableError, SettingsError
 from threadkeep.models.rerankers import CrossEncoder
 from threadkeep.recall.record import Recall
 from threadkeep.settings import Settings
+from threadkeep.testing.loopback import LoopbackServer
 from threadkeep.testing.models import ScriptedModel
 
 KNOWN = ("My sister keeps bees in Porto.", "My sister sings in a choir.", "My sister drives a red tram.")
@@ -27,8 +28,34 @@ QUESTION = "What does my sister keep, sing or drive?"
 LAST = KNOWN[2]
 
 
-@dataclass
-class Cohere:
+class _Reranking(BaseHTTPRequestHandler):
+    served: Cohere
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.served.asked.append((self.path, self.headers["authorization"], body))
+        if self.served.hangs:
+            self.served.wait_for_release()
+        found = [
+            {"index": place, "relevance_score": 0.9 if "tram" in text else 0.1}
+            for place, text in enumerate(body["documents"])
+        ]
+        reply = json.dumps({"id": "1", "results": sorted(found, key=lambda one: -one["relevance_score"])}).encode()
+        try:
+            self.send_response(self.served.status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+        except (BrokenPipeError, ConnectionResetError):  # the client gave up
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
+        pass
+
+
+@dataclass(eq=False)
+class Cohere(LoopbackServer):
     """A server that speaks the reranking protocol and likes the tram best.
 
     Attributes:
@@ -37,49 +64,16 @@ class Cohere:
         asked: What it was asked: path, key and body.
     """
 
+    handler = _Reranking
     status: int = 200
     hangs: bool = False
     asked: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list[tuple[str, str, dict[str, Any]]])
-    over: threading.Event = field(default_factory=threading.Event)
-    url: str = ""
 
 
 @pytest.fixture
 def cohere() -> Iterator[Cohere]:
-    told = Cohere()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            told.asked.append((self.path, self.headers["authorization"], body))
-            if told.hangs:
-                told.over.wait()
-            found = [
-                {"index": place, "relevance_score": 0.9 if "tram" in text else 0.1}
-                for place, text in enumerate(body["documents"])
-            ]
-            reply = json.dumps({"id": "1", "results": sorted(found, key=lambda one: -one["relevance_score"])}).encode()
-            try:
-                self.send_response(told.status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(reply)))
-                self.end_headers()
-                self.wfile.write(reply)
-            except (BrokenPipeError, ConnectionResetError):  # the client gave up
-                self.close_connection = True
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    told.url = f"http://127.0.0.1:{server.server_address[1]}"
-    yield told
-    told.over.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with Cohere() as server:
+        yield server
 
 
 async def recalled(model: Any = None, **settings: str) -> tuple[Recall, dict[str, int]]:
@@ -96,7 +90,7 @@ def texts(found: Recall) -> list[str]:
 
 
 def of_cohere(cohere: Cohere, **more: str) -> dict[str, str]:
-    given = {"reranker": "cohere:rerank-v3.5", "cohere_key": "secret-key", "cohere_url": cohere.url}
+    given = {"reranker": "cohere:rerank-v3.5", "cohere_key": "secret-key", "cohere_url": cohere.origin}
     return {**given, "rerank_timeout_ms": "10000", **more}
 
 
