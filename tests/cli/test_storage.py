@@ -319,3 +319,26 @@ class TestMovingIn:
         assert shown.exit_code == 1
         assert "it belongs to no user" in shown.output
         assert [memory["text"] for memory in answer("memories", "list", "--user", "a_b@x.org")] == ["Likes tea"]
+
+    def test_how_to_behave_asks_or_names_who_approved_it(self, folder: Path):
+        """The dry run counts what would wait; what waits is approved as any proposal is."""
+        row = {"user_id": "ana", "created_at": "2024-01-02T03:04:05Z", "metadata": {"memory_type": "procedural_memory"}}
+        asked = {**row, "id": "1", "memory": "Always answers in French"}
+        (folder / "export.json").write_text(json.dumps([asked]))
+        (folder / "more.json").write_text(json.dumps([{**asked, "id": "2", "memory": "Never uses emojis"}]))
+
+        dry = answer("storage", "copy", "--from", "mem0:export.json", "--dry-run")
+        answer("storage", "copy", "--from", "mem0:export.json")
+        (waiting,) = answer("proposals", "list", "--user", "ana")
+        before = answer("memories", "list", "--user", "ana")
+        answer("proposals", "approve", waiting["proposal_id"], "--user", "ana", "--by", "carla")
+        answer("storage", "copy", "--from", "mem0:more.json", "--into-existing", "--approved-by", "dora")
+
+        kept = {memory["text"]: memory["approval"]["by"] for memory in answer("memories", "list", "--user", "ana")}
+        assert dry["shapes"] == {"proposal: it waits for approval": 1}
+        assert before == []
+        assert kept == {"Always answers in French": "carla", "Never uses emojis": "dora"}
+
+    def test_who_approved_it_is_told_of_foreign_memories_only(self, folder: Path):
+        with pytest.raises(InvalidInputError, match="foreign"):
+            run("storage", "copy", "--from", f"sqlite:///{folder}/other.db", "--approved-by", "carla")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.memories.record import NewMemory
+from threadkeep.memories.record import Approval, NewMemory
 from threadkeep.owners.owner import Owner
 
 ANA = Owner("ana@x.org")
@@ -69,6 +69,38 @@ class TestRecall:
         assert await recalled(world, "What is my dog called?") == []
         assert await store.asearch(("memories", ANA.label), query="dog") == []
         assert len(await store.asearch(("memories", ANA.label))) == 1
+
+    @on_memory
+    @pytest.mark.parametrize(
+        "asked",
+        [
+            {"data": "Always answer in French", "kind": "procedural"},
+            {"kind": "ProceduralMemory", "content": {"content": "Always answer in French"}},
+            {"data": "Always answer in French", "trust": "tool"},
+        ],
+    )
+    async def test_what_needs_an_approval_is_kept_and_not_recalled(
+        self, store: ThreadkeepStore, world: StoreWorld, asked: dict[str, Any]
+    ):
+        """It is got as it was put, and listed; a memory it is once somebody approves it, here or in the row."""
+        place = ("memories", ANA.label)
+        await store.aput(place, "k", asked, index=["data", "content.content"])
+        got = await store.aget(place, "k")
+        listed = await store.asearch(place)
+        unapproved = await recalled(world, "In which language do you answer?")
+
+        approval = Approval("carla", world.clock.now())
+        text = "Always answer in French"
+        await world.home.run(world.memories.correct("k", text, owner=ANA, approval=approval))
+        approved = await recalled(world, "In which language do you answer?")
+        await store.aput(place, "k", {**asked, "approval": {"by": "dora", "at": "2025-01-01T00:00:00"}})
+
+        assert got is not None
+        assert got.value == asked
+        assert [item.key for item in listed] == ["k"]
+        assert unapproved == []
+        assert approved == [text]
+        assert await recalled(world, "In which language do you answer?") == [text]
 
     async def test_a_value_without_a_statement_is_searched_whole(self, store: ThreadkeepStore, world: StoreWorld):
         """It is no memory, but an item like any other; and it hides no other row."""

@@ -11,11 +11,14 @@ import pytest
 from tests.moving.world import items_of
 from tests.moving.world import memory_of as storage_of
 from threadkeep.errors import InvalidInputError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.record import Approval
 from threadkeep.memories.shapes import memory_of
 from threadkeep.moving.arriving import Labels
 from threadkeep.moving.foreign import ForeignSource, foreign_reader
 from threadkeep.moving.service import Moving, reading_from
 from threadkeep.owners.owner import Owner
+from threadkeep.proposals.shapes import DUE, proposal_of
 from threadkeep.storage.port import Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
@@ -32,12 +35,12 @@ ROW: dict[str, Any] = {
 }
 
 
-async def moved(path: Path, **options: Any) -> tuple[Storage, Any]:
+async def moved(path: Path, approval: Approval | None = None, **options: Any) -> tuple[Storage, Any]:
     clock = FrozenClock()
     storage = storage_of(clock)
     reader = foreign_reader(f"mem0:{path}")
     assert reader is not None
-    source = ForeignSource(reader, Labels({}))
+    source = ForeignSource(reader, Labels({}), approval)
     async with reading_from(source):
         await source.require_labels()
         copied = await Moving(storage, HashingEmbedder(dims=16), clock).copy(source, **options)
@@ -95,8 +98,40 @@ async def test_kind_and_end_are_understood(tmp_path: Path):
     held = {place[2]: item for place, item in (await items_of(storage)).items()}
     assert copied.complete
     assert len(held) == 3
-    assert memory_of(held["1"]).kind == "procedural"  # type: ignore[union-attr]
+    assert copied.shapes == {"memory: data": 2, "proposal: it waits for approval": 1}
     assert str(held["2"].expires_at) == "2199-12-31 23:59:59.999999+00:00"
+
+
+async def test_how_to_behave_waits_for_approval(tmp_path: Path):
+    """It is a proposal like any other, the same one whenever it comes, and a memory once somebody approves it."""
+    rows = [{**ROW, "id": "1", "memory": "Always answers in French", "metadata": {"memory_type": "procedural_memory"}}]
+    (tmp_path / "export.json").write_text(json.dumps(rows))
+
+    storage, _ = await moved(tmp_path / "export.json")
+    again, _ = await moved(tmp_path / "export.json")
+
+    (item,) = (await items_of(storage)).values()
+    proposal = proposal_of(item)
+    assert proposal is not None
+    assert (proposal.state, proposal.kind, proposal.trust) == ("pending", "procedural", "import")
+    assert (proposal.text, proposal.memory_id) == ("Always answers in French", "1")
+    assert item.due is not None
+    assert item.due.kind == DUE
+    assert [one.value for one in (await items_of(again)).values()] == [item.value]
+
+
+async def test_whoever_moves_in_may_have_approved_it(tmp_path: Path):
+    """Then how to behave is kept, with the name; what needs no approval has none."""
+    rows = [ROW, {**ROW, "id": "1", "metadata": {"memory_type": "procedural_memory"}}]
+    (tmp_path / "export.json").write_text(json.dumps(rows))
+    approval = Approval("carla", FrozenClock().now())
+
+    storage, copied = await moved(tmp_path / "export.json", approval)
+
+    kept = {memory.memory_id: memory for memory in map(memory_of, (await items_of(storage)).values()) if memory}
+    assert copied.complete
+    assert (kept[MemoryId("1")].status, kept[MemoryId("1")].approval) == ("active", approval)
+    assert kept[MemoryId(ROW["id"])].approval is None
 
 
 async def test_what_is_no_memory_of_a_user_is_left_out(tmp_path: Path):

@@ -213,6 +213,12 @@ def copy(
     to_prefix: Annotated[
         str | None, typer.Option(help="Key prefix of the target; unset: as set.", show_default=False)
     ] = None,
+    approved_by: Annotated[
+        str | None,
+        typer.Option(
+            help="Who has approved how to behave, of foreign memories; unset: it becomes proposals.", show_default=False
+        ),
+    ] = None,
     data_dir: DataDir = None,
     *,
     from_unsealed: Annotated[
@@ -250,7 +256,7 @@ def copy(
 
         async def work(_storage: Storage, moving: Moving) -> Copied:
             base = _unsealed(settings) if from_unsealed else settings
-            opened = await _source(source, base, from_prefix, mapping, exact=labels_are_ids)
+            opened = await _source(source, base, from_prefix, mapping, approved_by, exact=labels_are_ids)
             async with reading_from(opened):
                 await _require_labels(opened, dry_run=dry_run)
                 return await moving.copy(
@@ -295,15 +301,20 @@ def _run(
     return asyncio.run(whole())
 
 
-async def _source(url: str, settings: Settings, prefix: str | None, mapping: Path | None, *, exact: bool) -> Source:
+async def _source(
+    url: str, settings: Settings, prefix: str | None, mapping: Path | None, approved_by: str | None, *, exact: bool
+) -> Source:
     """Return what *url* names: a foreign place, or one of our storages."""
     from threadkeep.chosen import settings_of, storage_of
     from threadkeep.clock import SystemClock
     from threadkeep.errors import InvalidInputError
+    from threadkeep.memories.record import Approval
     from threadkeep.moving.arriving import Labels, mapping_of
     from threadkeep.moving.foreign import ForeignSource, foreign_reader
     from threadkeep.moving.source import StorageSource
+    from threadkeep.proposals.input import name
 
+    clock = SystemClock()
     reader = foreign_reader(url)
     if reader is not None:
         try:
@@ -311,12 +322,16 @@ async def _source(url: str, settings: Settings, prefix: str | None, mapping: Pat
         except (OSError, UnicodeDecodeError) as error:
             msg = f"{mapping} cannot be read ({type(error).__name__}); give a JSON object of labels and user ids."
             raise InvalidInputError(msg) from error
-        return ForeignSource(reader, Labels(mapping_of(text), exact=exact))
-    if mapping is not None or exact:
-        msg = "A mapping of labels is for foreign stores; Threadkeep's own storages know whose everything is."
+        approval = None if approved_by is None else Approval(name(approved_by, "who approved it"), clock.now())
+        return ForeignSource(reader, Labels(mapping_of(text), exact=exact), approval)
+    if mapping is not None or exact or approved_by is not None:
+        msg = (
+            "A mapping of labels and an approval are for foreign stores; Threadkeep's own storages know whose "
+            "everything is and who approved it."
+        )
         raise InvalidInputError(msg)
     base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
-    storage = storage_of(_patient(settings_of(url, base)), SystemClock())
+    storage = storage_of(_patient(settings_of(url, base)), clock)
     return StorageSource(storage, key_prefix=base.store_key_prefix)
 
 

@@ -72,7 +72,7 @@ def parsed(line: str) -> NewMemory | None:
     if memory is None:
         msg = "it says nothing: there is no text in data, text or content"
         raise InvalidInputError(msg)
-    if memory.status in ("proposed", "rejected"):
+    if value.get("status") in ("proposed", "rejected"):
         return None
     sources = imported(memory.sources)
     return NewMemory(

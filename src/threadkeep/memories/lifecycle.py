@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from threadkeep.errors import ApprovalRequiredError
-from threadkeep.memories.record import TRUSTED, Approval, Kind, Memory, Source, Speaker, Version
+from threadkeep.memories.record import Approval, Kind, Memory, Source, Speaker, Version, is_asked
 
 _WORDS: Final = re.compile(r"\w+")
 _HOLDS: Final = 0.6
@@ -53,7 +53,7 @@ def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None) ->
     Raises:
         ApprovalRequiredError: It is neither.
     """
-    if approval is not None or (kind != "procedural" and speaker in TRUSTED):
+    if approval is not None or not is_asked(kind, speaker):
         return
     what = "How to behave is always asked: it" if kind == "procedural" else "A statement that"
     who = "" if kind == "procedural" else f" {_SPEAKERS[speaker]} stands behind"

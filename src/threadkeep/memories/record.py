@@ -24,6 +24,11 @@ TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})
 """Whose statements are kept without anybody's approval."""
 
 
+def is_asked(kind: Kind, speaker: Speaker) -> bool:
+    """Return whether somebody has to approve a statement of *kind* whose least trusted source is *speaker*."""
+    return kind == "procedural" or speaker not in TRUSTED
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a statement was made.

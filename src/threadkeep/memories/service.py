@@ -313,6 +313,8 @@ class Memories:
             if revision is not None and memory.revision != revision:
                 break
             changed = replace(corrected(memory, text, source=source, at=now), approval=approval or memory.approval)
+            if changed.status == "proposed":  # a row that somebody else wrote, which is approved by this
+                changed = replace(changed, status="active")
             put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
             try:
                 await self._ledger.commit(owner, [put, *also], by=by, why=why)

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast, get_args
 
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
-from threadkeep.memories.record import Approval, Archived, Kind, Memory, Source, Speaker, Status, Version
+from threadkeep.memories.record import Approval, Archived, Kind, Memory, Source, Speaker, Status, Version, is_asked
 from threadkeep.owners.owner import Owner
 from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
 
@@ -29,7 +29,13 @@ HEAD_KEY: Final = "head"
 
 _NOBODY: Final = Partition("root", ())
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
-_KINDS: Final = frozenset(get_args(Kind))
+SCHEMA_NAMES: Final[Mapping[Kind, str]] = {
+    "semantic": "SemanticMemory",
+    "episodic": "EpisodicMemory",
+    "procedural": "ProceduralMemory",
+}
+"""What LangMem's manager calls a memory's kind."""
+_KINDS: Final[dict[str, Kind]] = {name: kind for kind, schema in SCHEMA_NAMES.items() for name in (kind, schema)}
 _STATUSES: Final = frozenset(get_args(Status))
 _SPEAKERS: Final = frozenset(get_args(Speaker))
 
@@ -91,7 +97,7 @@ def memory_of(item: Item) -> Memory | None:
     """Read *item* as a memory; ``None`` where it says nothing, whatever its shape.
 
     A field that cannot be understood is left out rather than refused: one strange row must never
-    hide the others.
+    hide the others. What needs an approval and names none is *proposed*, whoever wrote the row.
     """
     value = item.value
     text = _text_of(value)
@@ -103,14 +109,20 @@ def memory_of(item: Item) -> Memory | None:
     if not sources:
         thread = get("source_thread", get("thread_id"))
         sources = (Source("import", _thread(thread), at=said_at),)
+    kind = _kind_of(item.ref.namespace, value)
+    status = cast("Status", _one_of(_STATUSES, get("status")) or "active")
+    trust = cast("Speaker", _one_of(_SPEAKERS, get("trust")) or "import")
+    approval = _approval_of(approved) if (approved := get("approval")) else None
+    if status == "active" and approval is None and is_asked(kind, trust):
+        status = "proposed"
     # Most memories have none of the fields further below; a search reads ten memories each time.
     return Memory(
         memory_id=MemoryId(item.ref.key),
         namespace=item.ref.namespace,
         text=text,
-        kind=_kind_of(item.ref.namespace, value),
-        status=cast("Status", _one_of(_STATUSES, get("status")) or "active"),
-        trust=cast("Speaker", _one_of(_SPEAKERS, get("trust")) or "import"),
+        kind=kind,
+        status=status,
+        trust=trust,
         sources=sources,
         revision=item.revision,
         created_at=said_at or item.created_at,
@@ -120,7 +132,7 @@ def memory_of(item: Item) -> Memory | None:
         pinned=get("pinned") is True,
         history=tuple(filter(None, map(_version_of, _rows(history)))) if (history := get("history")) else (),
         derived_from=tuple(map(MemoryId, _texts(derived))) if (derived := get("derived_from")) else (),
-        approval=_approval_of(approval) if (approval := get("approval")) else None,
+        approval=approval,
         merged_into=MemoryId(merged) if isinstance(merged := get("merged_into"), str) else None,
         archived=_archived_of(archived) if (archived := get("archived")) else None,
     )
@@ -152,7 +164,7 @@ def value_of(memory: Memory) -> dict[str, Any]:
             for old in memory.history
         ],
         "derived_from": list(memory.derived_from),
-        "approval": _spell_approval(memory.approval) if memory.approval else None,
+        "approval": spell_approval(memory.approval) if memory.approval else None,
         "merged_into": memory.merged_into,
     }
     spelled = {key: field for key, field in value.items() if field not in (None, [], False)}
@@ -217,8 +229,8 @@ def _prynai_type(memory: Memory) -> str | None:
 
 
 def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:
-    if kind := _one_of(_KINDS, value.get("kind")):
-        return cast("Kind", kind)
+    if kind := _KINDS.get(told) if isinstance(told := value.get("kind"), str) else None:
+        return kind
     if value.get("type") == "episodic" or namespace[-1:] == ("episodic",):
         return "episodic"
     return "semantic"
@@ -268,7 +280,8 @@ def _approval_of(row: object) -> Approval | None:
     return Approval(by, at, ProposalId(proposal) if isinstance(proposal, str) else None)
 
 
-def _spell_approval(approval: Approval) -> dict[str, Any]:
+def spell_approval(approval: Approval) -> dict[str, Any]:
+    """Spell *approval* as JSON; what is empty is left out."""
     row = {"by": approval.by, "at": approval.at.isoformat(), "proposal_id": approval.proposal_id}
     return {key: field for key, field in row.items() if field is not None}
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.shapes import is_memory_namespace, searchable_paths
+from threadkeep.ids import ProposalId, short_digest
+from threadkeep.memories.record import Approval, Memory
+from threadkeep.memories.shapes import is_memory_namespace, memory_of, searchable_paths, spell_approval
 from threadkeep.moving.record import Entry
 from threadkeep.owners.owner import OWNED_ROOTS, Owner, owner_of_label, partition_of
+from threadkeep.proposals.record import Proposal
+from threadkeep.proposals.shapes import PROPOSALS, proposal_put
 from threadkeep.storage.encoding import check_key, check_namespace, encode_value
-from threadkeep.storage.port import Namespace, Put
+from threadkeep.storage.port import Item, Namespace, Put, Ref
 
 LOSSY: Final = "_"
 """What a period became in labels."""
@@ -27,6 +31,8 @@ WHOLE: Final = ("$",)
 """An item that is no memory is found by all of its value, as in LangGraph's stores."""
 
 _OURS: Final = "~tk~"
+_WAITS: Final = timedelta(days=36_500)
+"""What is moved in waits until somebody decides: counted from now, each run would write another proposal."""
 
 
 class LeftOutError(Exception):
@@ -126,8 +132,10 @@ def mapping_of(text: str) -> dict[str, Owner | None]:
     return {label: _mapped(label, meant) for label, meant in cast("dict[str, object]", read).items()}
 
 
-def arrived(item: ForeignItem, labels: Labels) -> Entry:
+def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None) -> Entry:
     """Return the entry that *item* becomes, without vectors.
+
+    A memory that needs somebody's approval and names none is approved by *approval*; without one it becomes a proposal.
 
     Raises:
         LeftOutError: It cannot be taken over, or nothing says whose it is.
@@ -146,6 +154,10 @@ def arrived(item: ForeignItem, labels: Labels) -> Entry:
         value: dict[str, Any] = json.loads(encode_value(item.value))
     except InvalidInputError as error:
         raise LeftOutError(str(error)) from error
+    if asked := _asked(namespace, item, value):
+        if approval is None:
+            return _proposed(namespace, item, asked)
+        value["approval"] = spell_approval(approval)
     paths, pinned = searchable_paths(namespace, item.key, value)
     ttl = None if pinned else item.ttl
     put = Put(
@@ -161,8 +173,43 @@ def arrived(item: ForeignItem, labels: Labels) -> Entry:
     return Entry(partition_of(namespace), put)
 
 
+def _asked(namespace: Namespace, item: ForeignItem, value: dict[str, Any]) -> Memory | None:
+    """Return the memory that *value* is, where nobody has approved it and somebody has to."""
+    if not is_memory_namespace(namespace) or value.get("status") == "proposed":
+        return None
+    ref = Ref(partition_of(namespace), namespace, item.key)
+    memory = memory_of(Item(ref, value, 0, item.created_at, item.updated_at))
+    return memory if memory is not None and memory.status == "proposed" else None
+
+
+def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Entry:
+    """Return the proposal to keep *memory*: the same one whenever the same is moved in."""
+    owner = owner_of_label(namespace[1])
+    if owner is None:
+        msg = "it needs an approval and belongs to nobody who could be asked"
+        raise LeftOutError(msg)
+    proposal = Proposal(
+        proposal_id=ProposalId(short_digest("moved in", *namespace, item.key)),
+        action="add",
+        text=memory.text,
+        kind=memory.kind,
+        sources=memory.sources,
+        trust=memory.trust,
+        reason="moved in, and nobody has approved it",
+        memory_id=memory.memory_id,
+        base_revision=None,
+        base_text=None,
+        created_at=item.created_at,
+        expires_at=item.created_at + _WAITS,
+    )
+    put = proposal_put(proposal, owner, expect="any")
+    return Entry(owner.partition, replace(put, created_at=item.created_at, updated_at=item.created_at))
+
+
 def shape_of(namespace: Namespace, value: Mapping[str, Any]) -> str:
     """Return how *value* is spelled, in words of ``docs/moving-in.md``."""
+    if namespace[:1] == (PROPOSALS,):
+        return "proposal: it waits for approval"
     if not is_memory_namespace(namespace):
         return "summary" if namespace[:1] == ("summaries",) else "item"
     match value:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from threadkeep.errors import InvalidInputError, StorageUnavailableError
+from threadkeep.memories.record import Approval
 from threadkeep.moving.arriving import ForeignItem, Labels, LeftOutError, UnmappedLabelError, arrived, shape_of
 from threadkeep.moving.record import Entry, LeftOut
 from threadkeep.moving.source import PAGE
@@ -46,16 +47,18 @@ class ForeignSource:
     Args:
         reader: Where it comes from; it is connected and closed here.
         labels: Who is meant by a label.
+        approval: Who has approved what needs it; ``None``: nobody, and it becomes proposals.
     """
 
     foreign: bool = True
 
-    def __init__(self, reader: Reader, labels: Labels) -> None:
+    def __init__(self, reader: Reader, labels: Labels, approval: Approval | None = None) -> None:
         self.name: str = reader.name
         self.left_out: list[LeftOut] = []
         self.shapes: dict[str, int] = {}
         self._reader = reader
         self._labels = labels
+        self._approval = approval
 
     async def connect(self) -> None:
         """See :meth:`threadkeep.moving.source.Source.connect`."""
@@ -79,7 +82,7 @@ class ForeignSource:
                 self.left_out.append(item)
                 continue
             try:
-                entry = arrived(item, self._labels)
+                entry = arrived(item, self._labels, self._approval)
             except LeftOutError as error:
                 self.left_out.append(LeftOut(item.namespace, item.key, str(error)))
                 continue
@@ -105,7 +108,7 @@ class ForeignSource:
             if isinstance(item, LeftOut):
                 continue
             try:
-                arrived(item, self._labels)
+                arrived(item, self._labels, self._approval)
             except UnmappedLabelError as error:
                 unmapped[error.label] = None
             except LeftOutError:

@@ -27,6 +27,7 @@ from threadkeep.capture.record import Candidate, Turn
 from threadkeep.errors import ExtractionError, SettingsError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.record import Kind, Memory, Source
+from threadkeep.memories.shapes import SCHEMA_NAMES
 
 QUERY_LIMIT: Final = 20
 """LangMem asks ``query_limit // 4`` times and looks at so many memories; below 4 it looks at none and knows nothing."""
@@ -61,12 +62,7 @@ class ProceduralMemory(BaseModel):
 
 
 SCHEMAS: Final[tuple[type[BaseModel], ...]] = (SemanticMemory, EpisodicMemory, ProceduralMemory)
-_KINDS: Final[dict[str, Kind]] = {
-    "SemanticMemory": "semantic",
-    "EpisodicMemory": "episodic",
-    "ProceduralMemory": "procedural",
-}
-_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+_KINDS: Final[dict[str, Kind]] = {name: kind for kind, name in SCHEMA_NAMES.items()}
 
 
 class MemoriesInView(BaseStore):
@@ -104,7 +100,7 @@ class MemoriesInView(BaseStore):
 
     def _item(self, key: str, place: int) -> SearchItem:
         memory = self._known[key]
-        value = {"kind": _NAMES[memory.kind], "content": {"content": memory.text}}
+        value = {"kind": SCHEMA_NAMES[memory.kind], "content": {"content": memory.text}}
         # Best first: what is alike comes ranked, and LangMem sorts by score.
         return SearchItem(_PLACE, key, value, memory.created_at, memory.updated_at, score=1 / (1 + place))
 
