@@ -313,6 +313,7 @@ class Settings(BaseSettings):
         default=60,
         validation_alias="THREADKEEP_EXTRACTION_TIMEOUT_SECONDS",
         gt=0,
+        le=3600,
         allow_inf_nan=False,
         description="How long extracting from a turn may take, in seconds, a number; then it is tried again later.",
     )
@@ -384,18 +385,21 @@ class Settings(BaseSettings):
         default=1000,
         validation_alias="THREADKEEP_POSTGRES_WAIT_MS",
         ge=1,
+        le=3_600_000,
         description="How long to wait while all those connections are in use, in milliseconds, a whole number.",
     )
     postgres_statement_timeout_ms: int = Field(
         default=2000,
         validation_alias="THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS",
         ge=1,
+        le=3_600_000,
         description="How long a turn's statement may take in PostgreSQL, in milliseconds, a whole number.",
     )
     redis_timeout_ms: int = Field(
         default=1000,
         validation_alias="THREADKEEP_REDIS_TIMEOUT_MS",
         ge=1,
+        le=3_600_000,
         description="How long a read or a commit may take in Redis, in milliseconds, a whole number.",
     )
     postgres_partitions: int = Field(
@@ -409,6 +413,7 @@ class Settings(BaseSettings):
         default=300,
         validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",
         ge=1,
+        le=3_600_000,
         description="How long a turn waits for recall, in milliseconds, a whole number.",
     )
     recall_budget_tokens: int = Field(
@@ -449,6 +454,7 @@ class Settings(BaseSettings):
         default=150,
         validation_alias="THREADKEEP_RERANK_TIMEOUT_MS",
         ge=1,
+        le=3_600_000,
         description="How long recall waits for the reranker until it keeps its order, in milliseconds, a whole number.",
     )
     cohere_key: SecretStr | None = Field(
@@ -488,6 +494,7 @@ class Settings(BaseSettings):
         default=200,
         validation_alias="THREADKEEP_VECTORS_TIMEOUT_MS",
         ge=1,
+        le=3_600_000,
         description="How long a search waits for the vector engine, in milliseconds, a whole number.",
     )
     vectors_postgres_dsn: SecretStr | None = Field(
@@ -532,13 +539,16 @@ class Settings(BaseSettings):
         """Read the environment (and *env_file*, which it overrides); *given* fields win over both.
 
         Raises:
-            SettingsError: One sentence that names the variable.
+            SettingsError: One sentence that names the variable, or the file where that cannot be read.
         """
         named = {_variables(field)[0]: value for field, value in given.items() if value is not None}
         try:
             settings = cls(_env_file=env_file, **named)
         except ValidationError as error:
             raise _explained(error) from None
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"{env_file} cannot be read ({type(error).__name__}); save it as UTF-8 where this user may read it."
+            raise SettingsError(msg) from error
         settings._env_file = env_file
         return settings
 

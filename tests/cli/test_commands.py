@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 
 from threadkeep.cli import chat, doctor, output
 from threadkeep.cli.main import app
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import SettingsError, ThreadkeepError
 from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
 from threadkeep.testing.pinecone_server import Fault, PineconeServer
@@ -102,6 +102,12 @@ class TestMemories:
         assert (shown["text"], shown["history"][0]["text"]) == ("I live in Berlin.", "I live in Lisbon.")
         assert answer("memories", "forget", memory_id, "--user", USER)["memory_ids"] == [memory_id]
         assert answer("memories", "list", "--user", USER) == []
+
+    def test_every_script_is_shown_as_it_was_written(self) -> None:
+        """Joiners belong to the words; what could steer the terminal is replaced."""
+        run("memories", "add", "من چای می\u200cخواهم 👩\u200d👩\u200d👧 \x1b[31m")
+
+        assert "من چای می\u200cخواهم 👩\u200d👩\u200d👧 \ufffd[31m" in run("memories", "list").stdout
 
     def test_people_read_lines(self) -> None:
         """Without --json a memory is one line, and nothing in it steers the terminal."""
@@ -287,6 +293,21 @@ class TestDemo:
 
         assert run("demo").exit_code == 1
 
+    def test_it_touches_nothing_of_the_user_s(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Neither the memories nor the threads that the settings name."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "postgres")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(folder / "mine.sqlite3"))
+
+        assert answer("demo")["known"] == 2
+        assert list(folder.iterdir()) == []
+
+    def test_a_wrong_setting_is_one_sentence(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As in every other command."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TTL_MINUTES", "abc")
+
+        with pytest.raises(SettingsError, match=r"^LANGGRAPH_STORE_TTL_MINUTES cannot be 'abc'"):
+            run("demo")
+
 
 class TestInit:
     """The two files of a LangGraph project."""
@@ -323,6 +344,13 @@ class TestInit:
         run("memories", "add", "I live in Lisbon.")
 
         assert (folder / "elsewhere/memory.sqlite3").exists()
+
+    def test_an_env_file_that_is_none_is_named(self, folder: Path) -> None:
+        """One sentence, whatever the file holds."""
+        (folder / ".env").write_bytes("THREADKEEP_MODEL=x\n".encode("utf-16"))
+
+        with pytest.raises(SettingsError, match=r"^\.env cannot be read .*UTF-8"):
+            run("memories", "list")
 
 
 class TestDoctor:

@@ -84,6 +84,10 @@ class TestOpen:
             ("THREADKEEP_CAPTURE", "perhaps"),
             ("THREADKEEP_SQLITE_SYNCHRONOUS", "OFF"),
             ("THREADKEEP_RECALL_TIMEOUT_MS", "0"),
+            ("THREADKEEP_RECALL_TIMEOUT_MS", "9" * 20),
+            ("THREADKEEP_RERANK_TIMEOUT_MS", "9" * 20),
+            ("THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS", "9" * 20),
+            ("THREADKEEP_EXTRACTION_TIMEOUT_SECONDS", "9" * 20),
         ],
     )
     def test_a_bad_setting_stops_and_names_the_variable(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, err, opened, out, plain, print_json
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, err, opened, out, plain, print_json, visible
 
 if TYPE_CHECKING:
     import asyncio
@@ -173,7 +173,7 @@ class _Turn:
     def _say(self, piece: str) -> None:
         self._reply += piece
         if not self._json:
-            out.print("".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in piece), end="", markup=False)
+            out.print(visible(piece, besides="\n\t"), end="", markup=False)
 
     async def _learnt(self) -> list[str]:
         if not self._turns:

@@ -110,18 +110,18 @@ def _streamed(tk: Threadkeep, graph: Any, question: str, config: Any) -> tuple[l
 
 
 def _memory(folder: Path) -> Threadkeep:
-    """Open a memory in *folder*, with the stand-in model whatever the environment says."""
+    """Open memories and threads in *folder*, with the stand-in model, whatever the environment says."""
     import threadkeep
     from threadkeep.models.langchain import OfflineChatModel
     from threadkeep.settings import Settings
 
-    settings = Settings().model_copy(
-        update={
-            "store_type": "sqlite",
-            "data_dir": folder,
-            "store_sqlite_path": folder / "memory.sqlite3",
-            "recall_timeout_ms": PATIENCE_MS,
-        }
+    settings = Settings.load(
+        store_type="sqlite",
+        data_dir=folder,
+        store_sqlite_path=folder / "memory.sqlite3",
+        checkpoint_type="sqlite",
+        checkpoint_sqlite_path=folder / "threads.sqlite3",
+        recall_timeout_ms=PATIENCE_MS,
     )
     tk = threadkeep.open(settings=settings, model=OfflineChatModel())
     tk.sync.ready()

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar
+from unicodedata import category
 
 import typer
 
@@ -142,8 +143,13 @@ def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int
 
 def plain(text: str) -> str:
     """Return *text* as it may be shown on a terminal: control characters cannot steer it."""
-    shown = "".join(c if c.isprintable() or c == " " else "\ufffd" for c in " ".join(text.split()))
-    return shown.encode("utf-8", "replace").decode("utf-8")
+    return visible(" ".join(text.split()))
+
+
+def visible(text: str, *, besides: str = "") -> str:
+    """Return *text* without what could steer a terminal; spaces, joiners inside words and what is *besides* stay."""
+    allowed = "\u200c\u200d" + besides  # Persian words and emoji are spelled with joiners
+    return "".join(c if c.isprintable() or c in allowed or category(c) == "Zs" else "\ufffd" for c in text)
 
 
 def dumped(value: object) -> str:
