@@ -421,30 +421,7 @@ class TestReceipt:
 
 
 class TestReplay:
-    """After a restore, whoever was erased is erased again."""
-
-    @pytest.mark.slow
-    async def test_a_backup_brings_nobody_back(self, tmp_path: Path):
-        """The one who was erased goes with their threads; who was not, and who came later, stay."""
-        url = f"sqlite:///{tmp_path}/db/memory.db"
-        ana, bob = Canaries("ana"), Canaries("bob")
-        async with opened(url, tmp_path) as tk:
-            await plant(tk, ANA, ana)
-            await tk.memories.remember(f"I am {bob()}.", owner=BOB)
-        back_up(tmp_path)
-        async with opened(url, tmp_path) as tk:
-            await tk.owners.erase(ANA)
-        restore(tmp_path)
-        assert len(ana.found_in(raw("sqlite", path=tmp_path / "db" / "memory.db", url=""))) > 100
-
-        async with opened(url, tmp_path) as tk:
-            done = await tk.owners.replay_erasures()
-            again = await tk.owners.replay_erasures()
-            assert [memory.text for memory in await tk.memories.list(owner=BOB)] == [f"I am {bob.planted[0]}."]
-
-        assert (done.receipts, len(done.erased), done.strange) == (1, 1, 0)
-        assert len(again.erased) == 0
-        assert ana.found_in(raw("sqlite", path=tmp_path / "db" / "memory.db", url="")) == []
+    """After a restore, whoever was erased is erased again; `test_restored.py` does it on every storage."""
 
     async def test_who_came_back_stays(self, tk: threadkeep.Threadkeep):
         """What they said after they were erased is theirs, however often it is replayed; without a clock's help."""
