@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.evals.bench_rig import Line, Lookup, Sizes, learn, opened, timed
@@ -48,9 +49,10 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     from threadkeep.chosen import embedder_of
     from threadkeep.settings import Settings
 
-    create_agent = cast("Any", langchain.agents).create_agent  # its state types are not all known
     embedder = embedder_of(Settings.load()) or lookup
     model = FakeListChatModel(responses=["I see.", "Thank you, noted.", "Let me think about that."])
+    # Each has a name of its own: a question is embedded ahead for every graph that is called as one that recalls is.
+    create_agent = partial(cast("Any", langchain.agents).create_agent, model, tools=[])  # its state types are not known
     async with (
         opened(folder / "turns.db", embedder) as tk,
         opened(folder / "turns-words.db", "none") as words,
@@ -58,15 +60,14 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     ):
         await saver.conn.execute("PRAGMA synchronous=FULL")
         recalling = [tk.middleware(capture=False), tk.window()]
-        whole = create_agent(model, tools=[], middleware=recalling, checkpointer=tk.checkpointer)
-        memory = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        whole = create_agent(middleware=recalling, checkpointer=tk.checkpointer, name="whole")
         graphs = {
-            "nothing": create_agent(model, tools=[]),
-            "thread": create_agent(model, tools=[], checkpointer=saver),
-            "step": create_agent(model, tools=[], middleware=[_step()], checkpointer=saver),
-            "memory": memory,
-            "words": create_agent(model, tools=[], middleware=[words.middleware()], checkpointer=words.checkpointer),
-            "lease": create_agent(model, tools=[], checkpointer=tk.checkpointer),
+            "nothing": create_agent(name="nothing"),
+            "thread": create_agent(checkpointer=saver, name="thread"),
+            "step": create_agent(middleware=[_step()], checkpointer=saver, name="step"),
+            "memory": create_agent(middleware=[tk.middleware()], checkpointer=tk.checkpointer, name="memory"),
+            "words": create_agent(middleware=[words.middleware()], checkpointer=words.checkpointer, name="words"),
+            "lease": create_agent(checkpointer=tk.checkpointer, name="lease"),
             "whole": whole,
             "apart": whole,
         }
