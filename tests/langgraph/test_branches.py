@@ -161,6 +161,23 @@ class TestGoOn:
         assert newest
         assert "Minka" in recall.text
 
+    async def test_the_same_words_again_where_a_shortened_thread_begins(self, tk: threadkeep.Threadkeep):
+        """They were said before the facts, too; that does not make the second time the first."""
+        thread = [
+            message
+            for number, text in enumerate((GREETING, CAT, DOG, GREETING, "By train."))
+            for message in (HumanMessage(text, id=f"m{number}"), AIMessage("I see.", id=f"r{number}"))
+        ]
+        for end in (2, 4, 6):
+            await tk.capture(thread[:end], owner=ANA, thread_id="t", wait=True)
+        shortened = thread[6:]
+        await tk.capture(shortened, owner=ANA, thread_id="t", wait=True)
+
+        recall = await tk.recall([*shortened, HumanMessage(ASKED, id="asked")], owner=ANA, thread_id="t")
+
+        assert "Minka" in recall.text
+        assert "Bello" in recall.text
+
     async def test_a_reply_that_is_given_again_leaves_nobody_behind(self, tk: threadkeep.Threadkeep):
         """The user's words are the same, so what they taught holds on both ways."""
         asked = [HumanMessage(GREETING, id="m0"), AIMessage("Where to?", id="r0"), HumanMessage(CAT, id="m1")]

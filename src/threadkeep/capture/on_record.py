@@ -93,7 +93,8 @@ class OnRecord:
         """Return the branch that the missing ones of *turns* are on.
 
         They are on the newest turn's, unless they go on from an older one: then they begin a branch of their own. What
-        was there before and is not shown any more, or never was, is taken to have been gone on from.
+        was there before and is not shown any more, or never was, is taken to have been gone on from; so is what is
+        known by its words alone, because somebody may have said them again.
         """
         first = found.missing[0]
         place = len(turns) - len(found.missing)
@@ -135,12 +136,7 @@ class OnRecord:
             if item is not None
         }
         goes_on_from = next(
-            (
-                known[name]
-                for place, turn in enumerate(reversed(turns))
-                for name in names_of(turn, newest=place == 0)
-                if name in known
-            ),
+            (known[name] for turn in reversed(turns) for name in names_of(turn) if name in known),
             None,
         )
         if goes_on_from is None:

@@ -163,15 +163,10 @@ def newest_trace(thread_id: ThreadId) -> str:
     return short_digest("newest turn in thread", thread_id)
 
 
-def names_of(turn: Spoken, *, newest: bool = False) -> tuple[str, ...]:
-    """Return the ids and traces that *turn* may be on record by, the surest first.
-
-    Args:
-        turn: A turn.
-        newest: Whether it may not be on record yet: then what others said in the same words does not count.
-    """
+def names_of(turn: Spoken) -> tuple[str, ...]:
+    """Return what *turn* alone is on record by, the surest first: not the traces, which the same words leave again."""
     said = said_trace(turn)
-    return (turn.turn_id, *([said] if said else []), *(() if newest else turn.traces))
+    return (turn.turn_id, *([said] if said else []))
 
 
 def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spoken, ...]:
