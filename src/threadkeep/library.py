@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
     from threadkeep.blocking import SyncThreadkeep
+    from threadkeep.capture.record import Message
     from threadkeep.langgraph.agents.door import AgentDoor
     from threadkeep.langgraph.compaction import History
     from threadkeep.langgraph.jobs import RunDoor
@@ -435,8 +436,9 @@ class Threadkeep:
         """Find the memories that matter for *question* and render them within the budget.
 
         Args:
-            question: The latest user message, or the messages that end with it. These also tell which branch of the
-                thread goes on: what was learnt on another one is left out.
+            question: The latest user message, or the messages that end with it, as the model is given them. These also
+                tell which branch of the thread goes on: what was learnt on another one is left out, and so is the
+                episode of a turn that stands among them.
             owner: Whose memories; nothing else is read.
             thread_id: The thread that asks.
             budget_tokens: Upper bound of the rendered text; ``None``: the setting.
@@ -464,12 +466,11 @@ class Threadkeep:
             if not self._app.embedder_seen:
                 await self._warm(self._app.loading)
 
+            said = _messages_shown(question) if named is not None else []
+
             async def elsewhere(memories: Sequence[Memory]) -> Collection[MemoryId]:
                 if named is None or isinstance(question, str):
                     return ()
-                from threadkeep.models.langchain import plain_messages
-
-                said = plain_messages(question)
                 return await rooms.captures.on_record.elsewhere(memories, said, owner=whose, thread_id=named)
 
             return await rooms.recalls.recall(
@@ -481,6 +482,7 @@ class Threadkeep:
                 max_episodes=max_episodes,
                 timeout=self._app.patience.for_recall(limit),
                 elsewhere=elsewhere,
+                shown={message.message_id for message in said if message.message_id is not None},
             )
 
         with span(RECALL, {USER: whose.user_id, TENANT: whose.tenant or None, THREAD: thread_id}) as recorded:
@@ -635,6 +637,14 @@ def _embedder(given: Any, settings: Settings) -> Embedder | None:
 
 async def _nothing(_rooms: Rooms) -> None:
     """Connect, and do nothing more."""
+
+
+def _messages_shown(question: str | Messages) -> list[Message]:
+    if isinstance(question, str):
+        return []
+    from threadkeep.models.langchain import plain_messages
+
+    return plain_messages(question)
 
 
 def _newest_question(messages: Messages) -> str:

@@ -15,7 +15,7 @@ import pytest
 from tests.recall.world import HeldStorage, StillClock, embedder, embedding, put
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
 from threadkeep.evals.facts import make_facts
-from threadkeep.ids import ThreadId
+from threadkeep.ids import MessageId, ThreadId
 from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.record import Kind, NewMemory, Source
 from threadkeep.memories.service import Memories
@@ -24,7 +24,7 @@ from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import estimate_tokens
 from threadkeep.recall.record import Recall
 from threadkeep.recall.search import Search
-from threadkeep.recall.service import Recalls
+from threadkeep.recall.service import QUESTIONS_AT_FIRST, Recalls
 from threadkeep.storage.port import Batch, Changes, Partition, Position, Put
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
@@ -44,6 +44,10 @@ class World:
     memories: Memories
     recalls: Recalls
     telemetry: Telemetry
+
+    async def happened(self, text: str, *, message: str, thread: str = "thread-1") -> None:
+        source = Source("user", ThreadId(thread), MessageId(message), at=self.clock.now())
+        await self.memories.remember_many([NewMemory(text, kind="episodic", sources=(source,))], owner=ANA)
 
     async def know(self, *texts: str, kind: Kind = "semantic", owner: Owner = ANA, thread: str | None = None) -> None:
         sources = (Source("user", ThreadId(thread), at=self.clock.now()),) if thread else ()
@@ -70,6 +74,59 @@ async def world() -> AsyncIterator[World]:
 
 def texts(found: Recall) -> list[str]:
     return [recalled.memory.text for recalled in found.memories]
+
+
+class TestWhatTheModelReadsAnyway:
+    """The messages of the thread that goes on stand before the question; their episodes take no room beside them."""
+
+    @pytest.mark.parametrize("question", ["What is my cat called?", "  "])
+    async def test_the_episode_of_a_message_that_is_shown_is_left_out(self, world: World, question: str):
+        await world.happened("Asked: What is my cat called, please?", message="m1")
+
+        here = await world.recall(question, thread_id=ThreadId("thread-1"), shown={MessageId("m1")})
+        cut = await world.recall(question, thread_id=ThreadId("thread-1"), shown={MessageId("m2")})
+        elsewhere = await world.recall(question, thread_id=ThreadId("thread-2"), shown={MessageId("m1")})
+
+        assert texts(here) == []
+        assert texts(cut) == texts(elsewhere) == ["Asked: What is my cat called, please?"]
+
+    async def test_a_fact_is_told_all_the_same(self, world: World):
+        """It may have been corrected since."""
+        source = Source("user", ThreadId("thread-1"), MessageId("m1"), at=world.clock.now())
+        await world.memories.remember_many([NewMemory("My cat is called Biscuit.", sources=(source,))], owner=ANA)
+
+        found = await world.recall("What is my cat called?", thread_id=ThreadId("thread-1"), shown={MessageId("m1")})
+
+        assert texts(found) == ["My cat is called Biscuit."]
+
+
+class TestWhatWasAskedBefore:
+    """The same question, asked in many threads, is nearest to itself and answers nothing."""
+
+    THINGS = ("cat", "dog", "boat", "horse", "parrot", "guitar", "bakery", "tortoise", "garden", "canoe", "lamp", "van")
+
+    async def asked_and_told(self, world: World) -> None:
+        for number, thing in enumerate(self.THINGS):
+            await world.happened(f"Asked: What is my {thing} called?", message=f"m{number}")
+            await world.know(f"My {thing}, which I have had for many years by now, is called Biscuit{number}.")
+
+    async def test_few_of_them_are_in_a_block_while_there_is_anything_else(self, world: World):
+        await self.asked_and_told(world)
+
+        found = await world.recall("What is my tortoise called?", budget_tokens=150)
+        roomy = await world.recall("What is my tortoise called?", budget_tokens=2_000)
+
+        assert found.text.count("Asked: ") == QUESTIONS_AT_FIRST
+        assert "Biscuit7" in found.text
+        assert roomy.text.count("Asked: ") > QUESTIONS_AT_FIRST
+        assert all(text.startswith("Asked: ") for text in texts(roomy)[-3:])
+
+    async def test_they_answer_what_was_asked(self, world: World):
+        await self.asked_and_told(world)
+
+        found = await world.recall("What is my tortoise called, did I ask?", budget_tokens=150)
+
+        assert found.text.count("Asked: ") > QUESTIONS_AT_FIRST
 
 
 class TestRecall:

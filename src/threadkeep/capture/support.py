@@ -17,7 +17,7 @@ from threadkeep.capture.redact import MARK, redact
 from threadkeep.capture.sentences import sentences
 from threadkeep.capture.statements import asserts, clauses, meant, statements, unwanted
 from threadkeep.memories.meaning import WEAK, agrees, gist_of, is_about_user, speaks_of_self
-from threadkeep.memories.record import Kind, Speaker
+from threadkeep.memories.record import ASKED, SAID, Kind, Speaker
 from threadkeep.memories.wording import content_words, normalised, straight, words
 
 MAX_SENTENCES: Final = 400
@@ -64,7 +64,7 @@ _IS_SOMETHING: Final = re.compile(r"(?i)\b(?:I'm|I am|we're|we are)\b")
 _FROM: Final = re.compile(r"(?i)\bfrom\b")
 _OTHERS: Final[dict[Role, Speaker]] = {"user": "document", "tool": "tool", "assistant": "assistant"}
 """Who says what a message of such a role holds beside the user's own clauses: the user's own message, a document."""
-_EPISODE_LEAD: Final = re.compile(r"^(?:Asked|Said): ")
+_EPISODE_LEAD: Final = re.compile(f"^(?:{ASKED}|{SAID})")
 
 
 @dataclass(frozen=True, slots=True)

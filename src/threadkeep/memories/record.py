@@ -18,6 +18,11 @@ Speaker: TypeAlias = Literal["user", "assistant", "tool", "document", "import"]
 
 MAX_TEXT_CHARACTERS: Final = 8_000
 
+ASKED: Final = "Asked: "
+"""How an episode begins whose turn was about a question or a wish of the user's."""
+SAID: Final = "Said: "
+"""How any other one does that is in the user's own words."""
+
 TRUST: Final[tuple[Speaker, ...]] = ("user", "import", "assistant", "document", "tool")
 """Who is believed, most first: a person, what was moved in by whoever runs this, and then what others wrote."""
 TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})

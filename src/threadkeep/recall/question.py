@@ -19,6 +19,7 @@ _ABOUT_ME: Final = re.compile(
     r"\bwho am i\b|\b(?:know|remember|recall|learn(?:ed|t)|told|tell)\b.{0,40}\b(?:about me|about myself|of me)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_ABOUT_QUESTIONS: Final = re.compile(r"\b(?:ask(?:ed|ing)?|questions?|requests?|requested)\b", re.IGNORECASE)
 _AROUND: Final = re.compile(r"^\W+|(?:['’]s)?\W*$")
 _ENDS_SENTENCE: Final = (".", "?", "!", ":")
 _ENDS_NAME: Final = (*_ENDS_SENTENCE, ",", ";", "'s", "’s")
@@ -184,6 +185,11 @@ def asks_about_everything(question: str) -> bool:
     Nothing is close to such a question, and everything that is kept answers it.
     """
     return len(question) <= _LONGEST and _ABOUT_ME.search(question) is not None
+
+
+def asks_what_was_asked(question: str) -> bool:
+    """Whether it is the user's own questions that *question* is about, so that they answer it."""
+    return _ABOUT_QUESTIONS.search(question) is not None
 
 
 def _core(word: str) -> str:

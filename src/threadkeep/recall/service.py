@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,12 +15,12 @@ import numpy as np
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.questions import slots_asked
-from threadkeep.memories.record import Kind, Memory
+from threadkeep.memories.record import ASKED, Kind, Memory
 from threadkeep.memories.shapes import memory_namespaces, memory_of
 from threadkeep.memories.slots import slot_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import Fitting, estimate_tokens
-from threadkeep.recall.question import asks_about_everything
+from threadkeep.recall.question import asks_about_everything, asks_what_was_asked
 from threadkeep.recall.rank import hit_closeness
 from threadkeep.recall.record import Hit, Ranking, Recall, Recalled
 from threadkeep.recall.relevance import SHORT, concerns, matters, spread
@@ -28,7 +29,7 @@ from threadkeep.storage.port import Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.ids import ThreadId, TurnId
+    from threadkeep.ids import MessageId, ThreadId, TurnId
     from threadkeep.memories.uses import Uses
     from threadkeep.models.port import Reranker
     from threadkeep.recall.search import Search
@@ -47,6 +48,15 @@ _RERANKED: Final = 32
 """So many of the best are compared once more where there is a reranker."""
 _OF_WHAT_IS_LEFT: Final = 0.7
 """The share of a turn's time that reranking may take; the order as it was still has to become a block."""
+
+QUESTIONS_AT_FIRST: Final = 2
+"""So many questions that the user asked before are in a block before everything else that matters was offered.
+
+Source:
+    What was asked in the same words is nearest to a question, and answers nothing: with 1,000 facts that were asked for
+    once each before, 79 % of the blocks of 300 tokens held the fact; with this all do. Of the evidence of the replays
+    of LoCoMo's development half blocks hold 62.1 %, with four at first 62.0, with none 59.9: some tell something.
+"""
 
 _CHUNK: Final = 20
 _FRAME: Final = f"{HEADING}\n{END}"
@@ -76,6 +86,7 @@ class _Asked:
     owner: Owner
     thread_id: ThreadId | None
     elsewhere: Elsewhere | None = None
+    shown: Collection[MessageId] = ()
 
 
 class Recalls:
@@ -113,12 +124,14 @@ class Recalls:
         max_episodes: int | None = None,
         timeout: timedelta | None = None,
         elsewhere: Elsewhere | None = None,
+        shown: Collection[MessageId] = (),
     ) -> Recall:
         """Find the memories that matter for *question* and fit them into *budget_tokens*.
 
         What does not matter is left out, so an
         unrelated question may give nothing; a question about the user as such may give anything. Where
-        nothing is asked, the newest memories are given.
+        nothing is asked, the newest memories are given. The episode of a turn that the model reads anyway
+        takes no room: it would only say again what stands there in full.
         Whatever fails, the answer is an empty or poorer one that says so in ``degraded``; what was
         being loaded when the time was over goes on, and the next turn finds it.
 
@@ -131,12 +144,13 @@ class Recalls:
             max_episodes: At most so many episodes.
             timeout: How long it may take; ``None``: 300 ms.
             elsewhere: Tells what was learnt on another branch of the thread, and is left out; ``None``: nothing is.
+            shown: Which messages of the thread the model is given with the question.
 
         Raises:
             OwnerRequiredError: *owner* is none.
             InvalidInputError: *question* is no text, or a bound is negative.
         """
-        asked = replace(_checked(question, owner, thread_id), elsewhere=elsewhere)
+        asked = replace(_checked(question, owner, thread_id), elsewhere=elsewhere, shown=shown)
         fitting = Fitting(
             lambda recalled: line(recalled.memory, thread_id=thread_id),
             frame=_FRAME,
@@ -213,7 +227,7 @@ class Recalls:
             for memory in newest:
                 if fitting.full:
                     break
-                if memory.memory_id not in left_out:
+                if memory.memory_id not in left_out and not _is_read_anyway(memory, asked):
                     fitting.offer(Recalled(memory, 0.0))
             return
         partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
@@ -227,20 +241,18 @@ class Recalls:
         mattering = iter(_wanted(ranking, await self._answers(asked, ranking), close=close, everything=everything))
         hits = chain(await self._reranked(asked, mattering, degraded, until), mattering)
         now = self._clock.now()
-        taught: set[TurnId] = set()
+        offered = _Offered(fitting, asked)
         while not fitting.full and (chunk := list(islice(hits, _CHUNK))):
             memories = await self._search.memories(partition, chunk)
-            offered = [
+            found = [
                 Recalled(memory, hit.score)
                 for hit, memory in zip(chunk, memories, strict=True)
                 if memory is not None and holds(memory, at=now)
             ]
-            if left_out := await _elsewhere([recalled.memory for recalled in offered], asked):
-                offered = [recalled for recalled in offered if recalled.memory.memory_id not in left_out]
-            taught.update(turn for recalled in offered for turn in turns_of_fact(recalled.memory))
-            for recalled in offered:
-                if not repeats(recalled.memory, taught):
-                    fitting.offer(recalled)
+            if left_out := await _elsewhere([recalled.memory for recalled in found], asked):
+                found = [recalled for recalled in found if recalled.memory.memory_id not in left_out]
+            offered.take(found)
+        offered.take_the_rest()
 
     async def _concerns(self, partition: Partition, ranking: Ranking) -> bool:
         """Whether the question has to do with anything that was found; how long the nearest is, may decide that."""
@@ -295,6 +307,44 @@ class Recalls:
         return [hits[place] for place in sorted(range(len(hits)), key=lambda place: -scores[place])]
 
 
+class _Offered:
+    """What is offered to a block, best first, and what of it waits until the rest was.
+
+    Args:
+        fitting: The block.
+        asked: The question.
+    """
+
+    def __init__(self, fitting: Fitting, asked: _Asked) -> None:
+        self._fitting = fitting
+        self._asked = asked
+        self._taught: set[TurnId] = set()
+        self._questions_left = math.inf if asks_what_was_asked(asked.question) else QUESTIONS_AT_FIRST
+        self._waiting: list[Recalled] = []
+
+    def take(self, found: Sequence[Recalled]) -> None:
+        """Offer what was *found*, but for what says again what is recalled or read anyway."""
+        self._taught.update(turn for recalled in found for turn in turns_of_fact(recalled.memory))
+        for recalled in found:
+            if self._says_again(recalled.memory):
+                continue
+            if not recalled.memory.text.startswith(ASKED):
+                self._fitting.offer(recalled)
+            elif self._questions_left > 0:
+                self._questions_left -= self._fitting.offer(recalled)
+            else:
+                self._waiting.append(recalled)
+
+    def take_the_rest(self) -> None:
+        """Offer what has waited."""
+        for recalled in self._waiting:
+            if not self._says_again(recalled.memory):
+                self._fitting.offer(recalled)
+
+    def _says_again(self, memory: Memory) -> bool:
+        return repeats(memory, self._taught) or _is_read_anyway(memory, self._asked)
+
+
 async def _elsewhere(memories: Sequence[Memory], asked: _Asked) -> Collection[MemoryId]:
     return () if asked.elsewhere is None else await asked.elsewhere(memories)
 
@@ -331,6 +381,13 @@ def turns_of_fact(memory: Memory) -> set[TurnId]:
 def repeats(memory: Memory, taught: Collection[TurnId]) -> bool:
     """Whether *memory* is the episode of a turn whose facts are recalled: it says them again, or what they replaced."""
     return memory.kind == "episodic" and any(source.turn_id in taught for source in memory.sources)
+
+
+def _is_read_anyway(memory: Memory, asked: _Asked) -> bool:
+    """Whether *memory* is the episode of a message that the model is given with the question."""
+    return memory.kind == "episodic" and any(
+        source.message_id in asked.shown and source.thread_id == asked.thread_id for source in memory.sources
+    )
 
 
 def holds(memory: Memory, *, at: datetime) -> bool:

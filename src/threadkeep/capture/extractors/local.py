@@ -23,7 +23,7 @@ from threadkeep.capture.statements import (
     unwanted,
 )
 from threadkeep.memories.meaning import gist_of, speaks_of_self
-from threadkeep.memories.record import Kind, Memory, Source
+from threadkeep.memories.record import ASKED, SAID, Kind, Memory, Source
 from threadkeep.memories.slots import slot_of
 from threadkeep.memories.wording import normalised
 
@@ -112,7 +112,7 @@ def _episode(own: list[tuple[Message, str]], facts: Sequence[str]) -> tuple[Mess
     message, sentence = max(rest, key=lambda one: _weight(one[1]))
     if _length(sentence) < LEAST_WORDS:
         return None
-    return message, f"{'Asked' if is_request(sentence) else 'Said'}: {_cut(sentence)}"
+    return message, f"{ASKED if is_request(sentence) else SAID}{_cut(sentence)}"
 
 
 def _length(sentence: str) -> int:
