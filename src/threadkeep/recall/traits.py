@@ -54,27 +54,37 @@ def traits_of(
         texts: Of each, its searchable texts.
         created_at: When each was made, seconds since 1970.
     """
-    traits = Traits([], [], [], [], [], [], [])
-    for value, own, made_at in zip(values, texts, created_at, strict=True):
-        sources, source = value.get("sources"), _NOTHING
-        if isinstance(sources, list) and sources and isinstance(sources[0], dict):
-            source = cast("Mapping[str, Any]", sources[0])
-        thread = source.get("thread_id") or value.get("source_thread")
-        said_at = _seconds(source.get("at"))
-        if said_at is None and (said_at := _seconds(value.get("timestamp"))) is None:
-            said_at = made_at
-        text = own[0] if own else ""
-        label = _LABEL.match(text) if ": " in text[:_LONGEST_LABEL] else None
-        end = text[-_END_CHARACTERS:]
-        speaker, trust = source.get("speaker"), value.get("trust")
-        traits.threads.append(thread if isinstance(thread, str) else None)
-        traits.said_at.append(said_at)
-        traits.roles.append(_ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER)
-        traits.trust.append(_TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0)
-        traits.pinned.append(value.get("pinned") is True)
-        traits.labels.append(label[1] if label else "")
-        traits.asks.append("?" in end or "？" in end or "؟" in end)
-    return traits
+    # Field by field: one loop over the items, with a list for each field, takes a third longer.
+    sources = [_first(value.get("sources")) for value in values]
+    threads = [
+        source.get("thread_id") or value.get("source_thread") for source, value in zip(sources, values, strict=True)
+    ]
+    speakers, trusted = [source.get("speaker") for source in sources], [value.get("trust") for value in values]
+    firsts = [own[0] if own else "" for own in texts]
+    ends = [text[-_END_CHARACTERS:] for text in firsts]
+    return Traits(
+        threads=[thread if isinstance(thread, str) else None for thread in threads],
+        said_at=list(map(_said_at, sources, values, created_at)),
+        roles=[_ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER for speaker in speakers],
+        trust=[_TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0 for trust in trusted],
+        pinned=[value.get("pinned") is True for value in values],
+        labels=[label[1] if ": " in text[:_LONGEST_LABEL] and (label := _LABEL.match(text)) else "" for text in firsts],
+        asks=["?" in end or "？" in end or "؟" in end for end in ends],
+    )
+
+
+def _first(sources: object) -> Mapping[str, Any]:
+    """Return the first of a value's *sources*; nothing where that is no such thing."""
+    if isinstance(sources, list) and sources and isinstance(sources[0], dict):
+        return cast("Mapping[str, Any]", sources[0])
+    return _NOTHING
+
+
+def _said_at(source: Mapping[str, Any], value: Mapping[str, Any], made_at: float) -> float:
+    said_at = _seconds(source.get("at"))
+    if said_at is None and (said_at := _seconds(value.get("timestamp"))) is None:
+        return made_at
+    return said_at
 
 
 def _seconds(moment: object) -> float | None:

@@ -24,7 +24,7 @@ from threadkeep.storage.port import (
     Position,
     Ref,
 )
-from threadkeep.storage.row import Change, Place, Row, changed_of, items_of, place_of, spelled
+from threadkeep.storage.row import EXPIRES_AT, Change, Columns, Place, Row, changed_of, items_of, place_of, spelled
 from threadkeep.storage.scan import Scan
 from threadkeep.storage.sqlite.file import SQL
 
@@ -128,13 +128,13 @@ class SqliteTables:
         position = Position(head.epoch, head.sequence)
         reset = since is None or since.epoch != head.epoch or not head.floor <= since.sequence <= head.sequence
         after = -1 if since is None or reset else since.sequence
-        rows = _rows(connection.execute(SQL["searchable"], (digest, after)).fetchall())
-        alive = [row for row in rows if _is_alive(row, now)]
+        rows: list[Columns] = connection.execute(SQL["searchable"], (digest, after)).fetchall()
+        alive = [row for row in rows if (expires_at := row[EXPIRES_AT]) is None or expires_at > now]
         removed: dict[Place, None] = {}
         if not reset:
             removed.update(dict.fromkeys(connection.execute(SQL["removed"], (digest, after)).fetchall()))
             # What a follower holds of an expired item may be an older version, which did not expire.
-            removed.update(dict.fromkeys(row.place for row in rows if not _is_alive(row, now)))
+            removed.update(dict.fromkeys(row.place for row in _rows(rows) if not _is_alive(row, now)))
         return Changes(position, reset, changed_of(alive, partition), tuple(map(spelled, removed)))
 
     def namespaces(self, connection: sqlite3.Connection, now: int) -> set[str]:
