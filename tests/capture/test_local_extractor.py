@@ -45,6 +45,8 @@ class TestExtract:
             "Always answer in French.",
             "From now on, keep it short.",
             "Please always show me the diff before you apply it.",
+            "Antworte mir immer auf Deutsch.",
+            "いつも日本語で答えてください。",
         ],
     )
     def test_how_to_behave_is_told_from_facts(self, text: str):

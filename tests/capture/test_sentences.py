@@ -24,6 +24,12 @@ class TestSentences:
             ("1. I live in Lisbon\n2) I like tea", ["I live in Lisbon", "I like tea"]),
             ("私は東京に住んでいます。猫が好きです。", ["私は東京に住んでいます。", "猫が好きです。"]),
             ("I like tea… and rain", ["I like tea… and rain"]),
+            ("Hi Claude, I live in Lisbon.\nBest,\nAna", ["Hi Claude, I live in Lisbon.", "Best,", "Ana"]),
+            ("I live in Rome. Dear me, I like it.", ["I live in Rome.", "Dear me, I like it."]),
+            ("Our standup is at 9:30\nI like tea", ["Our standup is at 9:30", "I like tea"]),
+            ("Improve my build script. I use Make.", ["Improve my build script.", "I use Make."]),
+            ("I answered the mail. I live in Rome.", ["I answered the mail.", "I live in Rome."]),
+            ("这个句子很短。我住在罗马。", ["这个句子很短。", "我住在罗马。"]),
             (
                 "I really enjoy long walks in the park near my house and\nalso cooking with my wife.",
                 ["I really enjoy long walks in the park near my house and also cooking with my wife."],

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from threadkeep.capture import languages
 from threadkeep.memories.wording import plain, words
 
 MAX_CHARACTERS: Final = 32_768
@@ -75,9 +76,30 @@ _TASK: Final = re.compile(
     r"""(?ix)^(?:(?:please|now|can\ you|could\ you)\ )*(?:
         (?:translate|summari[sz]e|proof-?read|rewrite|rephrase|paraphrase|polish|shorten|correct|continue|check)\ (?:this|these|it|the\ (?:following|text|sentences?|paragraph|story|statements?))\b
         | (?:fix|check|correct|improve)\ the\ (?:grammar|spelling|wording|style|typos?)\b
+        | (?:improve|polish|shorten|fix|check|edit|correct|proof-?read|review|rewrite)\ (?:my|our|his|her|their|the)\ (?:\w+\ )?(?:letter|e-?mail|essay|text|bio|cv|résumé|resume|message|post|draft|paragraph|speech|abstract|caption)\b
+        | (?:answer|reply\ to|respond\ to)\ (?:this|that|the)\ (?:\w+\ )?(?:e-?mail|mail|message|letter|text|comment|post|review)\b
+        | (?:is|are)\ (?:this|these|the\ following)\ (?:\w+\ )?(?:sentences?|phrases?)\b | which\ (?:one\ |sentence\ )?is\ (?:right|correct)\b
+        | (?:repeat|say|type|write)\ (?:this\ |it\ |exactly\ )*(?:after\ me|what\ I\ (?:say|write|type))\b
         )(?!.*\b(?:code|script|function|class|config\w*|test|tests|build|query|file)\b).{0,60}$
-    | ^(?:here(?:'s|’s|\ is|\ are)|this\ is|I\ (?:just\ )?(?:got|received|found))\ (?:this|these|the|an?)\ (?:\w+\ )?(?:text|doc|document|message|e-?mail|mail|letter|page|article|note|post|transcript)s?\W*$"""
+    | ^(?:here(?:'s|’s|\ is|\ are)|this\ is|I\ (?:just\ )?(?:got|received|found))\ (?:this|these|the|an?)\ (?:\w+\ )?(?:text|doc|document|message|e-?mail|mail|letter|page|article|note|post|transcript)s?\W*$
+    | ^.{2,80}\b(?:posted|wrote|writes|sent|shared|said|says|texted|replied)\ (?:(?:me|us)\ )?(?:this|the\ following)\W*$"""
 )
+_ADDRESSED_TO: Final = re.compile(
+    r"""(?x)(?<=[.!?:\n])\s{0,9}\b(?:Hi|Hello|Hey|Dear|Hallo|Liebe[rs]?|Guten\ Tag|Sehr\ geehrte[rs]?|Bonjour|Chère?|Salut|Hola|Querid[oa]|Estimad[oa]|Olá|Prezad[oa]|Car[oa]|Ciao|Gentile|Buongiorno)
+        \ (?:[A-Z][\w.'-]{1,30}\ ?){1,3}[,!.:]?\s"""
+)
+_SIGNED: Final = re.compile(
+    r"""(?x)\b(?:(?:[Kk]ind\ |[Bb]est\ |[Ww]arm\ )?[Rr]egards|Best(?:\ wishes)?|Cheers|Sincerely|Yours(?:\ (?:truly|sincerely|faithfully))?|(?:Viele|Liebe|Beste|Schöne)\ Grüße|(?:Mit\ f|F)reundlichen\ Grüßen|Gruß|Cordialement|Bien\ à\ \w+|Amicalement|(?:Un\ )?[Ss]aludos?|Un\ abrazo|Atentamente|Abraços?|Atenciosamente|Cumprimentos|Cordiali\ saluti|Saluti|Un\ saluto)
+        \s{0,9}[,.!]?\s{1,9}[A-Z][\w.'-]{1,30}(?:\ [A-Z][\w.'-]{1,30})?\W{0,9}$"""
+)
+"""How a letter begins, behind words of one's own, and how it ends, at the end of a message."""
+_SIGNATURE: Final = 120
+_STAMPED: Final = re.compile(
+    r"(?m)^[ \t]*[\w.'-]{1,30}(?: [\w.'-]{1,30}){0,2}[ \t]+\[?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?\]?[ \t]*$"
+)
+"""A name and a time of day alone in a line: a chat shows so who says what follows."""
+_TALK: Final = 2
+"""So many of them are a conversation that was copied."""
 _OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{0,200})?>")
 _CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
 _RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
@@ -117,10 +139,14 @@ def sentences(text: str) -> list[str]:
     """
     own = _typed(text[:MAX_CHARACTERS])
     found = [sentence for paragraph in _paragraphs(own) for sentence in _split(paragraph)]
-    task = next((place for place, sentence in enumerate(found) if _TASK.match(sentence)), None)
+    task = next((place for place, sentence in enumerate(found) if _is_task(sentence)), None)
     if task is None:
         return found
     return found[: task + 1] if task + 1 < len(found) else found[task:]
+
+
+def _is_task(sentence: str) -> bool:
+    return _TASK.match(sentence) is not None or languages.is_task(sentence)
 
 
 def _typed(text: str) -> str:
@@ -129,7 +155,7 @@ def _typed(text: str) -> str:
     From the first such mark to the last: what is between may hold marks of its own. Where the first or the last
     paragraph asks about a text, the others are that text.
     """
-    text = _QUOTED_ALONE.sub("", _RULED.sub("\n\n", _untagged(text)))
+    text = _QUOTED_ALONE.sub("", _RULED.sub("\n\n", _untagged(_before_a_letter(_before_a_talk(text)))))
     text = _QUOTED.sub(lambda found: found[0] if _is_short(found[0]) or _is_title(found[0]) else QUOTATION, text)
     if (fence := _FENCED.search(text)) and _ASKS_ABOUT.search(text[: fence.start()]):
         text = f"{text[: fence.start()]}\n```\n```{text[fence.end() :]}"
@@ -141,6 +167,17 @@ def _typed(text: str) -> str:
     if asks_last:  # where the first speaks of a text, too, nobody can tell which of them is the text
         return "" if asks_first or _INTRODUCES.search(first) else last
     return first if asks_first else text
+
+
+def _before_a_letter(text: str) -> str:
+    signed = _SIGNED.search(text, max(0, len(text) - _SIGNATURE))
+    letter = _ADDRESSED_TO.search(text, 0, signed.start()) if signed else None
+    return text[: letter.start()] if letter else text
+
+
+def _before_a_talk(text: str) -> str:
+    stamped = [found.start() for found in _STAMPED.finditer(text)]
+    return text[: stamped[0]] if len(stamped) >= _TALK else text
 
 
 def _untagged(text: str) -> str:

@@ -73,6 +73,7 @@ _NOT_MEANT: Final = re.compile(
       (?:just|only|totally|obviously)\ (?:kidding|joking)\b(?!\ about) | (?:I'm|I\ am|I\ was)\ (?:just\ |only\ )?(?:kidding|joking)\b | jk\b
     | (?:this|that|it|the\ following|what\ follows)\ (?:is|was)\ (?:just\ |only\ )?a\ (?:joke|prank)\b
     | (?:pretend|imagine|suppose|assume)\ (?:that\ )?(?:I|I'm|I'd|we|we're|my)\b | let's\ (?:pretend|role-?play)\b
+    | (?:you(?:'re|\ are|\ play|'ll\ be)|be)\ (?-i:[A-Z])\w+,?\ and\ I(?:'m|\ am|\ play|'ll\ be)\ (?-i:[A-Z])
     )"""
 )
 
@@ -315,7 +316,11 @@ def is_request(sentence: str) -> bool:
 def is_standing(statement: str) -> bool:
     """Return whether *statement* says how to behave from now on; what somebody is to be called is their name."""
     said = straight(statement)
-    return _STANDING.match(said) is not None and _NAMING.match(said) is None
+    return _stands(said) and _NAMING.match(said) is None
+
+
+def _stands(said: str) -> bool:
+    return _STANDING.match(said) is not None or languages.standing(said)
 
 
 def addresses(sentence: str) -> bool:
@@ -361,7 +366,7 @@ def asserts(clause: str) -> bool:
     said = straight(clause)
     if "?" in said or MARK in said or _is_quotation(said):
         return False
-    if _STANDING.match(said):
+    if _stands(said):
         return True
     return not any(rule.search(said) for rule in _NOT_ASSERTED)
 
@@ -373,7 +378,7 @@ def _trimmed(text: str) -> str:
     for lead in (_GREETING, _REMEMBER, _GREETING):
         if (found := lead.match(said)) and found.end() < len(said):
             text, said = text[found.end() :], said[found.end() :]
-    if not _STANDING.match(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
+    if not _stands(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
         text = text[: found.start()].rstrip(" ,;–—-")
     return text.strip()
 
@@ -392,7 +397,7 @@ def _score(text: str) -> float:
     said = straight(text)
     if not _is_sized(said) or _is_quotation(said):
         return 0.0
-    if _STANDING.match(said):
+    if _stands(said):
         return 2.5
     outside = _QUOTED.sub(" ", said)
     own = _SETTING.sub("", _VOCATIVE.sub("", outside))
