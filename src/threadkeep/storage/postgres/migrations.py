@@ -102,7 +102,8 @@ def needed(applied: Sequence[Applied], migrations: Sequence[Migration], *, code:
     known = {(migration.version, migration.stage) for migration in migrations if migration.alone}
     for row in applied:
         if not row.done and row.version <= code and (row.version, row.stage) not in known:
-            raise half_applied(row.version, row.stage, where)
+            mend = "this Threadkeep does not have the rest of it: start the one that began it, or restore a backup"
+            raise half_applied(row.version, row.stage, where, mend=mend)
     return [
         migration
         for migration in sorted(migrations, key=_order)
@@ -112,12 +113,9 @@ def needed(applied: Sequence[Applied], migrations: Sequence[Migration], *, code:
     ]
 
 
-def half_applied(version: int, stage: str, where: str) -> StorageVersionError:
-    """Return the error for a migration that began and did not end."""
-    msg = (
-        f"A change of the tables of {where} broke off (version {version}, {stage}). Start one process with "
-        "THREADKEEP_MIGRATE=auto to finish it; if that fails, restore a backup."
-    )
+def half_applied(version: int, stage: str, where: str, *, mend: str) -> StorageVersionError:
+    """Return the error for a migration that began and did not end; *mend* says what to do."""
+    msg = f"A change of the tables of {where} broke off (version {version}, {stage}); {mend}."
     return StorageVersionError(msg, server=where, version=version)
 
 

@@ -214,7 +214,8 @@ class PostgresSchema:
             try:
                 await connection.execute(statement.encode())
             except errors.Error as error:
-                raise half_applied(migration.version, migration.stage, self._where) from error
+                mend = f"{error.diag.message_primary}. Mend that and start again to finish it, or restore a backup"
+                raise half_applied(migration.version, migration.stage, self._where, mend=mend) from error
         await connection.execute(SQL["done"], row[:2])
 
     async def _make_roles(self, connection: Connection, found: Found) -> None:
