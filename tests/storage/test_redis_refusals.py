@@ -157,6 +157,7 @@ class TestReplica:
 
             async with opened(replica.url, key_prefix="replicated") as storage:
                 assert await get(storage, "1")
+                assert any("read-only replica" in sentence for sentence in await storage.advice())
                 assert (await storage.position(BOB)).sequence == 0
                 with pytest.raises(StorageReadOnlyError, match="give the address of the primary"):
                     await commit(storage, note("2"))
@@ -312,15 +313,14 @@ class TestTls:
         """The scheme is what has to be corrected."""
         error = await refusal(redis_url.replace("redis://", "rediss://"), timeout=patient(500))
 
-        assert isinstance(error, StorageError)
-        assert "rediss://" in str(error)
+        assert "begins with redis://" in str(error) or "redis:// for one without" in str(error)
 
     async def test_no_tls_with_a_server_that_has_it(self, redis_url: str, certificate: Certificate) -> None:
         """It hangs up, or answers nothing."""
         async with tls(port_of(redis_url), certificate) as address:
             error = await refusal(f"redis://{address}/0", timeout=patient(500))
 
-        assert isinstance(error, StorageError)
+        assert "begins with rediss://" in str(error)
 
 
 class TestMeaning:

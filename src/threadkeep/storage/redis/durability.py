@@ -18,7 +18,13 @@ def advice(info: Mapping[str, str], config: Mapping[str, str]) -> list[str]:
         info: What ``INFO`` says.
         config: What ``CONFIG GET`` says of ``appendfsync`` and ``save``; empty where the server does not tell.
     """
-    return [sentence for sentence in (_persistence(info, config), _eviction(info)) if sentence]
+    return [sentence for sentence in (_role(info), _persistence(info, config), _eviction(info)) if sentence]
+
+
+def _role(info: Mapping[str, str]) -> str | None:
+    if info.get("role") != "slave" or info.get("slave_read_only") != "1":
+        return None
+    return "Redis is a read-only replica, and nothing can be remembered there. Give the address of the primary."
 
 
 def _persistence(info: Mapping[str, str], config: Mapping[str, str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import ssl
@@ -94,6 +95,19 @@ _MEANINGS: Final[dict[str, _Meaning]] = {
 _REFUSED: Final = (
     "refused the user name or the password; correct them in the URL, where a % is spelled %25 and an @ %40."
 )
+_TOO_LATE: Final = "did not answer in time; see what keeps it busy, or raise THREADKEEP_REDIS_TIMEOUT_MS."
+_HUNG_UP: Final = "the connection was lost"
+
+
+def _unreachable(why: str) -> str:
+    return f"cannot be reached ({why}); see that it runs and that the URL is right."
+
+
+_SILENT: Final = frozenset({_TOO_LATE, _unreachable(_HUNG_UP), _unreachable(os.strerror(errno.ECONNRESET))})
+"""What a server is like that speaks TLS where none is spoken to it, or the other way round."""
+
+_WITHOUT_TLS: Final = "If it never answers, it may have no TLS: then its URL begins with redis://."
+_WITH_TLS: Final = "If it never answers, it may want TLS: then its URL begins with rediss://."
 
 
 def code_of(error: BaseException) -> str | None:
@@ -143,6 +157,8 @@ def storage_error(error: BaseException, location: str) -> StorageError:
     while isinstance(error, NotSentError) and error.__cause__ is not None:
         error = error.__cause__
     kind, sentence = _meaning(error)
+    if kind is StorageUnavailableError and sentence in _SILENT:
+        sentence = f"{sentence} {_WITHOUT_TLS if location.startswith('rediss:') else _WITH_TLS}"
     return kind(f"Redis at {location} {sentence}", location=location)
 
 
@@ -171,14 +187,8 @@ def _meaning_without_reply(error: BaseException, text: str) -> _Meaning:
     if _MAX_CLIENTS in text:
         return _Meaning(StorageUnavailableError, "takes no more connections; raise its maxclients or run less.")
     if isinstance(error, redis.ConnectionError):
-        return _Meaning(
-            StorageUnavailableError,
-            f"cannot be reached ({_reason(error)}); see that it runs and that the URL is right.",
-        )
-    return _Meaning(
-        StorageUnavailableError,
-        "did not answer in time; see what keeps it busy, or raise THREADKEEP_REDIS_TIMEOUT_MS.",
-    )
+        return _Meaning(StorageUnavailableError, _unreachable(_reason(error)))
+    return _Meaning(StorageUnavailableError, _TOO_LATE)
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
@@ -207,4 +217,4 @@ def _reason(error: BaseException) -> str:
                 return os.strerror(int(several[-1]))
             if cause.strerror:
                 return cause.strerror
-    return "the connection was lost"
+    return _HUNG_UP

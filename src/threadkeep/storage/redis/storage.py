@@ -288,7 +288,7 @@ class RedisStorage:
     async def advice(self) -> list[str]:
         """See :meth:`threadkeep.storage.port.Advising.advice`."""
         link = self._require_open()
-        info = await server_info(link, "persistence", "memory")
+        info = await server_info(link, "persistence", "memory", "replication")
         config: dict[str, str] = {}
         for name in ("appendfsync", "save"):
             reply = await allowed(link, command("CONFIG", "GET", name))
