@@ -27,8 +27,10 @@ from threadkeep.capture.timeline import MAX_SOURCES
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.lifecycle import corrected
 from threadkeep.memories.meaning import signature
-from threadkeep.memories.record import Memory, Source
+from threadkeep.memories.record import Approval, Memory, Source
+from threadkeep.memories.shapes import memory_of, value_of
 from threadkeep.memories.wording import content_words
+from threadkeep.storage.port import Item, Partition, Ref
 
 NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLACE: Final = ("memories", "ana")
@@ -210,12 +212,26 @@ class TestUpdate:
         """What a person corrected later is newer than what they said before."""
         known = after([said("I live in Lisbon", 1)])
         by_hand = Source("user", at=NOW)
-        known = [corrected(known[0], "I live in Porto", source=by_hand, at=NOW)]
+        known = [corrected(known[0], "I live in Porto", source=by_hand, at=NOW, approval=None)]
 
         (memory,) = after([said("I live in Faro", 2)], known)
 
         assert memory.text == "I live in Porto"
         assert [old.text for old in memory.history] == ["I live in Lisbon", "I live in Faro"]
+
+    def test_whoever_lets_it_pass_is_named_with_the_statement(self):
+        """An assistant's by the policy, the user's by nobody; as rows they are recalled, each with its own."""
+        known = after([said("I live in Lisbon", 1)])
+        rules = Rules(PLACE, NOW, alike, verdict=lambda _kind, _speaker: "auto")
+
+        ((passed, _),) = writes(reconcile([said("I live in Porto", 2, speaker="assistant")], known, rules), known)
+        ((again, _),) = writes(reconcile([said("I live in Faro", 3)], [passed], rules), [passed])
+
+        read = memory_of(Item(Ref(Partition("root", ()), PLACE, "k"), value_of(again), 1, NOW, NOW))
+        assert read is not None
+        assert (passed.trust, passed.approval) == ("assistant", Approval("policy", NOW))
+        assert (again.trust, again.approval, read.status) == ("user", None, "active")
+        assert [old.approval for old in read.history] == [None, Approval("policy", NOW)]
 
     def test_statement_without_a_slot_replaces_nothing(self):
         """A sister may be Ana and a nurse."""

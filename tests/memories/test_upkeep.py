@@ -99,6 +99,25 @@ class TestUndo:
         assert (await tk.memories.undo()).numbers == ()
         assert (await tk.owners.verify_audit()).fault is None
 
+    async def test_each_statement_keeps_who_approved_it(self, tk: threadkeep.Threadkeep):
+        """Not whoever approved another one; undone, it is that statement's own again, and still recalled."""
+        proposed = await tk.proposals.propose("The user lives in Lisbon.", source=Source("assistant"))
+        assert proposed.proposal is not None
+        await tk.proposals.approve(proposed.proposal.proposal_id, by="carla")
+        (approved,) = await tk.memories.list()
+        by_hand = await tk.memories.correct(approved.memory_id, "I live in Porto.")
+        await tk.memories.undo()
+        (undone,) = await tk.memories.list()
+        rule = await tk.memories.remember("Always use tables.", kind="procedural", approved_by="carla")
+        await tk.memories.correct(rule.memory_id, "Never use tables.", approved_by="dora")
+        (old,) = await tk.memories.history(rule.memory_id)
+
+        assert (by_hand.text, by_hand.trust, by_hand.approval) == ("I live in Porto.", "user", None)
+        assert (undone.text, undone.trust, undone.status) == ("The user lives in Lisbon.", "assistant", "active")
+        assert undone.approval == approved.approval
+        assert old.approval is not None
+        assert old.approval.by == "carla"
+
     async def test_several_at_once(self, tk: threadkeep.Threadkeep):
         """A memory that was changed twice is as it was before both."""
         one = await tk.memories.remember("I live in Lisbon.")

@@ -349,10 +349,17 @@ def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], rules: Rules)
         created_at=source.at or rules.now,
         updated_at=rules.now,
         valid_from=candidate.valid_from,
-        approval=None if source.speaker in TRUSTED else Approval("policy", rules.now),
+        approval=_approval(source.speaker, rules.now),
     )
     return Add(memory)
 
 
 def _saying(candidate: Candidate, now: datetime) -> Saying:
-    return Saying(candidate.text.strip(), candidate.source, candidate.source.at or now, candidate.valid_from)
+    source = candidate.source
+    approval = _approval(source.speaker, now)
+    return Saying(candidate.text.strip(), source, source.at or now, candidate.valid_from, approval)
+
+
+def _approval(speaker: Speaker, now: datetime) -> Approval | None:
+    """Return the policy's approval, without which nobody else's word than the user's comes so far."""
+    return None if speaker in TRUSTED else Approval("policy", now)

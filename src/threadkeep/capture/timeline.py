@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from threadkeep.capture.endings import denies, ended_by
-from threadkeep.memories.record import Memory, Source, Speaker, Version
+from threadkeep.memories.record import Approval, Memory, Source, Speaker, Version
 from threadkeep.memories.wording import normalised
 
 MAX_SOURCES: Final = 64
@@ -31,12 +31,14 @@ class Saying:
         source: Where it was said.
         at: When.
         valid_from: From when it is true, where the words say so.
+        approval: Who approved it, where somebody had to.
     """
 
     text: str
     source: Source
     at: datetime
     valid_from: datetime | None = None
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Run:
         valid_from: As the words or an edit say; ``None``: from *start* on, as far as known.
         valid_to: As it was kept; ``None``: until the next run.
         replaced_at: When the next run was learnt; ``None`` for the last.
+        approval: Who approved it, where somebody did.
     """
 
     text: str
@@ -58,6 +61,7 @@ class Run:
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     replaced_at: datetime | None = None
+    approval: Approval | None = None
 
 
 def same_saying(one: Source, other: Source) -> bool:
@@ -71,21 +75,19 @@ def same_saying(one: Source, other: Source) -> bool:
 
 def runs_of(memory: Memory) -> tuple[Run, ...]:
     """Return the runs of *memory* by time, idle ones among them; the starts of the others never go back."""
-    versions = [(old.text, old.sources, old.valid_from, old.valid_to, old.replaced_at) for old in memory.history]
-    told = [row for row in versions if not _is_idle(row[0], row[2], row[3])]
+    told = [old for old in memory.history if not _is_idle(old)]
     idle = [
-        Run(text, sources, _first_said(sources, valid_from, memory), None, None, replaced_at)
-        for text, sources, valid_from, valid_to, replaced_at in versions
-        if _is_idle(text, valid_from, valid_to)
+        Run(old.text, old.sources, _first_said(old, memory), None, None, old.replaced_at, old.approval)
+        for old in memory.history
+        if _is_idle(old)
     ]
     rows: list[Run] = []
     earliest = _LONG_AGO
-    for text, sources, valid_from, valid_to, replaced_at in (
-        *told,
-        (memory.text, memory.sources, memory.valid_from, memory.valid_to, None),
-    ):
-        start = max(_first_said(sources, valid_from, memory), earliest)
-        rows.append(Run(text, sources, start, None if valid_from == start else valid_from, valid_to, replaced_at))
+    for row in (*told, memory):
+        start = max(_first_said(row, memory), earliest)
+        valid_from = None if row.valid_from == start else row.valid_from
+        replaced_at = row.replaced_at if isinstance(row, Version) else None
+        rows.append(Run(row.text, row.sources, start, valid_from, row.valid_to, replaced_at, row.approval))
         earliest = start
     effective = [
         # What only follows from the order is left open, so that it is worked out anew when the order changes.
@@ -95,13 +97,13 @@ def runs_of(memory: Memory) -> tuple[Run, ...]:
     return tuple(sorted((*effective, *idle), key=lambda run: run.start)) if idle else tuple(effective)
 
 
-def _first_said(sources: Sequence[Source], valid_from: datetime | None, memory: Memory) -> datetime:
-    said = [source.at for source in sources if source.at is not None]
-    return min(said, default=valid_from or memory.created_at)
+def _first_said(row: Version | Memory, memory: Memory) -> datetime:
+    said = [source.at for source in row.sources if source.at is not None]
+    return min(said, default=row.valid_from or memory.created_at)
 
 
-def _is_idle(text: str, valid_from: datetime | None, valid_to: datetime | None) -> bool:
-    return valid_from is not None and valid_from == valid_to and ended_by(text) is not None
+def _is_idle(old: Version) -> bool:
+    return old.valid_from is not None and old.valid_from == old.valid_to and ended_by(old.text) is not None
 
 
 def bounded(sources: Sequence[Source]) -> tuple[Source, ...]:
@@ -129,7 +131,7 @@ def with_saying(runs: Sequence[Run], saying: Saying, *, same: Callable[[str, str
         before, after = [*before, first], [again, *after]
     elif after and same(after[0].text, saying.text):
         return (*before, _joined(after[0], saying), *after[1:])
-    new = Run(saying.text, (saying.source,), saying.at, saying.valid_from)
+    new = Run(saying.text, (saying.source,), saying.at, saying.valid_from, approval=saying.approval)
     return (*before, new, *after)
 
 
@@ -151,11 +153,9 @@ def to_memory(memory: Memory, runs: Sequence[Run], *, trust: Speaker, now: datet
         if run is last:
             continue
         place = next((place for place, one in enumerate(effective) if one is run), None)
-        if place is None:
-            history.append(Version(run.text, run.start, run.start, run.replaced_at or now, run.sources))
-            continue
-        valid_to = run.valid_to or _valid_from(effective, place + 1)
-        history.append(Version(run.text, _valid_from(effective, place), valid_to, run.replaced_at or now, run.sources))
+        begin = run.start if place is None else _valid_from(effective, place)
+        end = run.start if place is None else run.valid_to or _valid_from(effective, place + 1)
+        history.append(Version(run.text, begin, end, run.replaced_at or now, run.sources, run.approval))
     return replace(
         memory,
         text=last.text,
@@ -164,6 +164,7 @@ def to_memory(memory: Memory, runs: Sequence[Run], *, trust: Speaker, now: datet
         valid_from=_valid_from(effective, len(effective) - 1),
         valid_to=None,
         history=tuple(history),
+        approval=last.approval,
         updated_at=now,
     )
 

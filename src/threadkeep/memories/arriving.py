@@ -94,4 +94,4 @@ def imported(sources: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def _imported_version(old: Version) -> Version:
-    return replace(old, sources=imported(old.sources) if old.sources else ())
+    return replace(old, sources=imported(old.sources) if old.sources else (), approval=None)

@@ -23,9 +23,9 @@ _SPEAKERS: Final[Mapping[Speaker, str]] = {
 }
 
 
-def corrected(memory: Memory, text: str, *, source: Source, at: datetime) -> Memory:
-    """Return *memory* saying *text* from *at* on, with what it said before in its history."""
-    old = Version(memory.text, memory.valid_from, memory.valid_to or at, at, memory.sources)
+def corrected(memory: Memory, text: str, *, source: Source, at: datetime, approval: Approval | None) -> Memory:
+    """Return *memory* saying *text* from *at* on, with what it said before, and who approved that, in its history."""
+    old = Version(memory.text, memory.valid_from, memory.valid_to or at, at, memory.sources, memory.approval)
     return replace(
         memory,
         text=text,
@@ -34,6 +34,7 @@ def corrected(memory: Memory, text: str, *, source: Source, at: datetime) -> Mem
         valid_from=at,
         valid_to=None,
         history=(*memory.history, old),
+        approval=approval,
     )
 
 

@@ -87,6 +87,7 @@ class Version:
         valid_to: Until when.
         replaced_at: When the newer statement took its place.
         sources: Where the old one came from.
+        approval: Who approved the old one, where somebody did.
     """
 
     text: str
@@ -94,6 +95,7 @@ class Version:
     valid_to: datetime | None
     replaced_at: datetime
     sources: tuple[Source, ...] = ()
+    approval: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,7 +312,7 @@ class Memories:
             require_approval(memory.kind, source.speaker, approval)
             if revision is not None and memory.revision != revision:
                 break
-            changed = replace(corrected(memory, text, source=source, at=now), approval=approval or memory.approval)
+            changed = corrected(memory, text, source=source, at=now, approval=approval)
             if changed.status == "proposed":  # a row that somebody else wrote, which is approved by this
                 changed = replace(changed, status="active")
             put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)

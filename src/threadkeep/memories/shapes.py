@@ -160,6 +160,7 @@ def value_of(memory: Memory) -> dict[str, Any]:
                 "valid_to": _spell(old.valid_to),
                 "replaced_at": old.replaced_at.isoformat(),
                 "sources": spell_sources(old.sources),
+                **({"approval": spell_approval(old.approval)} if old.approval else {}),
             }
             for old in memory.history
         ],
@@ -267,7 +268,10 @@ def _version_of(row: Mapping[str, Any]) -> Version | None:
     if not isinstance(text, str) or replaced_at is None:
         return None
     sources = sources_of(row.get("sources"))
-    return Version(text, moment_of(row.get("valid_from")), moment_of(row.get("valid_to")), replaced_at, sources)
+    approval = _approval_of(row.get("approval"))
+    return Version(
+        text, moment_of(row.get("valid_from")), moment_of(row.get("valid_to")), replaced_at, sources, approval
+    )
 
 
 def _approval_of(row: object) -> Approval | None:

@@ -115,6 +115,7 @@ def as_it_was(memory: Memory, state: Mapping[str, Any]) -> Memory | None:
         text=old.text,
         sources=sources,
         trust=least_trusted(sources),
+        approval=old.approval,
         valid_from=old.valid_from,
         history=memory.history[:versions],
     )
