@@ -74,6 +74,20 @@ class TestRun:
 
             assert "I live in Lisbon." in model.prompts[-1][-1].text
 
+    def test_under_langgraph_dev(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The file for one's own machine brings no checkpointer, and nobody has to be authenticated."""
+        monkeypatch.setenv("LANGGRAPH_DEV", "true")
+        code = FENCED.findall((ROOT / "docs/langgraph-dev.md").read_text(encoding="utf-8"))[0]
+
+        names = run(code)
+
+        with names["tk"] as tk:
+            said = {"messages": [{"role": "user", "content": "I live in Lisbon."}]}
+            names["graph"].invoke(said, {"configurable": {"thread_id": "1"}})
+            tk.sync.drain()
+            assert names["graph"].checkpointer is None
+            assert [m.text for m in tk.sync.memories.list(owner="me", kind="semantic")] == ["I live in Lisbon."]
+
     def test_the_readmes_diff(self) -> None:
         """The added lines make an agent that remembers."""
         (diff,) = DIFF.findall((ROOT / "README.md").read_text(encoding="utf-8"))
