@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,9 +20,20 @@ from tests.threads.test_fence import Gates, gated, said
 from threadkeep.errors import ClosedError, NotYoursError, StorageError
 from threadkeep.home import Home
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.sqlite import LOGGED_AT_MOST
 
 HERE = config_of("1", checkpoint_ns="")
 Make = Callable[..., ThreadkeepCheckpointer]
+
+
+def kept_without_the_log(path: Path, folder: Path) -> int:
+    """Return how many checkpoints the file itself holds."""
+    alone = Path(shutil.copy(path, folder / "alone.db"))
+    with closing(sqlite3.connect(alone)) as connection:
+        try:
+            return connection.execute("SELECT count(*) FROM checkpoints").fetchone()[0]
+        except sqlite3.DatabaseError:  # nothing of it yet, or only a part
+            return 0
 
 
 async def test_a_run_writes_while_the_home_loop_is_at_something_else(make: Make, home: Home):
@@ -42,6 +56,21 @@ async def test_a_run_writes_while_the_home_loop_is_at_something_else(make: Make,
 
     assert done["words"] == ["one", "ONE"]
     assert kept == (3,)
+
+
+async def test_the_log_is_carried_into_the_file_between_runs(make: Make, path: Path, tmp_path: Path):
+    """SQLite does so within a commit, and the turn whose commit that is waits for it."""
+    checkpointer = make("sqlite")
+    for number in range(LOGGED_AT_MOST):
+        await aput(checkpointer, HERE, number)
+    before = kept_without_the_log(path, tmp_path)
+
+    await echo_graph(checkpointer).ainvoke({"words": ["one"]}, config_of("2"))
+
+    async with asyncio.timeout(60):
+        while kept_without_the_log(path, tmp_path) < LOGGED_AT_MOST:
+            await asyncio.sleep(0.01)
+    assert before == 0
 
 
 async def test_what_is_written_after_closing_is_refused(make: Make):

@@ -29,6 +29,10 @@ T = TypeVar("T")
 
 SQL: Final = statements(Path(__file__).with_name("sql") / "heads_sqlite.sql")
 
+LOGGED_AT_MOST: Final = 192
+"""After so many commits the log is carried into the file once a run has ended. SQLite does it by itself after 1,000
+pages, some 230 small checkpoints, but within a commit, which then takes ten times as long: one turn in thirty waits."""
+
 
 class SqliteCheckpoints(ThreadedBackend):
     """LangGraph's SQLite saver in a thread of its own.
@@ -140,6 +144,12 @@ class SqliteCheckpoints(ThreadedBackend):
         return saver
 
 
+class _Log:
+    """What all copies of a saver know of the write-ahead log: the commits in it that are not in the file yet."""
+
+    commits = 0
+
+
 class _SqliteSaver(ThreadedSaver, SqliteSaver):
     """LangGraph's SQLite saver, but a write that fails leaves nothing behind, and neither does a deleted thread.
 
@@ -148,6 +158,10 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
     """
 
     claim: Claim | None = None
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        super().__init__(conn)
+        self._log = _Log()
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:  # noqa: FBT001, FBT002 - LangGraph's name
@@ -161,6 +175,7 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
                     yield cursor
                     if transaction:
                         self.conn.commit()
+                        self._log.commits += 1
                 except BaseException:
                     with suppress(sqlite3.Error):  # SQLite may have rolled back already
                         self.conn.rollback()
@@ -201,6 +216,9 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
     def give_back(self, thread: str, token: int) -> None:
         with self._leasing() as cursor:
             cursor.execute(SQL["give_back"], {"thread": thread, "token": token})
+        if self._log.commits >= LOGGED_AT_MOST:
+            with suppress(RuntimeError):  # the thread ends, and closing the file does the same
+                self.threads.submit(self._carry_the_log_over)  # whoever waits for this lease does not wait for it
 
     def forget_newer(self, thread: str, checkpoint_id: str) -> None:
         with self.cursor() as cursor:
@@ -241,6 +259,11 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
         with self.lock:
             rewrite(self.conn, path)
         self._empty_the_log()
+
+    def _carry_the_log_over(self) -> None:
+        self._log.commits = 0
+        with self.lock, suppress(sqlite3.Error):  # SQLite does it later; or the file was closed
+            self.conn.execute("PRAGMA wal_checkpoint(PASSIVE)").close()
 
     def _empty_the_log(self) -> None:
         # The log still holds the text; where another process reads, SQLite empties it later.
