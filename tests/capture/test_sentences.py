@@ -28,6 +28,7 @@ class TestSentences:
             ("I live in Rome. Dear me, I like it.", ["I live in Rome.", "Dear me, I like it."]),
             ("Our standup is at 9:30\nI like tea", ["Our standup is at 9:30", "I like tea"]),
             ("Improve my build script. I use Make.", ["Improve my build script.", "I use Make."]),
+            ("Fix the error message. I use Go.", ["Fix the error message.", "I use Go."]),
             ("I answered the mail. I live in Rome.", ["I answered the mail.", "I live in Rome."]),
             ("这个句子很短。我住在罗马。", ["这个句子很短。", "我住在罗马。"]),
             (

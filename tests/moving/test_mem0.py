@@ -104,7 +104,9 @@ async def test_kind_and_end_are_understood(tmp_path: Path):
 
 async def test_how_to_behave_waits_for_approval(tmp_path: Path):
     """It is a proposal like any other, the same one whenever it comes, and a memory once somebody approves it."""
-    rows = [{**ROW, "id": "1", "memory": "Always answers in French", "metadata": {"memory_type": "procedural_memory"}}]
+    late = {"created_at": "9999-12-31T00:00:00+00:00", "updated_at": None}
+    asked = {**ROW, **late, "id": "1", "memory": "Always answers in French"}
+    rows = [{**asked, "metadata": {"memory_type": "procedural_memory"}}]
     (tmp_path / "export.json").write_text(json.dumps(rows))
 
     storage, _ = await moved(tmp_path / "export.json")

@@ -76,7 +76,7 @@ _TASK: Final = re.compile(
     r"""(?ix)^(?:(?:please|now|can\ you|could\ you)\ )*(?:
         (?:translate|summari[sz]e|proof-?read|rewrite|rephrase|paraphrase|polish|shorten|correct|continue|check)\ (?:this|these|it|the\ (?:following|text|sentences?|paragraph|story|statements?))\b
         | (?:fix|check|correct|improve)\ the\ (?:grammar|spelling|wording|style|typos?)\b
-        | (?:improve|polish|shorten|fix|check|edit|correct|proof-?read|review|rewrite)\ (?:my|our|his|her|their|the)\ (?:\w+\ )?(?:letter|e-?mail|essay|text|bio|cv|résumé|resume|message|post|draft|paragraph|speech|abstract|caption)\b
+        | (?:improve|polish|shorten|fix|check|edit|correct|proof-?read|review|rewrite)\ (?:my|our|his|her|their|the)\ (?:(?!(?:error|commit|log|status)\b)\w+\ )?(?:letter|e-?mail|essay|text|bio|cv|résumé|resume|message|post|draft|paragraph|speech|abstract|caption)\b
         | (?:answer|reply\ to|respond\ to)\ (?:this|that|the)\ (?:\w+\ )?(?:e-?mail|mail|message|letter|text|comment|post|review)\b
         | (?:is|are)\ (?:this|these|the\ following)\ (?:\w+\ )?(?:sentences?|phrases?)\b | which\ (?:one\ |sentence\ )?is\ (?:right|correct)\b
         | (?:repeat|say|type|write)\ (?:this\ |it\ |exactly\ )*(?:after\ me|what\ I\ (?:say|write|type))\b

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
 from threadkeep.errors import InvalidInputError
@@ -33,6 +33,7 @@ WHOLE: Final = ("$",)
 _OURS: Final = "~tk~"
 _WAITS: Final = timedelta(days=36_500)
 """What is moved in waits until somebody decides: counted from now, each run would write another proposal."""
+_LATEST: Final = datetime.max.replace(tzinfo=UTC) - _WAITS
 
 
 class LeftOutError(Exception):
@@ -200,7 +201,7 @@ def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Entry:
         base_revision=None,
         base_text=None,
         created_at=item.created_at,
-        expires_at=item.created_at + _WAITS,
+        expires_at=min(item.created_at, _LATEST) + _WAITS,
     )
     put = proposal_put(proposal, owner, expect="any")
     return Entry(owner.partition, replace(put, created_at=item.created_at, updated_at=item.created_at))

@@ -120,7 +120,7 @@ class Proposals:
             kind=base.kind if base else new.kind,
             sources=new.sources,
             trust=trust,
-            reason=new.reason or f"said by {trust}, {new.kind}",
+            reason=new.reason or f"said by {trust}, {kind}",
             memory_id=base.memory_id if base else MemoryId(new_id()),
             base_revision=base.revision if base else None,
             base_text=base.text if base else None,
