@@ -141,7 +141,7 @@ _SERVED = frozenset({"postgres", "redis", "mongodb", "servers"})
 """What stands in a file's name, or in the id of its parameters, where a test asks for a server while it runs."""
 
 
-_AT_LENGTH = frozenset({"agents", "cli", "evals", "extractors", "moving", "vectors"})
+_AT_LENGTH = frozenset({"agents", "cli", "evals", "extractors", "moving", "providers", "vectors"})
 """Folders of what is beside memory and SQLite, or a door to them; `make test-fast` does not even import them."""
 
 
