@@ -53,6 +53,12 @@ KEYS: Final = ("1", "2", "k")
 STEPS: Final = 40
 """So many steps two owners take together, at most; then two others begin."""
 
+AT_ONE_PLACE: Final = 10_000
+"""After so many steps everybody moves on, to an empty storage where it is ours: the server for MongoDB's protocol slows
+down as it fills."""
+
+PATIENCE_MS: Final = 60_000
+
 _SERVERS: Final[dict[str, type[Server]]] = {
     "postgres": PostgresServer,
     "redis": RedisServer,
@@ -94,9 +100,10 @@ def run(n: int, *, storages: tuple[str, ...] = STORAGES) -> dict[str, Any]:
     tally = Tally()
     taken: dict[str, int] = {}
     for at, storage in enumerate(storages, 1):
-        before = tally.steps
-        with place(storage) as url:
-            walk(url, tally, until=n * at // len(storages))
+        before, end, turns = tally.steps, n * at // len(storages), itertools.count()
+        while tally.steps < end:
+            with place(storage) as url:
+                walk(url, tally, until=min(end, tally.steps + AT_ONE_PLACE), turns=turns)
         taken[storage] = tally.steps - before
     for leak in tally.leaks[:10]:
         sys.stderr.write(f"tenants: {leak}\n")
@@ -118,18 +125,24 @@ def place(storage: str) -> Iterator[str]:
         given = os.environ.get(f"THREADKEEP_TEST_{storage.upper()}_URL")
         url = given or stack.enter_context(_SERVERS[storage]()).url
         # The test server for MongoDB's protocol would sync for every document.
-        yield f"{url}/tenants?journal=false" if storage == "mongodb" else url
+        yield f"{url}/tenants?journal=false&timeoutMS={PATIENCE_MS}" if storage == "mongodb" else url
 
 
-def walk(url: str, tally: Tally, *, until: int) -> None:
-    """Let pairs of owners take steps at *url* until there are as many as *until* in all."""
+def walk(url: str, tally: Tally, *, until: int, turns: Iterator[int] | None = None) -> None:
+    """Let pairs of owners take steps at *url* until there are as many as *until* in all; *turns* are the seeds."""
+    # How long anything takes is not what is asked here.
     chosen = Settings.load(
-        capture="off", store_key_prefix=new_id(), recall_timeout_ms=60_000, sqlite_synchronous="NORMAL"
+        capture="off",
+        store_key_prefix=new_id(),
+        recall_timeout_ms=PATIENCE_MS,
+        postgres_statement_timeout_ms=PATIENCE_MS,
+        redis_timeout_ms=PATIENCE_MS,
+        sqlite_synchronous="NORMAL",
     )
     with threadkeep.open(url, embedder=HashingEmbedder(), settings=chosen) as tk, ExitStack() as stack:
         tk.sync.ready()
         raw = stack.enter_context(RawSql(url, chosen.store_key_prefix)) if url.startswith("postgres") else None
-        for turn in itertools.count():
+        for turn in turns or itertools.count():
             if tally.steps >= until:
                 return
             machine = type("Pair", (Tenants,), {"tk": tk, "tally": tally, "raw": raw})
