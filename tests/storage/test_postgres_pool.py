@@ -89,6 +89,17 @@ class TestLending:
                     await pool.run(one)
             assert await pool.run(one) == 1
 
+    async def test_one_that_is_slow_to_come_about_can_be_waited_for(self, postgres_url: str, proxy: FaultProxy):
+        async with opened(proxy.url_of(postgres_url), wait_timeout=timedelta(milliseconds=100)) as pool:
+            await pool.run(one)
+            proxy.stall()
+            proxy.cut()
+
+            with pytest.raises(StorageUnavailableError, match=r"no connection .* THREADKEEP_POSTGRES_WAIT_MS"):
+                await pool.run(one)
+
+            proxy.flow()
+
     async def test_an_error_inside_leaves_the_connection_fit_for_the_next(self, postgres_url: str):
         async def wrong(connection: Connection) -> None:
             await connection.execute("BEGIN")

@@ -266,7 +266,10 @@ class PostgresPool:
             return StorageUnavailableError(msg, server=self.location)
         if self.refused is not None:
             return error_of(self.refused, self.location)
-        msg = f"{self.location} cannot be reached (no connection came about in {self._wait:g} seconds); try again."
+        msg = (
+            f"{self.location} cannot be reached (no connection came about in {self._wait:g} seconds); try again, "
+            "or raise THREADKEEP_POSTGRES_WAIT_MS."
+        )
         return StorageUnavailableError(msg, server=self.location)
 
     def _require_open(self) -> AsyncConnectionPool[_Connection]:
