@@ -362,7 +362,10 @@ class Telling(Protocol):
     """A storage in this process or file, which can tell without being waited for whether anything has happened."""
 
     def stands_at(self, partition: Partition, position: Position) -> bool:
-        """Return whether *partition* is at *position* now; ``False``, too, where that cannot be told at once."""
+        """Return whether *partition* is at *position* now; ``False``, too, where that cannot be told at once.
+
+        It is asked from any thread, while the event loop is at other methods.
+        """
         ...
 
 

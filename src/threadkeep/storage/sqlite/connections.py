@@ -43,7 +43,7 @@ class SqliteConnections:
     """What a connected storage holds.
 
     Each connection is used by one thread at a time: ``connection`` by the writer's, ``glancing`` by
-    the event loop's, and a reader's by the thread that took it from ``idle``.
+    whoever glances, and a reader's by the thread that took it from ``idle``.
     """
 
     path: Path
@@ -58,6 +58,7 @@ class SqliteConnections:
     pid: int = field(default_factory=os.getpid)
     closed: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
+    _at_a_glance: threading.Lock = field(default_factory=threading.Lock)
     _scrubbing: asyncio.TimerHandle | None = None
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -82,17 +83,19 @@ class SqliteConnections:
             self.idle.append(connection)
 
     def glance(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Do a small read without leaving the event loop; ``None``: let a reader do it.
+        """Do a small read without leaving the thread; ``None``: let a reader do it.
 
         Such reads come before and after every search, and going to a thread and back takes longer
         than they do. They cannot hold the loop up: with a write-ahead log a reader never waits for
         a writer, the rows are found in a few pages each, and the connection does not wait for locks
-        at all. They are refused where the log is being recovered or emptied, and by detectors of
-        blocking calls, such as that of ``langgraph dev``, which cannot know this; then a reader
-        does it, which waits, and whose errors are real.
+        of the file at all. Two threads do so one after the other: each has to see what was committed
+        before it asked. Glances are refused where the log is being recovered or emptied, and by
+        detectors of blocking calls, such as that of ``langgraph dev``, which cannot know this; then a
+        reader does it, which waits, and whose errors are real.
         """
         try:
-            return work(self.glancing)
+            with self._at_a_glance:
+                return work(self.glancing)
         except Exception:  # noqa: BLE001 - see above: nothing is swallowed, the reader asks again
             return None
 
@@ -145,7 +148,7 @@ class SqliteConnections:
         self._close_all()
 
     def _close_all(self) -> None:
-        with self._guard:
+        with self._guard, self._at_a_glance:
             self.closed = True
             for connection in (*self.reading, self.glancing, self.connection):
                 connection.close()

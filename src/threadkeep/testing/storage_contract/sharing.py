@@ -52,6 +52,8 @@ class Sharing(World):
         if isinstance(beside, Telling):
             assert not beside.stands_at(ANA, before)
             assert beside.stands_at(ANA, position)
+            assert await asyncio.to_thread(beside.stands_at, ANA, position)
+            assert not await asyncio.to_thread(beside.stands_at, ANA, before)
 
     async def test_what_was_written_outlives_the_storage(self, open_storage: OpenStorage) -> None:
         """ "When this returns, the batch is durable": a new storage reads it, and goes on counting."""
