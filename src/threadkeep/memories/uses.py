@@ -7,6 +7,7 @@ from the memories, whose revisions must not move because somebody read them.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
@@ -50,17 +51,19 @@ class Uses:
         self._clock = clock
         self._grain = grain
         self._noted: OrderedDict[Owner, dict[MemoryId, datetime]] = OrderedDict()
+        self._guard = threading.Lock()
 
     def note(self, owner: Owner, memory_ids: Iterable[MemoryId]) -> None:
-        """Note that these memories of *owner* were used now; it costs a turn no I/O."""
+        """Note that these memories of *owner* were used now, from any thread; it costs a turn no I/O."""
         if self._grain is None:
             return
         now = self._clock.now()
-        noted = self._noted.setdefault(owner, {})
-        self._noted.move_to_end(owner)
-        noted.update(dict.fromkeys(memory_ids, now))
-        while len(self._noted) > _MOST_OWNERS:
-            self._noted.popitem(last=False)
+        with self._guard:
+            noted = self._noted.setdefault(owner, {})
+            self._noted.move_to_end(owner)
+            noted.update(dict.fromkeys(memory_ids, now))
+            while len(self._noted) > _MOST_OWNERS:
+                self._noted.popitem(last=False)
 
     async def write(self, owner: Owner | None = None) -> list[tuple[Owner, MemoryId]]:
         """Write what was noted of *owner*; ``None``: of all.
@@ -72,8 +75,11 @@ class Uses:
             StorageError: It could not be written; it is still noted.
         """
         aside: list[tuple[Owner, MemoryId]] = []
-        for whose in [owner] if owner is not None else list(self._noted):
-            noted = dict(self._noted.get(whose, {}))
+        with self._guard:
+            owners = [owner] if owner is not None else list(self._noted)
+        for whose in owners:
+            with self._guard:
+                noted = dict(self._noted.get(whose, {}))
             with suppress(PartitionErasedError):
                 try:
                     aside += [(whose, key) for key in await self._write(whose, noted)]
@@ -100,11 +106,12 @@ class Uses:
 
     def _let_go(self, owner: Owner, written: dict[MemoryId, datetime]) -> None:
         """Note no longer what is written: until then it was, so that nobody who waits for this reads too early."""
-        left = {key: at for key, at in self._noted.get(owner, {}).items() if written.get(key) != at}
-        if left:
-            self._noted[owner] = left
-        else:
-            self._noted.pop(owner, None)
+        with self._guard:
+            left = {key: at for key, at in self._noted.get(owner, {}).items() if written.get(key) != at}
+            if left:
+                self._noted[owner] = left
+            else:
+                self._noted.pop(owner, None)
 
     async def _write(self, owner: Owner, noted: dict[MemoryId, datetime]) -> list[MemoryId]:
         aside: list[MemoryId] = []
