@@ -85,7 +85,7 @@ DRAIN_SECONDS: Final = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """The services, connected. Their methods run on the home loop only."""
+    """The services, connected. Their methods run on the home loop only, but for those that say otherwise."""
 
     storage: Storage
     search: Search
@@ -374,6 +374,16 @@ class App:
             return await work(await self.rooms())
 
         return await self.home.run(on_home())
+
+    def at_hand(self, ask: Callable[[Rooms], T | None]) -> T | None:
+        """Return what *ask* tells in this thread, without waiting; ``None``: the home loop has to be asked.
+
+        Raises:
+            ClosedError: This was closed, or belongs to the process that this one was forked from.
+        """
+        self.home.require_open()
+        rooms = self.connected
+        return None if rooms is None else ask(rooms)
 
     def embed_ahead(self, question: str) -> None:
         """Begin to embed *question*, from any thread; where nothing is connected yet, whoever recalls does that."""

@@ -91,13 +91,13 @@ class TestRun:
         assert {"cpu", "cores", "python", "threadkeep", "langgraph", "embedder"} <= set(report["machine"])
         assert [(line["name"], line["n"], line["peer"]) for line in report["lines"]] == [
             ("search, one owner", 20, "LangGraph InMemoryStore.asearch"),
-            ("search, one owner, without the hop", 20, "the same with the hop"),
+            ("search, one owner, without the hop", 20, "the same through the door"),
             ("search, one owner", 50, "LangGraph InMemoryStore.asearch"),
-            ("search, one owner, without the hop", 50, "the same with the hop"),
+            ("search, one owner, without the hop", 50, "the same through the door"),
             ("search, one owner", 200, "LangGraph InMemoryStore.asearch"),
-            ("search, one owner, without the hop", 200, "the same with the hop"),
+            ("search, one owner, without the hop", 200, "the same through the door"),
             ("search, 5 owners × 20, warm", 5, "one owner"),
-            ("search, 5 owners × 20, warm, without the hop", 5, "the same with the hop"),
+            ("search, 5 owners × 20, warm, without the hop", 5, "the same through the door"),
             ("first search of an owner, loaded from SQLite", 200, None),
             ("first search of an owner, loaded from SQLite while another reads on and on", 200, None),
             ("another owner's read during that load", 200, "the same read, nothing loading"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from numpy.typing import NDArray
 
 from threadkeep.recall.search import Search
 from threadkeep.storage.in_memory import InMemoryStorage
@@ -21,7 +22,7 @@ from threadkeep.storage.port import (
     Put,
     Ref,
 )
-from threadkeep.testing.models import HashingEmbedder
+from threadkeep.testing.models import HashingEmbedder, hashed
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 ANA = Partition("owner", ("", "ana"))
@@ -66,6 +67,23 @@ class HeldStorage(InMemoryStorage):
         return await super().changes(partition, since)
 
 
+class RememberingEmbedder(HashingEmbedder):
+    """An embedder that has every vector at hand.
+
+    Attributes:
+        remembers: Whether it says so.
+        recalled: How often it was asked.
+    """
+
+    remembers = True
+    recalled = 0
+
+    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the vectors of *texts*, from whichever thread."""
+        self.recalled += 1
+        return hashed(texts, dims=self.dims or 0) if self.remembers else None
+
+
 def embedding(*rows: Sequence[float], model: str = MODEL) -> Embedding:
     """Spell *rows* as they are stored, made unit length."""
     matrix = np.array(rows, np.float64)
@@ -103,9 +121,16 @@ def changes(
     return Changes(Position("epoch", sequence), reset=reset, puts=puts, removed=tuple(removed))
 
 
-def put(key: str, text: str, *, namespace: Namespace = MEMORIES, vectors: Embedding | None = None) -> Put:
+def put(
+    key: str,
+    text: str,
+    *,
+    namespace: Namespace = MEMORIES,
+    vectors: Embedding | None = None,
+    ttl: timedelta | None = None,
+) -> Put:
     """Make a put of one memory."""
-    return Put(namespace, key, {"data": text}, index=("data",), embedding=vectors)
+    return Put(namespace, key, {"data": text}, index=("data",), embedding=vectors, ttl=ttl)
 
 
 async def keep(storage: InMemoryStorage, search: Search, *texts: str, partition: Partition = ANA) -> None:

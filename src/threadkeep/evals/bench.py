@@ -1,10 +1,10 @@
 """Speed beside peers: the same data and the same vectors, in one process, measured in turns.
 
-Every figure of ours goes through the public door, the hop to the home loop included, but for the lines
-that say *without the hop*: those are timed on the home loop and stand beside the same call through the
-door. Vectors are looked up, so embedding is in no line that does not say so. Ours and the peer's
-measurements take turns, so that whatever else the machine does falls on both; the garbage collector runs
-as it does in any application.
+Every figure of ours goes through the public door, the hop to the home loop included where there is one, but for
+the lines that say *without the hop*: those are timed on the home loop and stand beside the same call through the
+door. Vectors are looked up: embedding is in no line that does not say so, and a warm search is answered where
+it is asked. Ours and the peer's measurements take turns, so that whatever else the machine does falls on both;
+the garbage collector runs as it does in any application.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str,
 
         inside += await tk.app.call(on_home)
         through += [await timed(tk.memories.search(question, owner=owner, limit=TOP)) for owner, question in part]
-    return Line(f"{name}, without the hop", n, inside, "the same with the hop", through)
+    return Line(f"{name}, without the hop", n, inside, "the same through the door", through)
 
 
 async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:

@@ -156,6 +156,12 @@ class Lookup:
             self.know(text)
         return np.array([self._vectors[text] for text in texts])
 
+    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the vectors of *texts*, where all of them were announced."""
+        import numpy as np
+
+        return np.array([self._vectors[text] for text in texts]) if self._vectors.keys() >= set(texts) else None
+
     async def as_langgraph(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the same vectors, of announced texts, in the form that LangGraph's stores take."""
         return [self._vectors[text].tolist() for text in texts]

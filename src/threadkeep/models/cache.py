@@ -48,6 +48,13 @@ class VectorCache:
                 self.put(text, vectors[text])
         return np.stack([vectors[text] for text in texts])
 
+    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the vectors of *texts* in their order; ``None`` without texts, or where one is not kept."""
+        import numpy as np
+
+        vectors = [vector for text in texts if (vector := self.get(text)) is not None]
+        return np.stack(vectors) if 0 < len(vectors) == len(texts) else None
+
     def get(self, text: str) -> NDArray[np.float32] | None:
         """Return the vector of *text*, shape ``(dims,)``; do not write to it."""
         with self._guard:

@@ -118,6 +118,10 @@ class LocalEmbedder:
 
         return await self._cache.embed([_embeddable(text) for text in texts], unknown)
 
+    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """See :meth:`threadkeep.models.port.Remembering.remembered`."""
+        return self._cache.remembered([_embeddable(text) for text in texts])
+
     def _loaded(self) -> Encode:
         """Load tokenizer and model; runs in the worker."""
         missing, advice = _missing(self._precision), _ADVICE[self._precision]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,4 +63,13 @@ class Embedder(Protocol):
         Raises:
             EmbedderUnavailableError: The model could not be loaded or did not answer.
         """
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An embedder that has the vectors of recent questions at hand."""
+
+    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return what :meth:`Embedder.embed` would, at once and in any thread; ``None``: not all of it is at hand."""
         ...

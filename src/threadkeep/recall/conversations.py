@@ -66,6 +66,11 @@ class Conversations:
             self._participants = tuple(sorted(name for name, count in counted if count >= _A_PARTICIPANT_SAYS))
         return self._participants
 
+    @property
+    def settled(self) -> bool:
+        """Whether what follows from the last change is worked out."""
+        return self._neighbours is not None and self._participants is not None
+
     def label(self, participant: str) -> int:
         """Return the number of *participant* in :attr:`labels`."""
         return self._label_numbers.get(participant, NONE)

@@ -1,9 +1,14 @@
-"""The indexes in use, the longest unused first, and the memories that were read out of them."""
+"""The indexes in use, the longest unused first, and the memories that were read out of them.
+
+One event loop changes them; every thread may read, by the guard of :class:`HeldIndexes`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import OrderedDict
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +16,7 @@ from threadkeep.memories.shapes import memory_of
 from threadkeep.storage.port import Ref
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 
     import numpy as np
     from numpy.typing import NDArray
@@ -35,7 +40,7 @@ class Held:
         position: How far it has come; ``None``: nothing was read yet.
         running: The round of reading what is new that is under way.
         waiting: The round after it, which is shared by all who came since.
-        changing: Whoever changes or copies the index has it.
+        changing: Whoever is at the index on the event loop has it; see :meth:`HeldIndexes.changing`.
         memories: Those that were read out of the index and have not changed since.
         sample: Some of the vectors, shape ``(n, dims)``, where an engine has them all; ``None``: the index has them.
     """
@@ -59,6 +64,10 @@ class Held:
 class HeldIndexes:
     """The indexes of the partitions in use, bounded in bytes; the one that is used is always kept.
 
+    Which there are, their order and what was read out of them change under one guard, which nobody has for longer
+    than it takes to read one answer's memories. The event loop is at an index only between the two ends of
+    :meth:`changing`, other threads only inside :meth:`at_hand`: neither ever sees what the other is at.
+
     Args:
         max_bytes: How much they may hold together.
     """
@@ -68,9 +77,41 @@ class HeldIndexes:
         self.nbytes = 0
         self._held: OrderedDict[bytes, Held] = OrderedDict()
         self._memories = 0
+        self._guard = threading.Lock()
 
     def __iter__(self) -> Iterator[Held]:
-        return iter(self._held.values())
+        with self._guard:
+            return iter(list(self._held.values()))
+
+    @property
+    def busy(self) -> bool:
+        """Whether somebody has the guard; then a thread that must not wait goes to the event loop instead."""
+        return self._guard.locked()
+
+    @asynccontextmanager
+    async def changing(self, held: Held) -> AsyncGenerator[None]:
+        """Be alone with the index of *held*, on the event loop or for a worker that it waits for."""
+        async with held.changing:
+            with self._guard:
+                pass  # whoever was reading it elsewhere is done, and whoever comes from now on sees that it is changed
+            yield
+
+    @contextmanager
+    def at_hand(self, held: Held, position: Position) -> Generator[bool]:
+        """Be alone with the index of *held* on any thread, for a moment; ``False``: it is not as of *position*.
+
+        It waits for nobody who is at an index. There is no ``acquire`` that may fail, because Ctrl-C behind one leaves
+        the guard taken for ever: where it is taken between the look and the ``with``, this waits for that reading.
+        """
+        if self.busy:
+            yield False
+            return
+        with self._guard:
+            there = self._held.get(held.partition.digest) is held
+            free = there and held.position == position and not held.changing.locked()
+            if free:
+                self._held.move_to_end(held.partition.digest)
+            yield free
 
     def get(self, partition: Partition) -> Held | None:
         """Return what is held of *partition*."""
@@ -78,49 +119,52 @@ class HeldIndexes:
 
     def add(self, held: Held) -> None:
         """Hold another one, as the one that was used last."""
-        self._held[held.partition.digest] = held
+        with self._guard:
+            self._held[held.partition.digest] = held
 
     def use(self, held: Held) -> None:
         """Count *held* as the one that was used last."""
-        self._held.move_to_end(held.partition.digest)
+        with self._guard:
+            self._held.move_to_end(held.partition.digest)
 
     def drop(self, held: Held) -> None:
         """Let go of *held*, if it is held."""
-        if self._held.get(held.partition.digest) is held:
-            del self._held[held.partition.digest]
-            self.nbytes -= held.nbytes
-            self._forget(held)
+        with self._guard:
+            self._drop(held)
 
     def clear(self) -> None:
         """Let go of all."""
-        self._held.clear()
-        self.nbytes = self._memories = 0
+        with self._guard:
+            self._held.clear()
+            self.nbytes = self._memories = 0
 
     def changed(self, held: Held, changes: Changes) -> None:
         """Take note of what has become of *held*, and make room."""
-        if changes.reset:
-            self._forget(held)
-        if held.memories:
-            for name in (*((item.ref.namespace, item.ref.key) for item in changes.puts), *changes.removed):
-                if held.memories.pop(name, None) is not None:
-                    self._memories -= 1
-        held.position = changes.position
-        if self._held.get(held.partition.digest) is held:
-            self.nbytes -= held.nbytes
-            held.nbytes = held.index.nbytes
-            self.nbytes += held.nbytes
-            self._evict()
+        with self._guard:
+            if changes.reset:
+                self._forget(held)
+            if held.memories:
+                for name in (*((item.ref.namespace, item.ref.key) for item in changes.puts), *changes.removed):
+                    if held.memories.pop(name, None) is not None:
+                        self._memories -= 1
+            held.position = changes.position
+            if self._held.get(held.partition.digest) is held:
+                self.nbytes -= held.nbytes
+                held.nbytes = held.index.nbytes
+                self.nbytes += held.nbytes
+                self._evict()
 
     def memories(self, partition: Partition, names: Iterable[tuple[Namespace, str]]) -> list[Memory | Ref | None]:
-        """Return the memories called *names* from RAM, as of the index's moment.
+        """Return the memories called *names* from RAM, as of the index's moment; from any thread.
 
         Returns:
             Each memory; where it is if only the storage can tell; ``None`` where it says nothing.
         """
-        held = self._held.get(partition.digest)
-        if held is None:
-            return [Ref(partition, *name) for name in names]
-        return [held.memories.get(name) or self._unpacked(held, Ref(partition, *name)) for name in names]
+        with self._guard:
+            held = self._held.get(partition.digest)
+            if held is None or held.changing.locked():
+                return [Ref(partition, *name) for name in names]
+            return [held.memories.get(name) or self._unpacked(held, Ref(partition, *name)) for name in names]
 
     def _unpacked(self, held: Held, ref: Ref) -> Memory | Ref | None:
         item = held.index.item(ref)
@@ -134,13 +178,19 @@ class HeldIndexes:
                 self._forget_some(self._held.values())
         return memory
 
+    def _drop(self, held: Held) -> None:
+        if self._held.get(held.partition.digest) is held:
+            del self._held[held.partition.digest]
+            self.nbytes -= held.nbytes
+            self._forget(held)
+
     def _evict(self) -> None:
         """Drop the longest unused indexes until the rest fits; never the last one, nor one that is being loaded."""
         if self.nbytes <= self.max_bytes:
             return
         for held in list(self._held.values())[:-1]:
             if not held.changing.locked():
-                self.drop(held)
+                self._drop(held)
             if self.nbytes <= self.max_bytes:
                 return
 

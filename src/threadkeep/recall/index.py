@@ -127,6 +127,11 @@ class PartitionIndex:
         """The names of who takes part in the conversations that are kept here, where texts begin with them."""
         return self._conversations.participants
 
+    def settled(self, now: datetime) -> bool:
+        """Whether a snapshot only reads: what the last change means is worked out, and nothing expired by *now*."""
+        worked_out = self._stands is not None and self._postings.settled and self._conversations.settled
+        return worked_out and now.timestamp() < self._next_expiry
+
     def apply(self, changes: Changes) -> Collection[VectorKind]:
         """Bring the index from one position to the next: removals first, then puts.
 

@@ -110,6 +110,12 @@ class Postings:
         """Which rows hold one of the marks."""
         return self._marked.filled
 
+    @property
+    def settled(self) -> bool:
+        """Whether the next question sorts nothing in."""
+        tail = len(self._log_terms) - self._sorted_to
+        return not tail or self._looked_through + _LOOKING_AT_ALL + tail <= len(self._log_terms)
+
     def extend(self, tokens: Sequence[str], lengths: Sequence[int]) -> None:
         """Append a row for each of *lengths*: the terms of all rows one after the other, and how many each has."""
         known, ids = len(self._term_ids), self._term_ids

@@ -12,6 +12,7 @@ import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.shapes import memory_of
+from threadkeep.models.port import Remembering
 from threadkeep.recall.held import Held, HeldIndexes
 from threadkeep.recall.index import PartitionIndex
 from threadkeep.recall.loading import without_collector
@@ -79,7 +80,7 @@ class IndexStats:
 
 
 class Search:
-    """Finds items by meaning and by words; every method runs on one event loop.
+    """Finds items by meaning and by words; every method runs on one event loop, but for those that say otherwise.
 
     Args:
         storage: What is followed.
@@ -109,6 +110,7 @@ class Search:
         self._storage = storage
         self._telling = storage if isinstance(storage, Telling) else None
         self._embedder = embedder
+        self._remembering = embedder if isinstance(embedder, Remembering) else None
         self._clock = clock
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
@@ -165,8 +167,7 @@ class Search:
         Raises:
             StorageError: The storage could not be read.
         """
-        query = query[:MAX_QUESTION_CHARACTERS]
-        asked = read(query, now=self._clock.now(), language=self._language)
+        query, asked = self._read(query)
         embeds = vector is None and ranking != "lexical" and self._embedder is not None
         if ranking == "lexical":
             vector = None
@@ -180,11 +181,11 @@ class Search:
         degraded = (EMBEDDER,) if embeds and vectors is None else ()
         aspect: NDArray[np.float32] | None = None
         if vectors is not None:
-            vector, aspect = vectors[0], vectors[1] if len(vectors) > 1 else None
+            vector, aspect = _parts(vectors)
         near, spread = await self._near(held, [one for one in (vector, aspect) if one is not None], prefixes, limit)
         if held.sample is not None and vector is not None and near is None:
             degraded = (*degraded, VECTORS)
-        async with held.changing:
+        async with self._held.changing(held):
             far = held.index.far(near, spread) if near is not None else None
             snapshot = held.index.snapshot(
                 asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=self._clock.now(), far=far
@@ -196,6 +197,44 @@ class Search:
         if compared and near is not None:
             found = replace(found, alike=await self._alike(partition, found.hits[:compared]))
         return replace(found, degraded=degraded) if degraded else found
+
+    def ranking_at_hand(
+        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
+    ) -> Ranking | None:
+        """Return what :meth:`ranking` would, in any thread and without waiting; ``None``: it has to be waited for.
+
+        It is at hand where the index of *partition* is held, as of now and not too large, nobody is at it, and the
+        embedder remembers the question.
+        """
+        held = self._held.get(partition)
+        remembering = self._remembering
+        if held is None or (self.semantic and remembering is None) or held.index.rows > _INLINE_ROWS:
+            return None
+        position = self._stands(held, self._embedder.dims if self._embedder is not None else None)
+        if position is None:
+            return None
+        query, asked = self._read(query)
+        now = self._clock.now()
+        with self._held.at_hand(held, position) as free:
+            index = held.index
+            if not free or held.sample is not None or not index.settled(now):
+                return None
+            vector: NDArray[np.float32] | None = None
+            aspect: NDArray[np.float32] | None = None
+            if remembering is not None:
+                vectors = remembering.remembered(_Forms(query, asked, "hybrid", index.participants).texts)
+                if vectors is None or _dims(vectors) != index.dims:
+                    return None
+                vector, aspect = _parts(vectors)
+            snapshot = index.snapshot(asked, vector, aspect=aspect, prefixes=prefixes, now=now)
+        return snapshot.search("hybrid", limit)
+
+    def memories_at_hand(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None] | None:
+        """Return what :meth:`memories` would, in any thread; ``None``: it has to be waited for."""
+        if self._held.busy:
+            return None
+        found = self._held.memories(partition, [(hit.namespace, hit.key) for hit in hits])
+        return None if any(isinstance(one, Ref) for one in found) else cast("list[Memory | None]", found)
 
     async def memories(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None]:
         """Return the memories that *hits* are, which :meth:`ranking` has just found in *partition*.
@@ -228,8 +267,8 @@ class Search:
         """Begin to embed what will be asked, if that is done on this machine; runs on the event loop."""
         if not self.embeds_here:
             return  # nobody said yet that it may leave this machine
-        query = question[:MAX_QUESTION_CHARACTERS]
-        texts = tuple(_Forms(query, read(query, now=self._clock.now(), language=self._language), "hybrid", ()).texts)
+        query, asked = self._read(question)
+        texts = tuple(_Forms(query, asked, "hybrid", ()).texts)
         if texts not in self._ahead and any(text.strip() for text in texts):
             embedding = asyncio.ensure_future(self._embedded(texts))
             self._ahead[texts] = embedding
@@ -329,6 +368,11 @@ class Search:
                 self._telemetry.degraded(EMBEDDER, error)
             return None
 
+    def _read(self, query: str) -> tuple[str, Reading]:
+        """Return as much of *query* as counts, and how it was read."""
+        query = query[:MAX_QUESTION_CHARACTERS]
+        return query, read(query, now=self._clock.now(), language=self._language)
+
     async def _current_beside(
         self, partition: Partition, texts: Sequence[str], dims: int | None
     ) -> tuple[Held, NDArray[np.float32] | None]:
@@ -336,8 +380,9 @@ class Search:
         if not texts or self._embedder is None:
             return await self._current(partition, dims), None
         dims = self._embedder.dims
-        held = self._known_current(partition, dims)
-        if held is not None:  # the common case: no task is worth its while
+        held = self._held.get(partition)
+        if held is not None and dims and self._stands(held, dims) is not None:  # the common case: no task is worth it
+            self._held.use(held)
             vectors = await self._embed(texts)
         else:
             embedding = asyncio.ensure_future(self._embed(texts))
@@ -352,15 +397,17 @@ class Search:
             held = await self._current(partition, _dims(vectors))
         return held, vectors
 
-    def _known_current(self, partition: Partition, dims: int | None) -> Held | None:
-        """Return the index of *partition* if it is held and as of now, where the storage tells that at once."""
-        held = self._held.get(partition)
-        if not dims or held is None or held.position is None or not held.idle or held.index.dims not in (None, dims):
+    def _stands(self, held: Held, dims: int | None) -> Position | None:
+        """Return where *held* stands if that is as of now, where the storage tells that at once; from any thread.
+
+        Args:
+            held: What is asked.
+            dims: The length of what will be compared with its vectors; ``None``: nothing will.
+        """
+        position = held.position
+        if position is None or not held.idle or (dims and held.index.dims not in (None, dims)):
             return None
-        if self._telling is None or not self._telling.stands_at(partition, held.position):
-            return None
-        self._held.use(held)
-        return held
+        return position if self._telling is not None and self._telling.stands_at(held.partition, position) else None
 
     async def _current(self, partition: Partition, dims: int | None) -> Held:
         """Return the index of *partition*, as of now or later."""
@@ -411,7 +458,7 @@ class Search:
         changes = await self._storage.changes(held.partition, held.position)
         if changes.position == held.position and not changes.reset:
             return
-        async with held.changing:
+        async with self._held.changing(held):
             if changes.reset:
                 await self._decide(held, changes)
             before = len(held.index)
@@ -473,6 +520,11 @@ class _Forms:
     def serves(self, participants: Sequence[str]) -> bool:
         """Whether the forms are the same for these *participants*."""
         return without_people(self._query, named(self._people, participants)) == self.texts[0]
+
+
+def _parts(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    """Return the vector of a question, and where there is one that of the question without its names."""
+    return vectors[0], vectors[1] if len(vectors) > 1 else None
 
 
 def _dims(vectors: NDArray[np.float32] | None) -> int | None:

@@ -59,6 +59,8 @@ Source:
 """
 
 _CHUNK: Final = 20
+_AT_HAND: Final = 64
+"""More than these are read out where nobody waits for it."""
 _FRAME: Final = f"{HEADING}\n{END}"
 
 
@@ -195,10 +197,7 @@ class Recalls:
             InvalidInputError: *query* is no text, or *limit* is negative.
             StorageError: The storage cannot be used.
         """
-        asked = _checked(query, owner, None)
-        if limit < 0:
-            msg = "limit must be 0 or more."
-            raise InvalidInputError(msg)
+        asked = _checked(query, owner, None, limit=limit)
         partition, prefixes = owner.partition, memory_namespaces(owner.label)
         most = limit if kind is None else None
         ranking = await self._search.ranking(partition, asked.question, prefixes=prefixes, limit=most)
@@ -206,14 +205,31 @@ class Recalls:
         size = max(limit, _CHUNK)
         for start in range(0, len(ranking.hits), size):
             chunk = ranking.hits[start : start + size]
-            memories = await self._search.memories(partition, chunk)
-            for hit, memory in zip(chunk, memories, strict=True):
-                if memory is not None and kind in (None, memory.kind):
-                    found.append(Recalled(memory, hit.score))
+            found += _recalled(chunk, await self._search.memories(partition, chunk), kind)
             if len(found) >= limit:
                 break
         self._used(found[:limit], owner)
         return found[:limit]
+
+    def search_at_hand(
+        self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10
+    ) -> list[Recalled] | None:
+        """Return what :meth:`search` would, in any thread and without waiting; ``None``: it has to be waited for.
+
+        Raises:
+            InvalidInputError: As there.
+        """
+        asked = _checked(query, owner, None, limit=limit)
+        if kind is not None or limit > _AT_HAND:
+            return None
+        partition, prefixes = owner.partition, memory_namespaces(owner.label)
+        ranking = self._search.ranking_at_hand(partition, asked.question, prefixes=prefixes, limit=limit)
+        memories = self._search.memories_at_hand(partition, ranking.hits) if ranking is not None else None
+        if ranking is None or memories is None:
+            return None
+        found = _recalled(ranking.hits, memories, kind)
+        self._used(found, owner)
+        return found
 
     def _used(self, found: Sequence[Recalled], owner: Owner) -> None:
         if self._uses is not None and found:
@@ -395,7 +411,7 @@ def holds(memory: Memory, *, at: datetime) -> bool:
     return memory.status == "active" and (memory.valid_to is None or memory.valid_to > at)
 
 
-def _checked(question: object, owner: object, thread_id: ThreadId | None) -> _Asked:
+def _checked(question: object, owner: object, thread_id: ThreadId | None, *, limit: int = 0) -> _Asked:
     if owner is None:
         msg = "Nothing says whose memories may be recalled; pass owner=."
         raise OwnerRequiredError(msg)
@@ -405,4 +421,16 @@ def _checked(question: object, owner: object, thread_id: ThreadId | None) -> _As
     if not isinstance(question, str):
         msg = f"The question must be a text, not {type(question).__name__}."
         raise InvalidInputError(msg)
+    if limit < 0:
+        msg = "limit must be 0 or more."
+        raise InvalidInputError(msg)
     return _Asked(question, owner, thread_id)
+
+
+def _recalled(hits: Sequence[Hit], memories: Sequence[Memory | None], kind: Kind | None) -> list[Recalled]:
+    """Return those of *hits* that are *memories* of this *kind*; ``None``: of any."""
+    return [
+        Recalled(memory, hit.score)
+        for hit, memory in zip(hits, memories, strict=True)
+        if memory is not None and kind in (None, memory.kind)
+    ]
