@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.moving.world import items_of
+from tests.moving.world import commit, items_of
 from tests.moving.world import memory_of as storage_of
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
@@ -19,7 +19,7 @@ from threadkeep.moving.foreign import ForeignSource, foreign_reader
 from threadkeep.moving.service import Moving, reading_from
 from threadkeep.owners.owner import Owner
 from threadkeep.proposals.shapes import DUE, proposal_of
-from threadkeep.storage.port import Storage
+from threadkeep.storage.port import Put, Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ROW: dict[str, Any] = {
@@ -35,9 +35,11 @@ ROW: dict[str, Any] = {
 }
 
 
-async def moved(path: Path, approval: Approval | None = None, **options: Any) -> tuple[Storage, Any]:
+async def moved(
+    path: Path, approval: Approval | None = None, into: Storage | None = None, **options: Any
+) -> tuple[Storage, Any]:
     clock = FrozenClock()
-    storage = storage_of(clock)
+    storage = into or storage_of(clock)
     reader = foreign_reader(f"mem0:{path}")
     assert reader is not None
     source = ForeignSource(reader, Labels({}), approval)
@@ -120,6 +122,22 @@ async def test_how_to_behave_waits_for_approval(tmp_path: Path):
     assert item.due is not None
     assert item.due.kind == DUE
     assert [one.value for one in (await items_of(again)).values()] == [item.value]
+
+
+async def test_what_was_decided_stands(tmp_path: Path):
+    """Copied again, even over what is there, the same is not asked anew."""
+    asked = {**ROW, "id": "1", "metadata": {"memory_type": "procedural_memory"}}
+    (tmp_path / "export.json").write_text(json.dumps([asked]))
+    storage, _ = await moved(tmp_path / "export.json")
+    (item,) = (await items_of(storage)).values()
+    value = {**item.value, "state": "rejected"}
+    await commit(storage, item.ref.partition, Put(item.ref.namespace, item.ref.key, value))
+
+    _, copied = await moved(tmp_path / "export.json", into=storage, merge=True, overwrite=True)
+
+    (after,) = (await items_of(storage)).values()
+    assert (copied.written, copied.present, copied.complete) == (0, 1, True)
+    assert after.value["state"] == "rejected"
 
 
 async def test_whoever_moves_in_may_have_approved_it(tmp_path: Path):

@@ -12,6 +12,7 @@ from threadkeep.ids import short_digest
 from threadkeep.moving.record import Copied, Entry, Tally, entry_of
 from threadkeep.moving.source import MARKS, Source
 from threadkeep.moving.vectors import embedded
+from threadkeep.proposals.shapes import PROPOSALS
 from threadkeep.recall.text import texts_of
 from threadkeep.storage.port import Batch, Delete, Expectation, Item, Put, Ref
 
@@ -164,6 +165,8 @@ class Copying:
 
     def _same(self, entry: Entry, item: Item) -> bool:
         vectors = not self._source.foreign
+        if self._source.foreign and entry.put.namespace[0] == PROPOSALS:  # what was decided there stands
+            return item.value.get("text") == entry.put.value["text"]
         return entry_of(item).spelled(vectors=vectors) == entry.spelled(vectors=vectors)
 
     async def _parts(self, entries: Sequence[Entry]) -> list[list[Put]]:
