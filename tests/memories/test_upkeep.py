@@ -253,12 +253,13 @@ class TestImport:
             json.dumps({"type": "audit", "value": {}}),
             json.dumps({"text": "I HAVE two cats"}),
             json.dumps({"text": "I like tea.", "kind": "semantic", "trust": "user", "approval": {"by": "me"}}),
+            "[" * 100_000,
         ]
 
         done = await tk.memories.import_lines(lines)
 
         assert await texts(tk) == ["I have two cats.", "I like tea."]
-        assert sorted(done.faults) == [2, 3, 4, 6, 7, 9]
+        assert sorted(done.faults) == [2, 3, 4, 6, 7, 9, 11]
         assert done.left_out == 1
         assert {m.trust for m in await tk.memories.list()} == {"import"}
 

@@ -52,8 +52,8 @@ def parsed(line: str) -> NewMemory | None:
     """
     try:
         row: object = json.loads(line)
-    except ValueError as error:
-        msg = f"it is no JSON ({error})"
+    except (ValueError, RecursionError) as error:  # the latter of thousands of brackets
+        msg = f"it is no JSON that can be read ({error})"
         raise InvalidInputError(msg) from error
     if not isinstance(row, dict):
         msg = "it is no JSON object"
