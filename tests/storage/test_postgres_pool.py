@@ -90,8 +90,8 @@ class TestLending:
             assert await pool.run(one) == 1
 
     async def test_one_that_is_slow_to_come_about_can_be_waited_for(self, postgres_url: str, proxy: FaultProxy):
-        async with opened(proxy.url_of(postgres_url), wait_timeout=timedelta(milliseconds=100)) as pool:
-            await pool.run(one)
+        async with opened(proxy.url_of(postgres_url), size=1, wait_timeout=timedelta(milliseconds=300)) as pool:
+            await pool.run(one)  # on the only connection: none is being made when all are cut
             proxy.stall()
             proxy.cut()
 
