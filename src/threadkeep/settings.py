@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import platformdirs
-from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, ValidationError
+from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from threadkeep.errors import SettingsError
@@ -21,6 +21,17 @@ from threadkeep.errors import SettingsError
 StoreType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
 MultitaskStrategy = Literal["enqueue", "reject", "interrupt", "rollback"]
 CheckpointType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
+
+
+def _no_url(given: object) -> object:
+    """Refuse a URL: as a path it would be a file in a folder called ``sqlite:``."""
+    if isinstance(given, str) and "://" in given:
+        msg = "a path is no URL"
+        raise ValueError(msg)
+    return given
+
+
+FilePath: TypeAlias = Annotated[Path, BeforeValidator(_no_url)]
 
 _TRUTHY: Final = frozenset({"1", "true", "yes", "on"})
 
@@ -37,10 +48,10 @@ class Settings(BaseSettings):
         validation_alias="LANGGRAPH_STORE_TYPE",
         description="Where memories are kept: memory, sqlite, redis, postgres or mongodb.",
     )
-    store_sqlite_path: Path | None = Field(
+    store_sqlite_path: FilePath | None = Field(
         default=None,
         validation_alias="LANGGRAPH_STORE_SQLITE_PATH",
-        description="The SQLite file of the memories; unset: memory.sqlite3 in the data directory.",
+        description="The path of the memories' SQLite file; unset: memory.sqlite3 in the data directory.",
     )
     store_redis_url: SecretStr | None = Field(
         default=None,
@@ -154,10 +165,10 @@ class Settings(BaseSettings):
         validation_alias="LANGGRAPH_CHECKPOINT_TYPE",
         description="Where threads are kept: memory, sqlite, redis, postgres or mongodb; unset: as the memories.",
     )
-    checkpoint_sqlite_path: Path | None = Field(
+    checkpoint_sqlite_path: FilePath | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
-        description="The SQLite file of the threads; unset: memory-checkpoints.sqlite3 beside the memories.",
+        description="The path of the threads' SQLite file; unset: memory-checkpoints.sqlite3 beside the memories.",
     )
     checkpoint_redis_url: SecretStr | None = Field(
         default=None,

@@ -76,6 +76,8 @@ class TestOpen:
         [
             ("LANGGRAPH_STORE_TYPE", "cassandra"),
             ("LANGGRAPH_STORE_TTL_MINUTES", "abc"),
+            ("LANGGRAPH_STORE_SQLITE_PATH", "sqlite:///memory.db"),
+            ("LANGGRAPH_CHECKPOINT_SQLITE_PATH", "sqlite://threads.db"),
             ("LANGGRAPH_STORE_TTL_MINUTES", "-1"),
             ("LANGGRAPH_STORE_TTL_MINUTES", "nan"),
             ("LANGGRAPH_STORE_MAX_MEMORIES", "many"),
