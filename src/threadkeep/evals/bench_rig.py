@@ -25,6 +25,7 @@ TOP: Final = 10
 
 _LEAST: Final = 3
 _IN_A_ROUND: Final = 20
+_ROUNDS: Final = 10
 _SLICE: Final = 500
 
 
@@ -214,8 +215,9 @@ async def alternated(
 ) -> tuple[list[float], list[float]]:
     """Time two things in many short rounds that take turns, after one unmeasured time each.
 
-    A machine whose clock changes while it measures does so to both alike. Where one of them is measured more often, its
-    rounds are of twenty: in shorter ones, what the other left in the processor's caches would be most of its figure.
+    A machine whose clock changes while it measures does so to both alike. The rounds of what is measured more often are
+    of twenty, or a tenth of it: in shorter ones, what the other left in the processor's caches would be most of its
+    figure.
 
     Args:
         ours: Begins one of ours, given how many came before.
@@ -233,7 +235,7 @@ async def alternated(
     milliseconds: tuple[list[float], list[float]] = ([], [])
     sides = ((ours, ours_times, ours_seconds), (peer, peer_times, peer_seconds))
     fewer, more = sorted((ours_times, peer_times))
-    rounds = max(1, min(fewer, more // _IN_A_ROUND)) if 0 < fewer < more else more
+    rounds = min(more, max(min(fewer, more // _IN_A_ROUND), _ROUNDS))
     for turn in range(rounds):
         for (begin, times, most), taken in zip(sides, milliseconds, strict=True):
             start, end = turn * times // rounds, (turn + 1) * times // rounds
