@@ -246,6 +246,21 @@ class TestRecall:
         assert forgotten == f"Forgotten: {memory_id}."
         assert missing.startswith("Error (memory_not_found)")
 
+    async def test_what_the_thread_shows_anyway_is_not_recalled_as_an_episode(self, tk: threadkeep.Threadkeep) -> None:
+        """The question of the turn before stands in the thread; in another thread it is recalled."""
+        model = ScriptedModel()
+        agent = create_agent(model, tools=[], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+        await agent.ainvoke(said("Where can I find a passport office nearby?"), tk.config(user_id=ANA, thread_id="a"))
+        await tk.drain()
+
+        await agent.ainvoke(said(QUESTION), tk.config(user_id=ANA, thread_id="a"))
+        await agent.ainvoke(said(QUESTION), tk.config(user_id=ANA, thread_id="b"))
+
+        same, other = (human(prompt) for prompt in model.prompts[-2:])
+        assert FACT in same
+        assert "Asked: " not in same
+        assert "Asked: Where can I find a passport office nearby?" in other
+
 
 class TestCapture:
     """What is learnt from a turn."""
