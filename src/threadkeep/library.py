@@ -469,7 +469,7 @@ class Threadkeep:
             said = _messages_shown(question) if named is not None else []
 
             async def elsewhere(memories: Sequence[Memory]) -> Collection[MemoryId]:
-                if named is None or isinstance(question, str):
+                if named is None or not said:
                     return ()
                 return await rooms.captures.on_record.elsewhere(memories, said, owner=whose, thread_id=named)
 

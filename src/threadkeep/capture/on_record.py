@@ -72,7 +72,8 @@ class OnRecord:
         newest, branch = None, THE_FIRST
         looked, reach = 0, _LOOK_BACK
         while True:
-            refs = self._refs(turns[-reach : len(turns) - looked], owner, newest=looked == 0)
+            part = turns[-reach : len(turns) - looked]
+            refs = self._refs(part, owner, traced=part if looked else part[:-1])
             if thread_id is not None and not looked:
                 refs.append(Ref(owner.partition, traces_namespace(owner), newest_trace(thread_id)))
             for item in await self._storage.get(refs):
@@ -128,7 +129,8 @@ class OnRecord:
             return ()
         turns = split(messages, thread_id=thread_id)[-_NEAR:]
         traces = {one: _traces_of(one) for memory in doubtful for one in memory.sources}
-        refs = self._refs(turns, owner, newest=True)
+        # A turn without ids is called as one of its traces; of the others only their names are asked for.
+        refs = self._refs(turns, owner, traced=[turn for turn in turns[:-1] if said_trace(turn) is None])
         refs += [Ref(owner.partition, traces_namespace(owner), trace) for trace in set(traces.values()) if trace]
         known = {
             item.ref.key: TurnId(str(item.value.get("turn_id", item.ref.key)))
@@ -162,11 +164,13 @@ class OnRecord:
         items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
         return [record_of(item) if item else None for item in items]
 
-    def _refs(self, turns: Sequence[Spoken], owner: Owner, *, newest: bool) -> list[Ref]:
-        """Return where the ids and traces of *turns* are; the newest of all is known by its id and the user's words."""
+    def _refs(self, turns: Sequence[Spoken], owner: Owner, *, traced: Sequence[Spoken]) -> list[Ref]:
+        """Return where the ids of *turns* and the user's words in them are, and the traces of those that are *traced*.
+
+        The newest turn of a thread may not be on record yet: then what others said in the same words does not count.
+        """
         refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in turns]
-        older = turns[:-1] if newest else turns
-        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in older for trace in turn.traces]
+        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in traced for trace in turn.traces]
         refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in turns if (said := said_trace(turn))]
         return refs
 
