@@ -129,12 +129,12 @@ class SqliteTables:
         reset = since is None or since.epoch != head.epoch or not head.floor <= since.sequence <= head.sequence
         after = -1 if since is None or reset else since.sequence
         rows: list[Columns] = connection.execute(SQL["searchable"], (digest, after)).fetchall()
-        alive = [row for row in rows if (expires_at := row[EXPIRES_AT]) is None or expires_at > now]
+        alive = [row for row in rows if _is_alive(row, now)]
         removed: dict[Place, None] = {}
         if not reset:
             removed.update(dict.fromkeys(connection.execute(SQL["removed"], (digest, after)).fetchall()))
             # What a follower holds of an expired item may be an older version, which did not expire.
-            removed.update(dict.fromkeys(row.place for row in _rows(rows) if not _is_alive(row, now)))
+            removed.update(dict.fromkeys(row[:2] for row in rows if not _is_alive(row, now)))
         return Changes(position, reset, changed_of(alive, partition), tuple(map(spelled, removed)))
 
     def namespaces(self, connection: sqlite3.Connection, now: int) -> set[str]:
@@ -229,8 +229,9 @@ def _trimmed(connection: sqlite3.Connection, digest: bytes, head: _Head) -> _Hea
     return head._replace(floor=floor, logged=head.logged - gone)
 
 
-def _is_alive(row: Row, now: int) -> bool:
-    return row.expires_at is None or row.expires_at > now
+def _is_alive(row: Columns, now: int) -> bool:
+    expires_at = row[EXPIRES_AT]
+    return expires_at is None or expires_at > now
 
 
 def _rows(rows: Iterable[Any]) -> list[Row]:
