@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import sys
+import threading
 from typing import Any
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.types import RESUME
 from langgraph.types import Command
 
 import threadkeep
 from threadkeep.errors import ProposalDecidedError
 from threadkeep.storage.port import Batch
 from threadkeep.testing import HashingEmbedder, ScriptedModel
+from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 OWNER = "ana@x.org"
 TEXT = "I prefer vendor Y."
@@ -46,13 +51,19 @@ def agent(tk: threadkeep.Threadkeep) -> Any:
     )
 
 
-def answer(url: str, when: str) -> None:
-    """Give the run its answer, and be killed right before or after what was decided is committed."""
+def answer(url: str, when: str, kept: str) -> None:
+    """Give the run its answer, and be killed right before or after what was decided is committed.
+
+    By then the answer is in the checkpoints, or it never gets there: LangGraph writes it beside what the answer does.
+    """
     with threadkeep.open(url, owner=OWNER, embedder=HashingEmbedder()) as tk:
-        commit = tk.app.storage.commit
+        commit, config, checkpointer = tk.app.storage.commit, tk.config(user_id=OWNER, thread_id="1"), tk.checkpointer
+        assert checkpointer is not None
 
         async def deadly(batch: Batch) -> Any:
             decides = any("decision" in getattr(one, "value", {}) for one in batch.operations)
+            while decides and kept == "kept" and not await answered(checkpointer, config):
+                await asyncio.sleep(0.001)
             if decides and when == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
             done = await commit(batch)
@@ -60,8 +71,20 @@ def answer(url: str, when: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return done
 
+        def never(*_: object) -> None:
+            """Keep nothing, and do not return."""
+            threading.Event().wait()
+
         tk.app.storage.commit = deadly
-        agent(tk).invoke(Command(resume="approve"), tk.config(user_id=OWNER, thread_id="1"))
+        if kept == "lost":
+            checkpointer.put_writes = never  # type: ignore[method-assign]
+        agent(tk).invoke(Command(resume="approve"), config)
+
+
+async def answered(checkpointer: ThreadkeepCheckpointer, config: RunnableConfig) -> bool:
+    """Return whether the thread holds the answer."""
+    found = await checkpointer.aget_tuple(config)
+    return found is not None and any(channel == RESUME for _, channel, _ in found.pending_writes or ())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from langgraph.types import Command
 
 import threadkeep
 from tests.proposals.decider import OWNER, TEXT, agent
@@ -71,22 +72,36 @@ def test_two_processes_are_not_both_told_yes(url: str):
 
 @pytest.mark.linux
 @pytest.mark.parametrize(
-    ("url", "when"), [("sqlite", "before"), ("sqlite", "after"), ("postgres", "before")], indirect=["url"]
+    ("url", "when", "kept"),
+    [
+        ("sqlite", "before", "kept"),
+        ("sqlite", "after", "kept"),
+        ("sqlite", "before", "lost"),
+        ("sqlite", "after", "lost"),
+        ("postgres", "before", "kept"),
+    ],
+    indirect=["url"],
 )
-async def test_run_that_is_killed_at_its_answer_goes_on(url: str, when: str):
-    """Between the answer and the commit, and between the commit and the reply: it is approved, once."""
+async def test_run_that_is_killed_at_its_answer_goes_on(url: str, when: str, kept: str):
+    """Between the answer and the commit, and between the commit and the reply: it is approved, once.
+
+    An answer that had not come into the checkpoints is asked for again, unless it was acted on already.
+    """
     async with opened(url) as tk:
         config = tk.config(user_id=OWNER, thread_id="1")
         asked: Any = {"messages": [("human", "Which vendor?")]}
         paused = await agent(tk).ainvoke(asked, config)
         assert "__interrupt__" in paused
-    with process("answer", url, when) as victim:
+    with process("answer", url, when, kept) as victim:
         victim.communicate()
     assert victim.returncode == -signal.SIGKILL
 
     async with opened(url) as tk:
         (before,) = await tk.proposals.list(state=None)
         done = await agent(tk).ainvoke(None, config)
+        assert ("__interrupt__" in done) == (kept == "lost" and when == "before")
+        if "__interrupt__" in done:
+            done = await agent(tk).ainvoke(Command(resume="approve"), config)
         (proposal,) = await tk.proposals.list(state=None)
         memories = await tk.memories.list()
 
