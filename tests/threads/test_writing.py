@@ -82,14 +82,13 @@ async def test_what_is_written_after_closing_is_refused(make: Make):
         await aput(checkpointer, HERE, 2)
 
 
-async def test_a_thread_that_cannot_be_read_is_free_again(make: Make):
+async def test_a_thread_that_cannot_be_read_is_free_again(make: Make, path: Path):
     """A run that reads with its lease, and cannot, gives the lease back."""
     checkpointer = make("sqlite")
     graph = echo_graph(checkpointer)
     await graph.ainvoke({"words": ["one"]}, config_of("1"))
-    connection = connection_of(checkpointer)
-    connection.execute("UPDATE checkpoints SET checkpoint = x'c1'")
-    connection.commit()
+    with closing(sqlite3.connect(path, timeout=60)) as another, another:
+        another.execute("UPDATE checkpoints SET checkpoint = x'c1'")
 
     for _ in range(2):
         with pytest.raises(StorageError, match="damaged"):
