@@ -116,6 +116,14 @@ def judge(head: Head, claim: Claim, *, there: str = "") -> None:
         raise refused("moved on")
 
 
+def goes_by_lease(claim: Claim) -> bool:
+    """Whether it is enough for *claim* that the thread's head has its lease and, unless it may write anywhere, its run.
+
+    :func:`judge` allows it then, wherever the thread stands; where the head has others, it says why not.
+    """
+    return claim.kind != "delete" and claim.lease is not None and (claim.anywhere or bool(claim.run))
+
+
 def refused(why: Refusal) -> ThreadBusyError | ThreadMovedOnError:
     """Return the error that says *why* a claim was not allowed."""
     if why == "busy":

@@ -17,7 +17,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.storage.sql_files import statements
 from threadkeep.storage.sqlite.rewriting import rewrite
 from threadkeep.threads.backend import Capabilities, Read, Saver, ThreadedBackend, ThreadedSaver
-from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
+from threadkeep.threads.fence import Claim, Grant, Head, Strategy, goes_by_lease, judge, moved
 from threadkeep.threads.sqlite_file import open_file, storage_error
 
 if TYPE_CHECKING:
@@ -165,24 +165,26 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Generator[sqlite3.Cursor]:  # noqa: FBT001, FBT002 - LangGraph's name
-        with self.lock:
-            self.setup()
-            with closing(self.conn.cursor()) as cursor:
-                try:
-                    if transaction and self.claim:
-                        cursor.execute("BEGIN IMMEDIATE")
-                        self._claimed(cursor, self.claim)
-                    yield cursor
-                    if transaction:
-                        self.conn.commit()
-                        self._log.commits += 1
-                except BaseException:
-                    with suppress(sqlite3.Error):  # SQLite may have rolled back already
-                        self.conn.rollback()
-                    raise
+        with self.lock, closing(self.conn.cursor()) as cursor:
+            if not transaction:
+                yield cursor
+                return
+            try:
+                cursor.execute("BEGIN IMMEDIATE")
+                if self.claim:
+                    self._claimed(cursor, self.claim)
+                yield cursor
+                cursor.execute("COMMIT")
+                self._log.commits += 1
+            except BaseException:
+                with suppress(sqlite3.Error):  # SQLite may have rolled back already
+                    self.conn.rollback()
+                raise
 
     def _claimed(self, cursor: sqlite3.Cursor, claim: Claim) -> None:
         """Judge *claim* and move the thread's head; both come to nothing where the transaction does."""
+        if goes_by_lease(claim) and self._goes_on(cursor, claim):
+            return
         run, newest, token, held, there = cursor.execute(SQL["head"], {"thread": claim.thread}).fetchone()
         head = Head(run, newest, token, bool(held))
         judge(head, claim, there=there)
@@ -192,18 +194,23 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
             to = moved(head, claim)
             cursor.execute(SQL["move"], {"thread": claim.thread, "run": to.run, "newest": to.newest})
 
+    def _goes_on(self, cursor: sqlite3.Cursor, claim: Claim) -> bool:
+        """Move the head, where it is already the claim's own; otherwise nothing happens."""
+        whose = {"thread": claim.thread, "lease": claim.lease, "run": claim.run, "anywhere": claim.anywhere}
+        if claim.kind == "put":
+            return cursor.execute(SQL["go_on"], {**whose, "checkpoint": claim.checkpoint}).rowcount > 0
+        return cursor.execute(SQL["goes_on"], whose).fetchone() is not None
+
     def take(self, thread: str, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
         with self._leasing() as cursor:
-            token, held_by, held, began, newest = cursor.execute(SQL["lease"], {"thread": thread}).fetchone()
-            held = held and held_by != holder
-            if held and strategy in ("enqueue", "reject"):
-                return None
-            back_to = began if held and strategy == "rollback" else None
-            given = {"thread": thread, "holder": holder, "seconds": seconds, "token": token + 1}
-            (token,) = cursor.execute(
-                SQL["take"], {**given, "newest": newest if back_to is None else back_to}
-            ).fetchone()
-            return Grant(token, back_to)
+            back_to = None
+            if strategy == "rollback":
+                held, began = cursor.execute(SQL["began"], {"thread": thread, "holder": holder}).fetchone()
+                back_to = began if held else None
+            given = {"thread": thread, "holder": holder, "seconds": seconds, "newest": back_to}
+            forced = strategy in ("interrupt", "rollback")
+            taken = cursor.execute(SQL["take"], {**given, "forced": forced}).fetchone()
+            return Grant(taken[0], back_to) if taken else None
 
     def renew(self, tokens: Mapping[str, int], seconds: float) -> set[str]:
         with self._leasing() as cursor:
@@ -246,7 +253,6 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
         self.conn.execute("PRAGMA synchronous = NORMAL")
         try:
             with self.cursor() as cursor:
-                cursor.execute("BEGIN IMMEDIATE")
                 yield cursor
         finally:
             self.conn.execute("PRAGMA synchronous = FULL")

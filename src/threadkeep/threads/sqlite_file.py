@@ -50,8 +50,10 @@ def open_file(path: Path, *, busy_timeout: timedelta = BUSY_TIMEOUT) -> sqlite3.
         msg = f"{path} is a folder, not a file of checkpoints; name a file in it."
         raise NotAStorageError(msg, path=str(path))
     try:
-        # One worker thread uses the connection, but not always the one that opened it.
-        connection = sqlite3.connect(path, timeout=busy_timeout.total_seconds(), check_same_thread=False)
+        # One worker thread uses the connection, but not always the one that opened it, and it says when it begins.
+        connection = sqlite3.connect(
+            path, timeout=busy_timeout.total_seconds(), check_same_thread=False, isolation_level=None
+        )
         try:
             _prepare(connection, path, busy_timeout)
         except BaseException:

@@ -31,36 +31,44 @@ ON CONFLICT (thread_id) DO UPDATE SET run = excluded.run, newest = excluded.newe
 -- name: forget
 DELETE FROM threadkeep_heads WHERE thread_id = :thread
 
--- name: lease
+-- name: go_on
+UPDATE threadkeep_heads SET run = :run, newest = max(newest, :checkpoint)
+WHERE thread_id = :thread AND token = :lease AND (:anywhere OR run = :run)
+
+-- name: goes_on
+SELECT 1 FROM threadkeep_heads WHERE thread_id = :thread AND token = :lease AND (:anywhere OR run = :run)
+
+-- name: began
 SELECT
-    coalesce(token, 0),
-    coalesce(holder, ''),
-    coalesce(until > (julianday('now') - 2440587.5) * 86400.0, 0),
-    coalesce(began, ''),
-    max(coalesce(newest, ''), (
-        SELECT coalesce(max(checkpoint_id), '')
-        FROM checkpoints
-        WHERE checkpoints.thread_id = :thread AND checkpoint_ns = ''
-    ))
+    coalesce(holder <> :holder AND until > (julianday('now') - 2440587.5) * 86400.0, 0),
+    coalesce(began, '')
 FROM (SELECT 1) LEFT JOIN threadkeep_heads ON threadkeep_heads.thread_id = :thread
 
 -- name: take
 -- Tokens are times, so that one that was lost with the power is never given again.
 INSERT INTO threadkeep_heads (thread_id, newest, token, holder, until, began)
-VALUES (
+SELECT
     :thread,
-    :newest,
-    max(:token, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)),
+    there.newest,
+    CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER),
     :holder,
     (julianday('now') - 2440587.5) * 86400.0 + :seconds,
-    :newest
-)
+    there.newest
+FROM (
+    SELECT coalesce(max(checkpoint_id), '') AS newest
+    FROM checkpoints
+    WHERE checkpoints.thread_id = :thread AND checkpoint_ns = ''
+) AS there
+WHERE true
 ON CONFLICT (thread_id) DO UPDATE
-SET newest = excluded.newest,
-    token = excluded.token,
+SET newest = coalesce(:newest, max(threadkeep_heads.newest, excluded.newest)),
+    token = max(threadkeep_heads.token + 1, excluded.token),
     holder = excluded.holder,
     until = excluded.until,
-    began = excluded.began
+    began = coalesce(:newest, max(threadkeep_heads.newest, excluded.newest))
+WHERE :forced
+    OR threadkeep_heads.holder IS excluded.holder
+    OR coalesce(threadkeep_heads.until <= (julianday('now') - 2440587.5) * 86400.0, 1)
 RETURNING token
 
 -- name: renew
