@@ -19,7 +19,7 @@ from threadkeep.errors import ClosedError, ThreadkeepError
 
 T = TypeVar("T")
 
-_OUTCOMES: Final = (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
+OUTCOMES: Final = (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
 """What an errand is told to have come to: a ``sys.exit`` in it is its caller's, too, and would end everybody's loop."""
 
 
@@ -51,7 +51,7 @@ class Home:
 
         def tell(result: T | None, error: BaseException | None) -> None:
             with suppress(RuntimeError):  # the caller's loop was closed: nobody waits any more
-                here.call_soon_threadsafe(_answer, answer, result, error)
+                here.call_soon_threadsafe(settle, answer, result, error)
 
         errand = self._submitted(coroutine, tell)
         try:
@@ -218,7 +218,7 @@ class _Errand(Generic[T]):
     async def _carry(self) -> None:
         try:
             result = await self._coroutine
-        except _OUTCOMES as error:
+        except OUTCOMES as error:
             self._say(None, error)
         else:
             self._say(result, None)
@@ -234,7 +234,7 @@ class _Errand(Generic[T]):
         self._tell(result, error)
 
 
-def _answer(answer: asyncio.Future[T], result: T | None, error: BaseException | None) -> None:
+def settle(answer: asyncio.Future[T], result: T | None, error: BaseException | None) -> None:
     """Settle what the caller waits for, unless it waits no more."""
     if answer.done():
         return

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast
 
@@ -37,7 +37,7 @@ from threadkeep.errors import (
     TooLargeError,
 )
 from threadkeep.ids import new_id
-from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver
+from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver, begun_in
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.savers import ANSWER
 
@@ -135,9 +135,8 @@ class MongoCheckpoints(ThreadedBackend):
     async def open(self) -> Saver:
         """Connect, and make the indexes that are missing."""
         self._threads = self._threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="threadkeep-checkpoints")
-        loop = asyncio.get_running_loop()
-        saver = await loop.run_in_executor(self._threads, self._opened)
-        saver.threads, saver.home = self._threads, loop
+        saver = await begun_in(self._threads, self._opened)
+        saver.threads = self._threads
         return saver
 
     async def close(self) -> None:
@@ -145,7 +144,7 @@ class MongoCheckpoints(ThreadedBackend):
         if self._threads is None:
             return
         if self._client is not None:
-            await asyncio.get_running_loop().run_in_executor(self._threads, self._client.close)
+            await begun_in(self._threads, self._client.close)
         self._threads.shutdown(wait=False)
 
     async def call(
@@ -161,10 +160,10 @@ class MongoCheckpoints(ThreadedBackend):
             return await work(saver)
         real = cast("_MongoSaver", saver)
         if claim.kind != "delete":
-            await real.home.run_in_executor(real.threads, real.claim, claim)
+            await real.there(partial(real.claim, claim))
         done = await work(saver)
         if claim.kind == "delete":
-            await real.home.run_in_executor(real.threads, real.forget, claim.thread)
+            await real.there(partial(real.forget, claim.thread))
         return done
 
     def explained(self, error: Exception) -> Exception:

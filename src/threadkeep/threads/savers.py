@@ -102,19 +102,16 @@ class SharedSaver:
         """
         saver = self.backend.with_serializer(cast("asyncio.Task[Saver]", self._opening).result(), serde)
         try:
-            begun = self.backend.begin(saver, work, claim=claim)
+            answer = self.backend.begin(saver, work, claim=claim)
         except RuntimeError:
             raise closed_error() from None
-        answer = asyncio.wrap_future(begun)
+        late = answer.get_loop().call_later(self._timeout.total_seconds(), self._give_up, answer)
         try:
-            await asyncio.wait((answer,), timeout=self._timeout.total_seconds())
-            if not answer.done():
-                raise self._too_late(self._timeout.total_seconds())
-            return answer.result()
+            return await answer
         except self.backend.errors as error:
             raise self.backend.explained(error) from error
         finally:
-            answer.cancel()  # where it has not begun, it never will
+            late.cancel()
 
     async def leasing(
         self, work: Callable[[Backend, Saver], Awaitable[T]], *, serde: SerializerProtocol | None = None
@@ -160,6 +157,10 @@ class SharedSaver:
         if doing.done():
             return doing.result()
         raise self._too_late(seconds)
+
+    def _give_up(self, answer: asyncio.Future[Any]) -> None:
+        if not answer.done():
+            answer.set_exception(self._too_late(self._timeout.total_seconds()))
 
     def _too_late(self, seconds: float) -> StorageUnavailableError:
         msg = (

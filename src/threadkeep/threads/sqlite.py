@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,11 +15,13 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from threadkeep.errors import InvalidInputError
 from threadkeep.storage.sql_files import statements
 from threadkeep.storage.sqlite.rewriting import rewrite
-from threadkeep.threads.backend import Capabilities, Read, Saver, ThreadedBackend, ThreadedSaver
+from threadkeep.threads.backend import Capabilities, Read, Saver, ThreadedBackend, ThreadedSaver, begun_in
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, goes_by_lease, judge, moved
 from threadkeep.threads.sqlite_file import open_file, storage_error
 
 if TYPE_CHECKING:
+    import asyncio
+
     from langchain_core.runnables import RunnableConfig
 
     from threadkeep.threads.pruning import Place
@@ -67,9 +68,8 @@ class SqliteCheckpoints(ThreadedBackend):
     async def open(self) -> Saver:
         """Open the file, or begin it."""
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="threadkeep-checkpoints")
-        loop = asyncio.get_running_loop()
-        saver = await loop.run_in_executor(self._thread, self._opened)
-        saver.threads, saver.home = self._thread, loop
+        saver = await begun_in(self._thread, self._opened)
+        saver.threads = self._thread
         return saver
 
     async def close(self) -> None:
@@ -77,7 +77,7 @@ class SqliteCheckpoints(ThreadedBackend):
         if self._thread is None:
             return
         if self.connection is not None:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self.connection.close)
+            await begun_in(self._thread, self.connection.close)
         self._thread.shutdown()
 
     async def call(
@@ -92,11 +92,11 @@ class SqliteCheckpoints(ThreadedBackend):
         cast("_SqliteSaver", saver).claim = claim
         return await work(saver)
 
-    def begin(self, saver: Saver, work: Callable[[Saver], T], *, claim: Claim) -> Future[T]:
+    def begin(self, saver: Saver, work: Callable[[Saver], T], *, claim: Claim) -> asyncio.Future[T]:
         """Begin a write in the file's thread."""
         real = cast("_SqliteSaver", saver)
         real.claim = claim
-        return real.threads.submit(work, saver)
+        return begun_in(real.threads, partial(work, saver))
 
     async def take_and_read(
         self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
