@@ -40,12 +40,45 @@ from threadkeep.memories.shapes import put_of
 from threadkeep.models.langchain import plain_messages
 from threadkeep.recall.search import Search
 from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Due, Item, Position, Put, Ref
+from threadkeep.storage.port import Batch, Due, Item, Partition, Position, Put, Ref
 from threadkeep.telemetry import Telemetry
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.testing.clock import START
 
 TH = ThreadId("th")
+
+
+class Asked(InMemoryStorage):
+    """Notes what is read of it, and of how many rows."""
+
+    def __init__(self, clock: FrozenClock) -> None:
+        super().__init__(clock)
+        self.asked: list[tuple[str, int]] = []
+
+    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
+        self.asked.append(("get", len(refs)))
+        return await super().get(refs)
+
+    async def position(self, partition: Partition) -> Position:
+        self.asked.append(("position", 1))
+        return await super().position(partition)
+
+
+class Given(Sequence[Message]):
+    """Messages that note which of them are read."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+        self.read: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, place: Any) -> Any:
+        self.read.append(place)
+        return self._messages[place]
+
+
 A_MEMORY = Memory(
     memory_id=MemoryId("by-hand"),
     namespace=("memories", ANA.label),
@@ -201,6 +234,40 @@ class TestRecord:
 
         assert len(receipt.turn_ids) == MAX_UNKNOWN
         assert len(await rows(storage, ANA, ".turns")) == MAX_UNKNOWN
+
+    async def test_next_turn_costs_the_same_however_long_its_thread_is(self, clock: FrozenClock):
+        """It is told by what was recorded last: a few rows, read at once, and a few of its messages."""
+        storage = Asked(clock)
+        captures = room(storage, clock)
+        said = [message for n in range(100) for message in turn(f"I like number {n}", key=str(n))]
+        await captures.record(said[:-2], owner=ANA, thread_id=TH)
+        epoch = (await storage.position(ANA.partition)).epoch
+        storage.asked.clear()
+        given = Given(said)
+
+        receipt = await captures.record(given, owner=ANA, thread_id=TH, epoch=epoch)
+
+        assert receipt.status == "queued"
+        assert len(receipt.turn_ids) == 1
+        assert [what for what, _ in storage.asked] == ["get"]
+        assert storage.asked[0][1] < 10
+        assert min(given.read) > len(said) - 10
+
+    async def test_owner_who_was_erased_since_the_turn_began_is_not_learnt_about(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """What was said before is marked as seen, so that it is not learnt later either."""
+        captures = room(storage, clock)
+        await captures.record(turn("I live in Rome", key="a"), owner=ANA, thread_id=TH)
+        began_in = (await storage.position(ANA.partition)).epoch
+        await storage.erase(ANA.partition)
+
+        said = [*turn("I live in Rome", key="a"), *turn("I live in Lisbon", key="b")]
+        receipt = await captures.record(said, owner=ANA, thread_id=TH, epoch=began_in)
+        again = await captures.record(said, owner=ANA, thread_id=TH)
+
+        assert (receipt.status, again.status) == ("nothing", "duplicate")
+        assert {row.value["state"] for row in await rows(storage, ANA, ".turns")} == {"done"}
 
     async def test_fork_is_not_recorded_again(self, captures: Captures):
         """The same messages in another thread are the same turns."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Final
 
 import pytest
 
@@ -42,6 +44,37 @@ def long_talk(turns: int, *, ids: str | None = None) -> list[Message]:
 
 def on_record(*turns: Spoken) -> set[str]:
     return {key for turn in turns for key in (turn.turn_id, *every_trace(turn))}
+
+
+class TestNewest:
+    """Only as much of a thread is read as is asked for, and it is the same turns."""
+
+    SAID: Final = (
+        *talk(("assistant", "x"), ("user", "a"), ("user", "b"), ("system", "s"), ("user", "c"), ("assistant", "d")),
+        *talk(("tool", "t"), ("assistant", "e"), ("user", "f"), ("tool", "u"), ("user", "g"), ("system", "z")),
+        *talk(("assistant", "h"), ("user", "i"), ("assistant", "j"), ("user", "k"), ("user", "l")),
+    )
+
+    @pytest.mark.parametrize("newest", range(1, 7))
+    def test_they_are_the_last_ones(self, newest: int):
+        for end in range(len(self.SAID) + 1):
+            messages = self.SAID[:end]
+
+            assert split(messages, thread_id=TH, newest=newest) == split(messages, thread_id=TH)[-newest:]
+
+    def test_what_is_older_is_not_read(self):
+        read: list[Message] = []
+
+        class Reading(list[Message]):
+            def __reversed__(self) -> Iterator[Message]:
+                for message in super().__reversed__():
+                    read.append(message)
+                    yield message
+
+        found = split(Reading(long_talk(500)), thread_id=TH, newest=2)
+
+        assert [turn.messages[0].text for turn in found] == ["user 498", "user 499"]
+        assert [message.text for message in read][-1] == "assistant 496"
 
 
 class TestSplit:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from threadkeep.capture.branches import THE_FIRST, Branch, branch_of
 from threadkeep.capture.turns import (
@@ -29,11 +30,17 @@ if TYPE_CHECKING:
     from threadkeep.owners.owner import Owner
     from threadkeep.storage.port import Storage
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _LOOK_BACK: Final = 2
 """How many turns are looked up at first: mostly the one before the newest is known. Then ever more, until one is."""
 
 _LOOK_FURTHER: Final = 10
 """So many times as many are looked up each time."""
+
+_MANY: Final = 200
+"""More turns than this are parted off the loop: of an outage's thousands."""
 
 _NEAR: Final = 20
 """How many of the newest turns tell which branch goes on."""
@@ -44,16 +51,23 @@ class Found:
     """What is on record of the turns that a thread shows.
 
     Attributes:
+        turns: Those that were looked up, oldest first: the one before the first missing one is among them.
         missing: Those that are newer than the newest known one, oldest first.
         known: Ids and traces that are on record, and of which turn each is.
         newest: The turn of the thread that was recorded last; ``None``: none was, or there is no thread.
         branch: That turn's branch.
     """
 
+    turns: tuple[Spoken, ...]
     missing: tuple[Spoken, ...]
     known: Mapping[str, TurnId]
     newest: TurnId | None = None
     branch: Branch = THE_FIRST
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing that the thread shows is on record."""
+        return len(self.missing) == len(self.turns)
 
 
 class OnRecord:
@@ -66,12 +80,17 @@ class OnRecord:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    async def find(self, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None) -> Found:
-        """Return which of *turns* are missing, however many an outage left."""
+    async def find(self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None) -> Found:
+        """Return which turns of *messages* are missing, however many an outage left.
+
+        Of a thread whose newest turns are on record, the older messages are not read, however many there are.
+        """
         known: dict[str, TurnId] = {}
         newest, branch = None, THE_FIRST
         looked, reach = 0, _LOOK_BACK
         while True:
+            # One more, which tells whether that is all.
+            turns = await off_loop_if(reach > _MANY, split, messages, thread_id=thread_id, newest=reach + 1)
             part = turns[-reach : len(turns) - looked]
             refs = self._refs(part, owner, traced=part if looked else part[:-1])
             if thread_id is not None and not looked:
@@ -85,21 +104,19 @@ class OnRecord:
                     known[item.ref.key] = TurnId(str(item.value.get("turn_id", item.ref.key)))
             missing = missing_turns(turns[-reach:], known)
             if len(missing) < reach or reach >= len(turns):
-                return Found(missing, known, newest, branch)
+                return Found(turns, missing, known, newest, branch)
             looked, reach = reach, _LOOK_FURTHER * reach
 
-    async def branch(
-        self, found: Found, turns: Sequence[Spoken], *, owner: Owner, thread_id: ThreadId | None
-    ) -> Branch:
-        """Return the branch that the missing ones of *turns* are on.
+    async def branch(self, found: Found, *, owner: Owner, thread_id: ThreadId | None) -> Branch:
+        """Return the branch that the missing turns are on.
 
         They are on the newest turn's, unless they go on from an older one: then they begin a branch of their own. What
         was there before and is not shown any more, or never was, is taken to have been gone on from; so is what is
         known by its words alone, because somebody may have said them again.
         """
         first = found.missing[0]
-        place = len(turns) - len(found.missing)
-        before = names_of(turns[place - 1]) if place else ()
+        place = len(found.turns) - len(found.missing)
+        before = names_of(found.turns[place - 1]) if place else ()
         said = said_trace(first)
         goes_on_from = next((found.known[name] for name in (said or "", *before) if name in found.known), None)
         if found.newest is None or goes_on_from in (None, found.newest):
@@ -127,7 +144,7 @@ class OnRecord:
         doubtful = [one for one in memories if one.sources and _only_in(thread_id, one.sources, shown)]
         if not doubtful:
             return ()
-        turns = split(messages, thread_id=thread_id)[-_NEAR:]
+        turns = split(messages, thread_id=thread_id, newest=_NEAR)
         traces = {one: _traces_of(one) for memory in doubtful for one in memory.sources}
         # A turn without ids is called as one of its traces; of the others only their names are asked for.
         refs = self._refs(turns, owner, traced=[turn for turn in turns[:-1] if said_trace(turn) is None])
@@ -177,6 +194,11 @@ class OnRecord:
 
 def _only_in(thread_id: ThreadId, sources: Sequence[Source], shown: Collection[str]) -> bool:
     return all(one.thread_id == thread_id and one.message_id not in shown for one in sources)
+
+
+async def off_loop_if(much: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: FBT001 - the condition in its name
+    """Call *work*, in a thread where it is *much*."""
+    return await asyncio.to_thread(work, *args, **kwargs) if much else work(*args, **kwargs)
 
 
 def _traces_of(source: Source) -> str | None:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.branches import Branch
-from threadkeep.capture.on_record import OnRecord
+from threadkeep.capture.on_record import Found, OnRecord, off_loop_if
 from threadkeep.capture.outbox import Claim
 from threadkeep.capture.record import Message, QueuedTurn, Receipt
 from threadkeep.capture.redact import redact
@@ -36,7 +36,7 @@ from threadkeep.capture.turns import (
 from threadkeep.capture.waiting import key_of
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
-from threadkeep.storage.port import Batch, Partition, Position, Put, Ref, Storage
+from threadkeep.storage.port import Batch, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.port import Extractor
@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.owners.owner import Owner
     from threadkeep.telemetry import Telemetry
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _INLINE_CHARACTERS: Final = 16_384
 """More text than this is made a record of off the loop (a megabyte takes up to half a second)."""
@@ -149,34 +146,26 @@ class Captures:
         Raises:
             StorageError: Nothing was recorded; the next turn's recording brings it along.
         """
-        much = sum(len(message.text) for message in messages) > _INLINE_CHARACTERS
-        turns = await _off_loop_if(much, split, messages, thread_id=thread_id)
-        if not turns:
+        newest = split(messages, thread_id=thread_id, newest=1)
+        if not newest:
             return Receipt("nothing")
+        current = epoch  # until a commit is refused
         for _ in range(_TRIES):
-            position = await self._storage.position(owner.partition)
-            epoch = epoch or position.epoch
-            found = await self.on_record.find(turns, owner=owner, thread_id=thread_id)
-            missing, known = found.missing, found.known
-            if not missing:
-                return await self._duplicate(turns[-1], owner)
-            branch = await self.on_record.branch(found, turns, owner=owner, thread_id=thread_id)
-            unknown = len(missing) == len(turns)
-            missing = missing[-MAX_UNKNOWN:] if unknown else missing
-            if epoch != position.epoch:
-                wanted: tuple[Spoken, ...] = ()
-            elif unknown and await self._was_erased(position):
-                wanted = missing[-1:]  # nothing of this thread is known: what is older was said before
-            else:
-                wanted = missing
-            # Only the reply is new: what the user said was learnt from, and perhaps forgotten since.
-            wanted = tuple(turn for turn in wanted if said_trace(turn) not in known)
+            current = current or (await self._storage.position(owner.partition)).epoch
+            epoch = epoch or current
+            found = await self.on_record.find(messages, owner=owner, thread_id=thread_id)
+            if not found.missing:
+                break
+            branch = await self.on_record.branch(found, owner=owner, thread_id=thread_id)
+            missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
+            wanted = () if epoch != current else await self._wanted(found, missing, epoch=current)
             now = self._clock.now()
             moments = self._moments(len(missing), now=now)
+            much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS
             try:
                 for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
                     chunk = slice(start, start + _CHUNK)
-                    batch = await _off_loop_if(
+                    batch = await off_loop_if(
                         much,
                         _batch,
                         missing[chunk],
@@ -190,16 +179,21 @@ class Captures:
                         worker=self._queue.outbox.worker if mine else None,
                         redact=self._redact,
                     )
-                    await self._storage.commit(replace(batch, epoch=position.epoch))
-            except (RevisionConflictError, PartitionErasedError):
-                continue  # the same turn was recorded at the same time, or the owner erased
+                    await self._storage.commit(replace(batch, epoch=current))
+            except RevisionConflictError:
+                continue  # the same turn was recorded at the same time
+            except PartitionErasedError:
+                current = None
+                continue
             if not wanted:
-                return Receipt("nothing") if epoch != position.epoch else await self._duplicate(turns[-1], owner)
+                if epoch != current:
+                    return Receipt("nothing")
+                break
             self._telemetry.count("capture.turns", len(wanted))
             if not mine:
                 self._queue.wake(owner, thread_id)
             return Receipt("queued", tuple(turn.turn_id for turn in wanted))
-        return await self._duplicate(turns[-1], owner)
+        return await self._duplicate(newest[0], owner)
 
     async def learn_with(
         self,
@@ -310,9 +304,16 @@ class Captures:
         waiting, running, dead, oldest = await self._queue.outbox.counts()
         return CaptureStats(waiting + running, dead, self._queue.processed, running, oldest)
 
-    async def _was_erased(self, position: Position) -> bool:
-        """Whether a partition was ever erased: until then it has the epoch that all begin with."""
-        return position.epoch != (await self._storage.position(_NEVER_WRITTEN)).epoch
+    async def _wanted(self, found: Found, missing: Sequence[Spoken], *, epoch: str) -> Sequence[Spoken]:
+        """Return which of *missing* are to be learnt from."""
+        if found.unknown and await self._was_erased(epoch):
+            missing = missing[-1:]  # nothing of this thread is known: what is older was said before
+        # Where only the reply is new, what the user said was learnt from, and perhaps forgotten since.
+        return [turn for turn in missing if said_trace(turn) not in found.known]
+
+    async def _was_erased(self, epoch: str) -> bool:
+        """Whether a partition in this epoch was ever erased: until then it has the one that all begin with."""
+        return epoch != (await self._storage.position(_NEVER_WRITTEN)).epoch
 
     def _moments(self, count: int, *, now: datetime) -> list[datetime]:
         """Return the times of *count* turns, oldest first, later than all before, however fast they come."""
@@ -361,11 +362,6 @@ def _batch(
             put = newest_put(thread_id, turn.turn_id, branch, owner)
             puts[put.namespace[0], put.key] = put
     return Batch(owner.partition, tuple(puts.values()))
-
-
-async def _off_loop_if(much: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: FBT001 - the condition in its name
-    """Call *work*, in a thread where it is *much*."""
-    return await asyncio.to_thread(work, *args, **kwargs) if much else work(*args, **kwargs)
 
 
 def _waiting(records: Sequence[TurnRecord | None]) -> list[TurnRecord]:

@@ -112,27 +112,34 @@ def traces_namespace(owner: Owner) -> Namespace:
     return (TRACES, owner.label)
 
 
-def split(messages: Sequence[Message], *, thread_id: ThreadId | None) -> tuple[Spoken, ...]:
-    """Part the messages of a thread into turns, oldest first.
+def split(messages: Sequence[Message], *, thread_id: ThreadId | None, newest: int | None = None) -> tuple[Spoken, ...]:
+    """Part the messages of a thread into turns, oldest first; what is older than the turns asked for is not read.
 
     A turn starts with a user's message; further ones before anything is replied belong to it. What
     stands before the first user's message belongs to no turn; system and tool messages are left out.
+
+    Args:
+        messages: Of the thread.
+        thread_id: Which.
+        newest: How many of its newest turns; ``None``: all.
     """
-    turns: list[list[Message]] = []
-    for message in messages:
-        if message.role == "user":
-            if turns and turns[-1][-1].role == "user":
-                turns[-1].append(message)
-            else:
-                turns.append([message])
-        elif message.role == "assistant" and turns:
-            turns[-1].append(message)
+    turns: list[list[Message]] = []  # each the newest first, and so are they
+    for message in reversed(messages):
+        if message.role not in ("user", "assistant"):
+            continue
+        if not turns or (message.role == "assistant" and turns[-1][-1].role == "user"):
+            if newest is not None and len(turns) > newest:
+                break
+            turns.append([])
+        turns[-1].append(message)
+    if turns and turns[-1][-1].role != "user":
+        turns.pop()
     spoken: list[Spoken] = []
     before: tuple[str, ...] = ()
-    for turn in turns:
-        spoken.append(Spoken(tuple(turn), thread_id, before))
-        before = _words(turn)
-    return tuple(spoken)
+    for turn in reversed(turns):
+        spoken.append(Spoken(tuple(reversed(turn)), thread_id, before))
+        before = _words(turn[::-1])
+    return tuple(spoken[len(spoken) - newest :] if newest is not None and len(spoken) > newest else spoken)
 
 
 def said_trace(turn: Spoken) -> str | None:

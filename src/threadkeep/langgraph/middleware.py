@@ -26,7 +26,7 @@ from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedErr
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, require_agreement, thread_id_of
 from threadkeep.langgraph.turns import written_by_a_model
-from threadkeep.models.langchain import newest_human, plain_messages
+from threadkeep.models.langchain import PlainMessages, newest_human
 from threadkeep.recall.record import Recall
 from threadkeep.recall.render import memory_context_text
 from threadkeep.threads.run_events import Running, current_run, tell
@@ -297,7 +297,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
             if rooms.opt_outs.holds(turn.owner, turn.thread_id):
                 return Receipt("nothing")
             return await rooms.captures.record(
-                plain_messages(messages),
+                PlainMessages(messages),
                 owner=turn.owner,
                 thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
                 recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),

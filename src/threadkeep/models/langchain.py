@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, overload
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -264,19 +264,43 @@ def embedder(
     )
 
 
-def plain_messages(messages: Sequence[Any]) -> list[Message]:
-    """Return *messages* (LangChain's, or dicts, tuples and texts that stand for them) as our own.
+class PlainMessages(Sequence[Message]):
+    """Messages (LangChain's, or dicts, tuples and texts that stand for them) as our own, each made as it is read.
 
-    Removals are left out, and so is whatever in a message is no text. What carries ``lc_source`` was written by no
-    person, whatever its class says: it is ``system``. So is a person's message with a name where other ones have none:
-    agents hand on what others said in this way.
+    Of a long thread a turn is about the last few. Removals are left out, and so is whatever in a message is no text.
+    What carries ``lc_source`` was written by no person, whatever its class says: it is ``system``. So is a person's
+    message with a name where other ones have none: agents hand on what others said in this way.
+
+    Raises:
+        InvalidInputError: Something in *messages* is no message.
+    """
+
+    def __init__(self, messages: Sequence[Any]) -> None:
+        given = (message if isinstance(message, BaseMessage) else _converted(message) for message in messages)
+        self._given = [message for message in given if not isinstance(message, RemoveMessage)]
+        self._unnamed = _some_unnamed(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @overload
+    def __getitem__(self, place: int) -> Message: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Message]: ...
+    def __getitem__(self, place: int | slice) -> Message | list[Message]:
+        """Return one message, or some of them."""
+        if isinstance(place, slice):
+            return [_plain(message, unnamed=self._unnamed) for message in self._given[place]]
+        return _plain(self._given[place], unnamed=self._unnamed)
+
+
+def plain_messages(messages: Sequence[Any]) -> list[Message]:
+    """Return *messages* as our own, all of them; see :class:`PlainMessages`.
 
     Raises:
         InvalidInputError: Something in it is no message.
     """
-    given = [message if isinstance(message, BaseMessage) else _converted(message) for message in messages]
-    unnamed = _some_unnamed(given)
-    return [plain for message in given if (plain := _plain(message, unnamed=unnamed)) is not None]
+    return PlainMessages(messages)[:]
 
 
 def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:
@@ -294,14 +318,12 @@ def newest_human(messages: Sequence[Any]) -> tuple[int, MessageId | None, str]:
     unnamed = _some_unnamed(given)
     for position in range(len(given) - 1, -1, -1):
         plain = _plain(given[position], unnamed=unnamed)
-        if plain is not None and plain.role == "user":
+        if plain.role == "user":
             return position, plain.message_id, plain.text
     return -1, None, ""
 
 
-def _plain(message: BaseMessage, *, unnamed: bool) -> Message | None:
-    if isinstance(message, RemoveMessage):
-        return None
+def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
     message_id = MessageId(message.id) if message.id else None
     role = _role_of(message)
     if role == "user" and unnamed and message.name:
