@@ -52,7 +52,7 @@ class Asked(InMemoryStorage):
     """Notes what is read of it, and of how many rows."""
 
     def __init__(self, clock: FrozenClock) -> None:
-        super().__init__(clock)
+        super().__init__(clock=clock)
         self.asked: list[tuple[str, int]] = []
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
