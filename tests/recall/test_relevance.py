@@ -9,18 +9,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from threadkeep.recall.hits import Hits
+from threadkeep.recall.rank import closeness
 from threadkeep.recall.record import Hit, Ranking, Subject
-from threadkeep.recall.relevance import concerns, matters, spread
+from threadkeep.recall.relevance import concerns, in_order, matters, spread
 
 
 def hit(cosine: float | None, lexical: float, strength: float = 0.0) -> Hit:
     return Hit(("n",), "k", 0.0, cosine, lexical, strength)
 
 
+def found(*given: Hit) -> Hits:
+    """Make what a search gives of some hits, the strongest first."""
+    order = sorted(given, key=lambda one: -one.strength)
+    cosine = np.array([np.nan if one.cosine is None else one.cosine for one in order])
+    lexical = np.array([one.lexical for one in order])
+    return Hits(
+        [(one.namespace, one.key) for one in order],
+        np.arange(len(order)),
+        strength=np.array([one.strength for one in order]),
+        revisions=np.zeros(len(order), np.int64),
+        closeness=closeness(cosine, lexical),
+        cosine=cosine,
+        lexical=lexical,
+        limit=None,
+    )
+
+
 def ranking(
     closest: float, subject: Subject | None = None, *, by_words: bool = False, best: float = 5.0, of: int = 200
 ) -> Ranking:
-    return Ranking((hit(0.5, 0.3, best),) * of, subject=subject, closest=closest, by_words=by_words)
+    return Ranking(found(*[hit(0.5, 0.3, best)] * of), subject=subject, closest=closest, by_words=by_words)
 
 
 class TestConcerns:
@@ -55,10 +74,10 @@ class TestConcerns:
 
     def test_what_is_in_its_words_concerns_it(self):
         """However far the vectors are; of a stranger it says nothing."""
-        in_words = Ranking((hit(0.1, 0.2), hit(0.1, 0.45)), closest=0.1)
+        in_words = Ranking(found(hit(0.1, 0.2), hit(0.1, 0.45)), closest=0.1)
 
         assert concerns(in_words)
-        assert not concerns(replace(in_words, hits=in_words.hits[:1]))
+        assert not concerns(replace(in_words, hits=found(*in_words.hits[:1])))
         assert not concerns(replace(in_words, subject="unknown"))
 
     def test_words_alone_have_a_floor_of_their_own(self):
@@ -68,25 +87,44 @@ class TestConcerns:
 
     def test_nothing_concerns_nothing(self):
         """Where nothing was found there is nothing to ask for."""
-        assert not concerns(Ranking(()))
+        assert not concerns(Ranking(found()))
+
+
+def matter(one: Hit, *, best: float = 5.0, by_words: bool = False) -> bool:
+    """Tell whether a hit does beside one of the strength *best*."""
+    return 1 in matters(Ranking(found(hit(0.5, 0.3, best), one), by_words=by_words))
 
 
 class TestMatters:
     def test_what_is_close_matters(self):
         """However weak it is otherwise."""
-        assert matters(hit(0.2, 0.1), ranking(0.5))
-        assert not matters(hit(0.1, 0.05), ranking(0.5))
-        assert not matters(hit(-0.5, 0.0), ranking(0.5))
+        assert matter(hit(0.2, 0.1))
+        assert not matter(hit(0.1, 0.05))
+        assert not matter(hit(-0.5, 0.0))
 
     def test_so_does_what_is_nearly_as_strong_as_the_best(self):
         """Such as the answer to a question that is close."""
-        assert matters(hit(0.0, 0.0, strength=3.1), ranking(0.5, best=5.0))
-        assert not matters(hit(0.0, 0.0, strength=2.9), ranking(0.5, best=5.0))
+        assert matter(hit(0.0, 0.0, strength=3.1), best=5.0)
+        assert not matter(hit(0.0, 0.0, strength=2.9), best=5.0)
 
     def test_without_vectors_one_rare_word_is_enough(self):
         """Words alone say less, so less is asked of them."""
-        assert matters(hit(None, 0.03), ranking(0.5, by_words=True))
-        assert not matters(hit(None, 0.01), ranking(0.5, by_words=True))
+        assert matter(hit(None, 0.03), by_words=True)
+        assert not matter(hit(None, 0.01), by_words=True)
+
+    def test_of_nothing_nothing_does(self):
+        """Where nothing was found there is no best."""
+        assert matters(Ranking(found())) == []
+
+
+class TestInOrder:
+    def test_what_was_compared_comes_first_by_what_it_adds(self):
+        """The rest follows as it stands."""
+        alike = np.array([[1, 0.95, 0.1], [0.95, 1, 0.1], [0.1, 0.1, 1]], np.float32)
+        hits = found(*(hit(0.5, 0.3, strength) for strength in (5.0, 4.9, 4.0, 3.0, 2.0)))
+
+        assert list(in_order(Ranking(hits, alike=alike))) == [0, 2, 1, 3, 4]
+        assert list(in_order(Ranking(hits))) == [0, 1, 2, 3, 4]
 
 
 class TestSpread:

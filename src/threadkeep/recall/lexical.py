@@ -200,7 +200,7 @@ class Postings:
                 rows.append(self._sorted_rows[start:end])
                 counts.append(self._sorted_counts[start:end])
                 weights.append(weight)
-        of_postings = np.repeat(weights, [len(part) for part in rows]) if rows else np.zeros(0)
+        of_postings = np.array(weights).repeat([len(part) for part in rows]) if rows else np.zeros(0)
         if weight_of and self._sorted_to < len(self._log_terms):
             places, tail_weights = self._in_tail(weight_of)
             rows.append(self._log_rows.filled[places])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from threadkeep.recall.rank import WEIGHTS, Weights
+from threadkeep.recall.rank import WEIGHTS, Weights, runs
 from threadkeep.recall.traits import USER
 
 if TYPE_CHECKING:
@@ -151,24 +151,17 @@ def _sorted(said: Said, slots: NDArray[np.intp]) -> NDArray[np.intp]:
     columns = (said.revisions[slots], said.said_at[slots], said.threads[slots])
     by = np.lexsort(columns)
     order = slots[by]
-    tied = np.ones(len(order), np.bool_)
+    tied = np.ones(max(len(order) - 1, 0), np.bool_)  # with the one before
     for column in columns:
         in_order = column[by]
-        tied[1:] &= in_order[1:] == in_order[:-1]
-    tied[:1] = False
+        tied &= in_order[1:] == in_order[:-1]
     if not tied.any():
         return order
     # What was learnt from one message stands in the order of its names, however it came here.
     place = order.tolist()
-    for start, end in _runs(tied):
+    for start, end in runs(tied):
         place[start:end] = sorted(place[start:end], key=said.names.__getitem__)
     return np.array(place, np.intp)
-
-
-def _runs(tied: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return where runs of equals begin and end; *tied* says which are equal to the one before."""
-    edges = np.flatnonzero(np.diff(tied.astype(np.int8), prepend=0, append=0))
-    return [(int(start) - 1, int(end)) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
 def _rank(said: Said, slot: int) -> tuple[int, tuple[Namespace, str]]:

@@ -11,8 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from threadkeep.recall.record import Hit
-
 Spread: TypeAlias = tuple[float, float]
 """A mean and a standard deviation."""
 
@@ -151,30 +149,41 @@ def recency(updated_at: NDArray[np.float64]) -> NDArray[np.float64]:
     return (updated_at - oldest) / span if span > 0 else np.zeros(len(updated_at))
 
 
-def closeness(cosine: float | None, lexical: float, weights: Weights = WEIGHTS) -> float:
-    """Return how close an item is to the question, in [0, 1], whatever else is in the partition.
+def closeness(
+    cosine: NDArray[np.float64] | None, lexical: NDArray[np.float64], weights: Weights = WEIGHTS
+) -> NDArray[np.float64]:
+    """Return how close each item is to the question, in [0, 1], whatever else is in the partition.
 
     Args:
-        cosine: Of the item and the question; ``None`` where either has no vector.
+        cosine: Of each item and the question; NaN where there is no vector, ``None`` where no item has one.
         lexical: BM25 in [0, 1].
         weights: Of the two.
     """
     if cosine is None:
         return lexical
-    return (weights.dense * max(cosine, 0.0) + weights.lexical * lexical) / (weights.dense + weights.lexical)
-
-
-def hit_closeness(hit: Hit) -> float:
-    """Return :func:`closeness` of one hit."""
-    return closeness(hit.cosine, hit.lexical)
+    both = weights.dense * np.maximum(cosine, 0.0) + weights.lexical * lexical
+    return np.where(np.isnan(cosine), lexical, both / (weights.dense + weights.lexical))
 
 
 def best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int | None) -> NDArray[np.intp]:
-    """Return the places of the *limit* highest scores, ties among the last going to the newest revisions.
+    """Return the places of the *limit* highest scores, best first, and of equals those of the newest revisions.
 
-    In no particular order; items that tie with the last in both are all there, so that the caller,
-    who knows their names, can cut.
+    Items that tie with the last in both are all there, so that the caller, who knows their names, can cut.
     """
+    places = _among_the_best(scores, revisions, limit)
+    return places[np.lexsort((-revisions[places], -scores[places]))]
+
+
+def runs(equal: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return where runs of equals begin and end; *equal*: whether each but the first is like the one before it."""
+    if not np.count_nonzero(equal):
+        return []
+    edges: list[int] = ((equal[1:] != equal[:-1]).nonzero()[0] + 1).tolist()
+    edges = [0] * bool(equal[0]) + edges + [len(equal)] * bool(equal[-1])
+    return [(start, end + 1) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def _among_the_best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int | None) -> NDArray[np.intp]:
     if limit is None or limit >= len(scores):
         return np.arange(len(scores))
     if limit <= 0:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from threadkeep.recall.hits import Hits
+
 Method: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Subject: TypeAlias = Literal["participant", "known", "unknown"]
 """Whom a question names: somebody who takes part, a name that is kept, or only names that are not."""
@@ -53,7 +55,7 @@ class Ranking:
         alike: Cosines of the first hits with each other, shape ``(n, n)``, where that was asked for.
     """
 
-    hits: tuple[Hit, ...]
+    hits: Hits
     degraded: tuple[str, ...] = ()
     subject: Subject | None = None
     closest: float = 0.0

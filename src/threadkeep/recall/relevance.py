@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from threadkeep.recall.rank import hit_closeness
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from threadkeep.recall.record import Hit, Ranking, Subject
+    from threadkeep.recall.record import Ranking, Subject
 
 LEAST_CLOSENESS: Final = 0.34
 """From so close on, a question is about something that is kept. Words alone are compared by another measure."""
@@ -83,19 +81,31 @@ def concerns(ranking: Ranking, *, short: bool = False) -> bool:
         ranking: What was found.
         short: Whether the nearest text is no longer than :data:`SHORT`.
     """
-    if not ranking.hits:
+    hits = ranking.hits
+    if not hits:
         return False
-    less = max(_FEWER * math.log10(_MANY / len(ranking.hits)), _SHORT_NEEDS_LESS if short else 0.0)
+    less = max(_FEWER * math.log10(_MANY / len(hits)), _SHORT_NEEDS_LESS if short else 0.0)
     least = LEAST_LEXICAL if ranking.by_words else LEAST_CLOSENESS - less
     if ranking.closest + _NEARER[ranking.subject] >= least:
         return True
-    return ranking.subject != "unknown" and any(hit.lexical >= _IN_ITS_WORDS for hit in ranking.hits)
+    return ranking.subject != "unknown" and bool(hits.where(hits.lexical >= _IN_ITS_WORDS))
 
 
-def matters(hit: Hit, ranking: Ranking) -> bool:
-    """Whether *hit* has to do with the question, once the question has to do with something."""
+def matters(ranking: Ranking) -> list[int]:
+    """Return the places of the hits that have to do with the question, once it has to do with any; ascending."""
+    hits = ranking.hits
+    if not hits:
+        return []
     least = _OF_THE_LINE_LEXICAL if ranking.by_words else _OF_THE_LINE
-    return hit_closeness(hit) >= least or hit.strength >= ranking.hits[0].strength - _WITH_THE_BEST
+    return hits.where((hits.closeness >= least) | (hits.strength >= hits.strength[0] - _WITH_THE_BEST))
+
+
+def in_order(ranking: Ranking) -> Iterator[int]:
+    """Yield the places of the hits in the order in which they are offered: the best by what they add to each other."""
+    first = 0 if ranking.alike is None else len(ranking.alike)
+    if ranking.alike is not None:
+        yield from spread(ranking.hits.strength[:first], ranking.alike)
+    yield from range(first, len(ranking.hits))
 
 
 def spread(strengths: NDArray[np.float64], alike: NDArray[np.float32], *, weight: float = ALIKE) -> Iterator[int]:
@@ -107,9 +117,9 @@ def spread(strengths: NDArray[np.float64], alike: NDArray[np.float32], *, weight
         weight: How much being alike costs.
     """
     left = strengths.astype(np.float64)
-    nearest = np.zeros(len(left))
+    beside = left - weight * alike.astype(np.float64)  # of each, what is left of the others once it is chosen
     for _ in range(len(left)):
-        place = int((left - weight * nearest).argmax())
+        place = int(left.argmax())
         yield place
         left[place] = -np.inf
-        np.maximum(nearest, alike[place], out=nearest)
+        np.minimum(left, beside[place], out=left)

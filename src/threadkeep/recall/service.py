@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-import numpy as np
-
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.questions import slots_asked
@@ -21,9 +19,8 @@ from threadkeep.memories.slots import slot_of
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.budget import Fitting, estimate_tokens
 from threadkeep.recall.question import asks_about_everything, asks_what_was_asked
-from threadkeep.recall.rank import hit_closeness
 from threadkeep.recall.record import Hit, Ranking, Recall, Recalled
-from threadkeep.recall.relevance import SHORT, concerns, matters, spread
+from threadkeep.recall.relevance import SHORT, concerns, in_order, matters
 from threadkeep.recall.render import END, HEADING, block, line
 from threadkeep.storage.port import Ref, Storage
 
@@ -276,7 +273,7 @@ class Recalls:
             return True
         if not concerns(ranking, short=True):
             return False
-        (nearest,) = await self._search.memories(partition, [max(ranking.hits, key=hit_closeness)])
+        (nearest,) = await self._search.memories(partition, [ranking.hits.closest])
         return nearest is not None and len(nearest.text) <= SHORT
 
     async def _answers(self, asked: _Asked, ranking: Ranking) -> list[Hit]:
@@ -371,19 +368,12 @@ def _wanted(ranking: Ranking, answers: Sequence[Hit], *, close: bool, everything
     if not close:
         return
     first = {(hit.namespace, hit.key) for hit in answers}
-    for hit in _in_order(ranking):
-        if (hit.namespace, hit.key) not in first and (everything or matters(hit, ranking)):
-            yield hit
-
-
-def _in_order(ranking: Ranking) -> Iterator[Hit]:
-    """Yield the hits in the order in which they are offered: the best ones by what they add to each other."""
-    alike, hits = ranking.alike, ranking.hits
-    first = 0 if alike is None else len(alike)
-    if alike is not None:
-        for place in spread(np.array([hit.strength for hit in hits[:first]]), alike):
-            yield hits[place]
-    yield from hits[first:]
+    wanted = range(len(ranking.hits)) if everything else frozenset(matters(ranking))
+    for place in in_order(ranking):
+        if place in wanted:
+            hit = ranking.hits[place]
+            if (hit.namespace, hit.key) not in first:
+                yield hit
 
 
 def turns_of_fact(memory: Memory) -> set[TurnId]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, isnan
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
+from threadkeep.recall.hits import Hits
 from threadkeep.recall.rank import WEIGHTS, Candidates, best, closeness, similarity
-from threadkeep.recall.record import Hit, Method, Ranking, Subject
+from threadkeep.recall.record import Method, Ranking, Subject
 from threadkeep.recall.signals import near_dates, not_the_users, said_by
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from threadkeep.storage.port import Namespace
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
-_Row: TypeAlias = tuple[float, int, "tuple[Namespace, str]", float, float | None, float, int]
-"""Strength and revision, both negative, name, score, cosine, BM25, and slot."""
 
 COSINE_DECIMALS: Final = 6
 _COSINE_STEPS: Final = 10.0**COSINE_DECIMALS
@@ -131,23 +129,25 @@ class Snapshot:
             order_by = lexical
         else:
             order_by = np.full(len(lexical), -1.0) if cosine is None else np.where(np.isnan(cosine), -1.0, cosine)
-        revisions = self._picked(self.revisions)
-        places = best(order_by, revisions, limit)
-        strengths = order_by[places]
-        near = _or_none(cosine[places]) if cosine is not None else [None] * len(places)
-        words = lexical[places].tolist()
-        scores = list(map(closeness, near, words)) if method == "hybrid" else strengths.tolist()
-        slots = (places if self.slots is None else self.slots[places]).tolist()
-        names = map(self.names.__getitem__, slots)
-        rows = sorted(
-            zip((-strengths).tolist(), (-revisions[places]).tolist(), names, scores, near, words, slots, strict=True)
-        )[:limit]
+        places = best(order_by, self._picked(self.revisions), limit)
+        slots = places if self.slots is None else self.slots[places]
+        strength, lexical, cosine = order_by[places], lexical[places], None if cosine is None else cosine[places]
+        hits = Hits(
+            self.names,
+            slots,
+            strength=strength,
+            revisions=self.revisions[slots],
+            closeness=closeness(cosine, lexical) if method == "hybrid" else strength,
+            cosine=cosine,
+            lexical=lexical,
+            limit=limit,
+        )
         return Ranking(
-            _hits(rows),
+            hits,
             subject=self._subject(named) if method == "hybrid" else None,
-            closest=max(scores, default=0.0),
+            closest=float(hits.closeness.max()) if len(places) else 0.0,
             by_words=cosine is None,
-            alike=self._alike([row[6] for row in rows[:compared]]) if compared else None,
+            alike=self._alike(hits, compared) if compared else None,
         )
 
     def _subject(self, named: Sequence[NDArray[np.intp]]) -> Subject | None:
@@ -159,11 +159,11 @@ class Snapshot:
             return "known"
         return None if self.priors.roles is not None else "unknown"  # of themselves a user may say something new
 
-    def _alike(self, slots: Sequence[int]) -> NDArray[np.float32] | None:
-        """Return the cosines of items with each other, by the first text of each; ``None``: there are no vectors."""
+    def _alike(self, hits: Hits, first: int) -> NDArray[np.float32] | None:
+        """Return the cosines of the *first* hits with each other, by the first text of each; ``None``: no vectors."""
         if self.vectors is None:
             return None
-        vectors = self.vectors.at(self.starts[list(slots)]).floats()
+        vectors = self.vectors.at(self.starts[hits.slots(first)]).floats()
         return np.vecdot(vectors[:, None], vectors[None])
 
     def _fused(self, candidates: Candidates, named: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
@@ -188,7 +188,9 @@ class Snapshot:
         if priors.of_time is not None:
             fused += WEIGHTS.when * self._of_items(priors.of_time.astype(np.float64))
         if priors.threads is not None:
-            fused += WEIGHTS.branch * np.isin(self._picked(priors.threads), priors.branch)
+            threads = self._picked(priors.threads)
+            for one in set(priors.branch):
+                fused += WEIGHTS.branch * (threads == one)
         return fused
 
     def _picked(self, of_items: NDArray[_Scalar]) -> NDArray[_Scalar]:
@@ -243,21 +245,3 @@ class Snapshot:
             for row in each:
                 row[without] = np.nan
         return each[0], each[1] if aspect is not None else None
-
-
-def _or_none(cosines: NDArray[np.float64]) -> list[float | None]:
-    return [None if isnan(one) else one for one in cosines.tolist()]
-
-
-def _hits(rows: Iterable[_Row]) -> tuple[Hit, ...]:
-    """Return *rows*, which are in order, as hits: no public score is higher than one before it.
-
-    The order is decided by comparison within the partition, the score is absolute; where the two disagree the
-    order stands.
-    """
-    hits: list[Hit] = []
-    least = inf
-    for strength, _, (namespace, key), score, near, words, _ in rows:
-        least = min(least, score)
-        hits.append(Hit(namespace, key, least, near, words, -strength))
-    return tuple(hits)

@@ -1,0 +1,141 @@
+"""The hits of one search, each of which is made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from math import inf, isnan
+from typing import TYPE_CHECKING, cast, overload
+
+import numpy as np
+
+from threadkeep.recall.rank import runs
+from threadkeep.recall.record import Hit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from threadkeep.storage.port import Namespace
+
+
+class Hits(Sequence[Hit]):
+    """What was found, best first: the strongest, of equals the newest revision, then by namespace and key.
+
+    A block holds a tenth of what is looked at for it, so a hit is made when it is asked for, and names are compared
+    when one of those that they decide between is. To whoever reads it this is a tuple.
+
+    No hit's score is higher than one before it: the order is decided by comparison within the partition, how close
+    something is is absolute, and where the two disagree the order stands.
+
+    Args:
+        names: Namespace and key of every slot of the index.
+        slots: Where each row was found; the rows are in order, but for their names.
+        strength: What the order is by.
+        revisions: Of the items.
+        closeness: What the scores are made from.
+        cosine: NaN where there is no vector; ``None`` where no item has one.
+        lexical: BM25 in [0, 1].
+        limit: How many hits there are at most; ``None``: one for each row.
+
+    Attributes:
+        strength: As given.
+        closeness: As given.
+        lexical: As given.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[tuple[Namespace, str]],
+        slots: NDArray[np.intp],
+        *,
+        strength: NDArray[np.float64],
+        revisions: NDArray[np.int64],
+        closeness: NDArray[np.float64],
+        cosine: NDArray[np.float64] | None,
+        lexical: NDArray[np.float64],
+        limit: int | None,
+    ) -> None:
+        self.strength = strength
+        self.closeness = closeness
+        self.lexical = lexical
+        self._names = names
+        self._slots = slots
+        self._cosine = cosine
+        self._length = len(slots) if limit is None else min(limit, len(slots))
+        self._rows = np.arange(len(slots))  # of each place
+        self._scores = np.minimum.accumulate(closeness)
+        equal = (strength[1:] == strength[:-1]) & (revisions[1:] == revisions[:-1])
+        self._tied = runs(equal)[::-1]  # from where to where only names decide, the first one last
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        places = range(self._length)[place]
+        return self._hit(places) if isinstance(places, int) else tuple(map(self._hit, places))
+
+    def __iter__(self) -> Iterator[Hit]:
+        return map(self._hit, range(self._length))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Hits | tuple):
+            return NotImplemented
+        return tuple(self) == tuple(cast("Sequence[object]", other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __add__(self, other: Sequence[Hit]) -> tuple[Hit, ...]:
+        return (*self, *other)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    @property
+    def closest(self) -> Hit:
+        """The closest of all, the first one of equals; there must be one."""
+        self._settle(self._length - 1)
+        return self._hit(int(self.closeness[self._rows[: self._length]].argmax()))
+
+    def where(self, mask: NDArray[np.bool_]) -> list[int]:
+        """Return the places of the hits for whose rows *mask* is true, ascending."""
+        mixed = [start for start, end in self._tied if 0 < np.count_nonzero(mask[start:end]) < end - start]
+        if mixed:
+            self._settle(max(mixed))
+        return [place for place in mask[self._rows].nonzero()[0].tolist() if place < self._length]
+
+    def slots(self, first: int) -> NDArray[np.intp]:
+        """Return where the *first* so many hits stand in the index, or all if there are fewer."""
+        first = min(first, self._length)
+        self._settle(first - 1)
+        return self._slots[self._rows[:first]]
+
+    def _hit(self, place: int) -> Hit:
+        self._settle(place)
+        row = self._rows.item(place)
+        namespace, key = self._names[self._slots.item(row)]
+        cosine = None if self._cosine is None else self._cosine.item(row)
+        return Hit(
+            namespace,
+            key,
+            self._scores.item(place),
+            None if cosine is None or isnan(cosine) else cosine,
+            self.lexical.item(row),
+            self.strength.item(row),
+        )
+
+    def _settle(self, place: int) -> None:
+        """Let names decide among the equals that begin at *place* or before."""
+        while self._tied and self._tied[-1][0] <= place:
+            start, end = self._tied.pop()
+            names = list(map(self._names.__getitem__, self._slots[start:end].tolist()))
+            order = sorted(range(len(names)), key=[key for _, key in names].__getitem__)
+            order.sort(key=[namespace for namespace, _ in names].__getitem__)  # one by one: a third of the time
+            self._rows[start:end] = [start + place for place in order]
+            closeness = self.closeness[start:end].tolist()
+            least = self._scores.item(start - 1) if start else inf
+            self._scores[start:end] = list(accumulate((closeness[place] for place in order), min, initial=least))[1:]
