@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command
 from numpy.typing import NDArray
 
@@ -279,6 +280,37 @@ class TestCapture:
         assert (source.speaker, source.thread_id) == ("user", "t-7")
         assert source.message_id == result["messages"][0].id
         assert "Lisbon" in learnt["episodic"].text
+
+    async def test_nothing_is_learnt_before_the_run_is_over(
+        self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The worker is woken at the end of the run, however much of it comes after the agent."""
+        engine = (await tk.app.home.run(tk.app.rooms())).captures._queue.engine
+        woken: list[str] = []
+        wake = engine.wake
+
+        def noting(key: str, *, at: datetime | None = None) -> None:
+            woken.append(key)
+            wake(key, at=at)
+
+        monkeypatch.setattr(engine, "wake", noting)
+        at_the_last_step: list[list[str]] = []
+
+        async def last_step(_: Any) -> None:
+            await tk.app.home.run(tk.app.rooms())  # whatever was on its way to the worker has come there
+            at_the_last_step.append(list(woken))
+
+        graph: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)
+        graph.add_node("agent", create_agent(ScriptedModel(), [], middleware=[tk.middleware()]))
+        graph.add_node("last", last_step)
+        graph.add_edge(START, "agent").add_edge("agent", "last")
+
+        await graph.compile().ainvoke(said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
+        await tk.drain()
+
+        assert at_the_last_step == [[]]
+        assert len(woken) == 1
+        assert "I live in Lisbon." in [memory.text for memory in await tk.memories.list(owner=ANA)]
 
     def test_a_turn_is_learnt_from_once(self, tk: threadkeep.Threadkeep) -> None:
         """Later turns of the thread bring its history along; nothing is there twice."""

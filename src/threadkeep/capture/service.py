@@ -124,6 +124,7 @@ class Captures:
         recalled: Sequence[str] = (),
         epoch: str | None = None,
         mine: bool = False,
+        later: Callable[[Callable[[], object]], object] | None = None,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -138,6 +139,8 @@ class Captures:
             epoch: The owner's epoch when the newest turn began; ``None``: now. Where the owner was erased
                 since, nothing of *messages* is learnt, now or later.
             mine: Whether the caller learns from them at once: they are born with this worker's lease.
+            later: Is given what wakes the worker, to call it on this loop when that is fit; ``None``: it is woken at
+                once. A worker that nobody wakes finds them by looking.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
@@ -191,7 +194,8 @@ class Captures:
                 break
             self._telemetry.count("capture.turns", len(wanted))
             if not mine:
-                self._queue.wake(owner, thread_id)
+                wake = partial(self._queue.wake, owner, thread_id)
+                wake() if later is None else later(wake)
             return Receipt("queued", tuple(turn.turn_id for turn in wanted))
         return await self._duplicate(newest[0], owner)
 

@@ -286,9 +286,9 @@ class LearningMiddleware(ThreadkeepMiddleware):
         seen = self._seen.pop(turn, None)
         if not self._tk.app.capturing or written_by_a_model(config):
             return None
-        return self._record(turn, list(state["messages"]), seen)
+        return self._record(turn, list(state["messages"]), seen, current_run())
 
-    async def _record(self, turn: _Turn, messages: list[Any], seen: _Seen | None) -> Receipt:
+    async def _record(self, turn: _Turn, messages: list[Any], seen: _Seen | None, run: Running | None) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
         app = self._tk.app
 
@@ -302,7 +302,13 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
                 recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
                 epoch=seen.epoch if seen else None,
+                later=at_the_end if run else None,
             )
+
+        def at_the_end(wake: Callable[[], object]) -> None:
+            """Let nothing be learnt before the run is over, which would slow down its end."""
+            if run is not None:
+                run.outermost.when_ended(lambda: app.home.soon(wake))
 
         about = {USER: turn.owner.user_id, TENANT: turn.owner.tenant or None, THREAD: turn.thread_id}
         with span(CAPTURE, about) as recorded:

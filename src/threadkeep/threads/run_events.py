@@ -24,12 +24,14 @@ class Running:
     Attributes:
         name: Of the graph, or as the run was given one.
         ended: Whether it has ended.
+        within: The runs that it began and that go on: a graph within a step is in nobody else's context for long.
     """
 
     def __init__(self, name: str, began_by: Running | None = None) -> None:
         self.name = name
         self._outermost = began_by.outermost if began_by is not None else None
         self.ended = False
+        self.within: dict[UUID, Running] = {}
         self._told: list[Callable[[], object]] = []
 
     @property
@@ -83,6 +85,8 @@ class _RunEvents(BaseCallbackHandler):
     ) -> None:
         began_by = _running.get(parent_run_id) if parent_run_id else None
         running = _running[run_id] = Running(name or "", began_by)
+        if began_by is not None:
+            began_by.within[run_id] = running
         _began.set(running)
         if parent_run_id is None:
             with _adding:
@@ -90,12 +94,14 @@ class _RunEvents(BaseCallbackHandler):
             for hearer in hearers:
                 hearer.run_begins(running.name, inputs)
 
-    def on_chain_end(self, *_: Any, run_id: UUID, **__: Any) -> None:
+    def on_chain_end(self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
+        if parent_run_id is not None and (began_by := _running.get(parent_run_id)):
+            began_by.within.pop(run_id, None)
         if running := _running.pop(run_id, None):
             running.end()
 
-    def on_chain_error(self, *_: Any, run_id: UUID, **__: Any) -> None:
-        self.on_chain_end(run_id=run_id)
+    def on_chain_error(self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
+        self.on_chain_end(run_id=run_id, parent_run_id=parent_run_id)
 
 
 _events: Final = _RunEvents()

@@ -18,8 +18,8 @@ _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _SHORTEST_WAIT_SECONDS: Final = 0.02
 
-_AFTER_THE_TURN_SECONDS: Final = 0.05
-"""A turn wakes the worker before it is over; learning at once would slow down its end."""
+_AFTER_THE_TURN_SECONDS: Final = 0.01
+"""A run is over a moment before its caller has the answer; learning at once would slow that down."""
 
 
 class EmbeddedEngine:
