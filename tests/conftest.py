@@ -47,6 +47,9 @@ KEPT: Final = "THREADKEEP_TEST_"
 SECONDS_TO_END: Final = 5.0
 """How long a thread that was told to end may take before it counts as left behind."""
 
+BUSY_MS: Final = "10000"
+"""How long a turn waits for its memory in tests that do not say: what they are about shows on a busy machine, too."""
+
 pytest_plugins = ["tests.servers"]
 
 hypothesis.settings.register_profile("threadkeep", deadline=None, derandomize="CI" in os.environ)
@@ -63,6 +66,7 @@ def world_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     for name in list(os.environ):
         if (name.startswith(PREFIXES) and not name.startswith(KEPT)) or name in OTHERS:
             monkeypatch.delenv(name)
+    monkeypatch.setenv("THREADKEEP_RECALL_TIMEOUT_MS", BUSY_MS)
     for kind in ("DATA", "CONFIG", "STATE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(world / kind.lower()))
     if sys.platform == "darwin":  # its user folders follow HOME
