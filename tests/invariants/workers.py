@@ -38,6 +38,8 @@ THREADS: Final = 8
 TURNS_A_KILL: Final = 4
 LONGEST_LIFE_SECONDS: Final = 0.1
 LONGEST_THOUGHT_SECONDS: Final = 0.03
+LONGEST_BEGINNING_SECONDS: Final = 5.0
+"""How long most of them may take until they have a turn in hand, where the machine is busy."""
 PATIENCE_SECONDS: Final = 60.0
 SETTINGS: Final = {
     "capture_lease_seconds": 0.2,
@@ -94,6 +96,8 @@ def _kill(n: int, url: str, rng: random.Random, children: _Children) -> tuple[li
         while len(workers) < 2:
             workers.append(children.born(lambda _reading, writing, kill=kill: _work(url, writing, seed=kill)))
             workers[-1].wait_for(b"ready\n")
+        if kill % 4:
+            workers[0].hear(b"+", within=LONGEST_BEGINNING_SECONDS)
         time.sleep(rng.uniform(0, LONGEST_LIFE_SECONDS))
         said = workers.pop(0).killed()
         caught += said.count(b"+") > said.count(b"-")
@@ -156,14 +160,20 @@ class _Child:
 
     def wait_for(self, words: bytes) -> None:
         """Wait until it has said *words*; what else it said is kept."""
+        if not self.hear(words, within=PATIENCE_SECONDS):
+            msg = f"a child said {self._said!r} and not {words!r}"
+            raise TimeoutError(msg)
+        self._said = self._said.replace(words, b"")
+
+    def hear(self, words: bytes, *, within: float) -> bool:
+        """Wait so many seconds at most for *words*; return whether it has said them."""
         while words not in self._said:
-            ready, _, _ = select.select([self._reading], [], [], PATIENCE_SECONDS)
+            ready, _, _ = select.select([self._reading], [], [], within)
             heard = os.read(self._reading, 4096) if ready else b""
             if not heard:
-                msg = f"a child said {self._said!r} and not {words!r}"
-                raise TimeoutError(msg)
+                return False
             self._said += heard
-        self._said = self._said.replace(words, b"")
+        return True
 
     def killed(self) -> bytes:
         """Kill it; return what it had said."""
