@@ -3,19 +3,20 @@
 Six BERT layers, the mean over the tokens, unit length: token ids go in, a sentence's vector comes out. Nothing
 else is needed to run it than onnxruntime.
 
-In int8 the weights of a dense layer have one scale per output channel, those of the word table one per word, and what
-goes into a dense layer one per token. onnxruntime's own dynamic quantisation has one scale for a whole batch instead,
-so that a text's vector depends on which texts are embedded with it.
+In int8 the weights of a dense layer have one scale per output channel, and those of the word table one per word.
+What goes into a dense layer has one scale per channel, fixed when the graph is made; after Gelu, where few values are
+large and which they are depends on the text, it has one per token. onnxruntime's own dynamic quantisation has one
+scale for a whole batch instead, so that a text's vector depends on which texts are embedded with it.
 
 Source:
     Devlin et al. 2019 (BERT, post-layer-norm encoder); Reimers & Gurevych 2019 (mean pooling); the sizes are those of
-    the model's published ``config.json``. Measured over turns of LoCoMo, mean cosine to fp32: 0.995, where
-    onnxruntime's ``quantize_dynamic`` per channel has 0.990; the speed is the same.
+    the model's published ``config.json``. Xiao et al. 2023 (SmoothQuant): a channel that reaches far is divided, and
+    its weights multiplied, before either is rounded. Figures stand in ``docs/decisions/0063-fewer-nodes.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,24 +34,33 @@ NORM_EPSILON = 1e-12
 MASKED_SCORE = -10_000.0
 OPSET = 20  # the first with Gelu; LayerNormalization is there since 17
 CONTRIB_OPSET = 1
+CONTRIB = "com.microsoft"
 IR_VERSION = 9
 LARGEST_WEIGHT = 63
 """7 bits: on x86 without VNNI two products of 8 bits are added up in 16, and could overflow."""
 LARGEST_INPUT = 127
 INPUT_ZERO = 128
+GELU_ZERO = 32
+"""Gelu never falls below -0.17, so most of the 8 bits are for what is above zero."""
+LEAST_GELU_TOP = 1.2
+"""Where a token's largest value is less, -0.17 would not fit below ``GELU_ZERO``."""
 
 Weights = Mapping[str, "NDArray[np.float32]"]
+Reach = Mapping[str, "NDArray[np.float64]"]
+"""For the name of a dense layer: the largest magnitude that each channel of what goes into it has."""
 
 
-def sentence_encoder(weights: Weights, *, int8: bool) -> onnx.ModelProto:
-    """Return the checked model: ``input_ids``, ``attention_mask`` -> ``embedding`` of shape ``(batch, 384)``."""
-    graph = _Int8Graph(weights) if int8 else _Graph(weights)
-    mask = graph.node("Cast", "attention_mask", to=TensorProto.FLOAT)
+def sentence_encoder(weights: Weights, reach: Reach | None = None) -> onnx.ModelProto:
+    """Return the checked model: ``input_ids``, ``attention_mask`` -> ``embedding`` of shape ``(batch, 384)``.
+
+    In fp32, or with *reach* in int8.
+    """
+    graph = _Graph(weights) if reach is None else _Int8Graph(weights, reach)
+    mask = graph.node("Cast", "attention_mask", to=TensorProto.INT32)
     hidden = _embeddings(graph)
-    bias = _attention_bias(graph, mask)
     for layer in range(LAYERS):
-        hidden = _encoder_layer(graph, hidden, bias, f"encoder.layer.{layer}")
-    _mean_of_unit_length(graph, hidden, mask)
+        hidden = _encoder_layer(graph, hidden, mask, f"encoder.layer.{layer}")
+    _mean_of_unit_length(graph, hidden)
     model = graph.finish()
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -65,12 +75,15 @@ class _Graph:
         self._constants: dict[str, onnx.TensorProto] = {}
 
     def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
-        name = f"{operator.lower()}_{len(self._nodes)}"
-        self._nodes.append(helper.make_node(operator, list(inputs), [output or name], name=name, **attributes))
-        return output or name
+        return self._add(operator, inputs, [output or f"{operator.lower()}_{len(self._nodes)}"], attributes)[0]
 
-    def weight(self, name: str, *, transposed: bool = False) -> str:
-        return self._constant(name, self._weights[name].T if transposed else self._weights[name])
+    def split(self, tensor: str, parts: int) -> list[str]:
+        """Cut the last axis into equal parts."""
+        outputs = [f"{tensor}_{part}" for part in range(parts)]
+        return self._add("Split", [tensor], outputs, {"axis": -1, "num_outputs": parts})
+
+    def weight(self, name: str) -> str:
+        return self._constant(name, self._weights[name])
 
     def word_vectors(self, table: str, ids: str) -> str:
         return self.node("Gather", self.weight(table), ids, axis=0)
@@ -81,9 +94,22 @@ class _Graph:
     def scalar(self, name: str, value: float) -> str:
         return self._constant(name, np.array(value, dtype=np.float32))
 
-    def dense(self, tensor: str, layer: str) -> str:
-        product = self.node("MatMul", tensor, self.weight(f"{layer}.weight", transposed=True))
-        return self.node("Add", product, self.weight(f"{layer}.bias"))
+    def positions(self) -> str:
+        """The table of positions, with the token type, which is always the first, added."""
+        table = self._weights["embeddings.position_embeddings.weight"]
+        return self._constant("positions", table + self._weights["embeddings.token_type_embeddings.weight"][0])
+
+    def dense(self, tensor: str, *layers: str) -> str:
+        """Several layers side by side are one product."""
+        name = layers[0]
+        matrix = self._constant(f"{name}.weight", joined(self._weights, *layers))
+        return self.node("Add", self.node("MatMul", tensor, matrix), self.bias(*layers))
+
+    def dense_after_gelu(self, tensor: str, layer: str) -> str:
+        return self.dense(tensor, layer)
+
+    def bias(self, *layers: str) -> str:
+        return self._constant(f"{layers[0]}.bias", np.concatenate([self._weights[f"{each}.bias"] for each in layers]))
 
     def layer_norm(self, tensor: str, layer: str) -> str:
         scale, bias = self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")
@@ -96,8 +122,15 @@ class _Graph:
         ]
         outputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", DIMS])]
         graph = helper.make_graph(self._nodes, "minilm-l6-v2", inputs, outputs, list(self._constants.values()))
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", CONTRIB_OPSET)]
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, CONTRIB_OPSET)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
+
+    def _add(
+        self, operator: str, inputs: Sequence[str], outputs: list[str], attributes: Mapping[str, object]
+    ) -> list[str]:
+        name = f"{operator.lower()}_{len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, inputs, outputs, name=name, **attributes))
+        return outputs
 
     def _constant(self, name: str, values: NDArray[np.generic]) -> str:
         if name not in self._constants:
@@ -109,25 +142,30 @@ class _Graph:
 class _Int8Graph(_Graph):
     """The same with dense layers and the word table in int8."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, reach: Reach) -> None:
         super().__init__(weights)
-        self._rows: dict[str, tuple[str, str]] = {}
+        self._reach = reach
 
-    def dense(self, tensor: str, layer: str) -> str:
-        matrix = self._weights[f"{layer}.weight"].T
-        scales = np.abs(matrix).max(axis=0) / np.float32(LARGEST_WEIGHT)
-        whole = np.rint(matrix / scales).astype(np.int8)
-        numbers, row_scales = self._by_row(tensor)
-        product = self.node(
-            "MatMulIntegerToFloat",
-            numbers,
-            self._constant(f"{layer}.weight", whole),
-            self.scalar("unit", 1.0),
-            self._constant(f"{layer}.scales", scales),
-            self._constant("input_zero", np.array(INPUT_ZERO, dtype=np.uint8)),
-            domain="com.microsoft",
+    def dense(self, tensor: str, *layers: str) -> str:
+        matrix = joined(self._weights, *layers)
+        steps = input_steps(self._reach[layers[0]], matrix)
+        scaled = self.node("Mul", tensor, self._constant(f"{layers[0]}.per_step", (1 / steps).astype(np.float32)))
+        unit, zero = self.scalar("unit", 1.0), self._whole("input_zero", INPUT_ZERO)
+        whole = self.node("QuantizeLinear", scaled, unit, zero)
+        weight, scales = self._whole_weights(layers[0], matrix * steps[:, np.newaxis])
+        # The sixth input, the weights' zero point, is left out.
+        return self.node(
+            "MatMulIntegerToFloat", whole, weight, unit, scales, zero, "", self.bias(*layers), domain=CONTRIB
         )
-        return self.node("Add", self.node("Mul", product, row_scales), self.weight(f"{layer}.bias"))
+
+    def dense_after_gelu(self, tensor: str, layer: str) -> str:
+        largest = self.node("ReduceMax", tensor, self.numbers("last_axis", -1), keepdims=1)
+        top = self.node("Max", largest, self.scalar("least_gelu_top", LEAST_GELU_TOP))
+        step, zero = self.scalar("gelu_step", 1 / (255 - GELU_ZERO)), self._whole("gelu_zero", GELU_ZERO)
+        whole = self.node("QuantizeLinear", self.node("Div", tensor, top), step, zero)
+        weight, scales = self._whole_weights(layer, joined(self._weights, layer))
+        product = self.node("MatMulIntegerToFloat", whole, weight, step, scales, zero, domain=CONTRIB)
+        return self.node("Add", self.node("Mul", product, top), self.bias(layer))
 
     def word_vectors(self, table: str, ids: str) -> str:
         rows = self._weights[table]
@@ -136,69 +174,66 @@ class _Int8Graph(_Graph):
         numbers = self.node("Cast", self.node("Gather", whole, ids, axis=0), to=TensorProto.FLOAT)
         return self.node("Mul", numbers, self.node("Gather", self._constant(f"{table}.scales", scales), ids, axis=0))
 
-    def _by_row(self, tensor: str) -> tuple[str, str]:
-        """Return *tensor* as uint8 and the scale of each of its rows; query, key and value share them."""
-        if tensor not in self._rows:
-            largest = self.node("ReduceMax", self.node("Abs", tensor), self.numbers("last_axis", -1), keepdims=1)
-            scale = self.node("Mul", largest, self.scalar("step", 1.0 / LARGEST_INPUT))
-            scale = self.node("Max", scale, self.scalar("least_scale", 1e-10))
-            zero = self._constant("input_zero", np.array(INPUT_ZERO, dtype=np.uint8))
-            whole = self.node("QuantizeLinear", self.node("Div", tensor, scale), self.scalar("unit", 1.0), zero)
-            self._rows[tensor] = whole, scale
-        return self._rows[tensor]
+    def _whole_weights(self, layer: str, matrix: NDArray[np.floating]) -> tuple[str, str]:
+        """Return *matrix* in int8 and the scale of each of its columns."""
+        scales = np.abs(matrix).max(axis=0) / LARGEST_WEIGHT
+        whole = np.rint(matrix / scales).astype(np.int8)
+        return self._constant(f"{layer}.weight", whole), self._constant(f"{layer}.scales", scales.astype(np.float32))
+
+    def _whole(self, name: str, value: int) -> str:
+        return self._constant(name, np.array(value, dtype=np.uint8))
+
+
+def joined(weights: Weights, *layers: str) -> NDArray[np.float32]:
+    """Return the matrix that takes what goes into *layers* to their outputs, side by side."""
+    return np.concatenate([weights[f"{layer}.weight"].T for layer in layers], axis=1)
+
+
+def input_steps(reach: NDArray[np.float64], matrix: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return by how much each channel of a layer's input is divided, so that all of them fit into 8 bits.
+
+    A channel's reach is shared out between input and weights, in fourth parts of its logarithm. The roots are exact on
+    every machine, as powers are not.
+    """
+    share = np.sqrt(np.sqrt(reach * np.abs(matrix).max(axis=1)))
+    return np.asarray(reach / share * (share.max() / LARGEST_INPUT))
 
 
 def _embeddings(graph: _Graph) -> str:
-    """Word + position + (always the first) token type, normalised; shape (batch, tokens, 384)."""
+    """Word + position + token type, normalised; shape (batch, tokens, 384)."""
     words = graph.word_vectors("embeddings.word_embeddings.weight", "input_ids")
-    first, second = graph.numbers("one", 1), graph.numbers("two", 2)
-    length = graph.node("Slice", graph.node("Shape", "input_ids"), first, second)
-    table = graph.weight("embeddings.position_embeddings.weight")
-    positions = graph.node("Slice", table, graph.numbers("zero", 0), length, graph.numbers("rows", 0))
-    token_type = graph.node(
-        "Gather", graph.weight("embeddings.token_type_embeddings.weight"), graph.numbers("zero", 0), axis=0
-    )
-    summed = graph.node("Add", words, graph.node("Add", positions, token_type))
-    return graph.layer_norm(summed, "embeddings.LayerNorm")
+    length = graph.node("Shape", "input_ids", start=1)
+    zero = graph.numbers("zero", 0)
+    positions = graph.node("Slice", graph.positions(), zero, length, zero)
+    return graph.layer_norm(graph.node("Add", words, positions), "embeddings.LayerNorm")
 
 
-def _attention_bias(graph: _Graph, mask: str) -> str:
-    """What is added to the attention scores so that padding gets none; shape (batch, 1, 1, tokens)."""
-    padding = graph.node("Sub", graph.scalar("unmasked", 1.0), mask)
-    scores = graph.node("Mul", padding, graph.scalar("masked_score", MASKED_SCORE))
-    return graph.node("Unsqueeze", scores, graph.numbers("head_and_query_axes", 1, 2))
-
-
-def _encoder_layer(graph: _Graph, hidden: str, bias: str, layer: str) -> str:
-    attended = graph.dense(
-        _self_attention(graph, hidden, bias, f"{layer}.attention.self"), f"{layer}.attention.output.dense"
-    )
+def _encoder_layer(graph: _Graph, hidden: str, mask: str, layer: str) -> str:
+    attended = graph.dense(_self_attention(graph, hidden, mask, layer), f"{layer}.attention.output.dense")
     hidden = graph.layer_norm(graph.node("Add", attended, hidden), f"{layer}.attention.output.LayerNorm")
     widened = graph.node("Gelu", graph.dense(hidden, f"{layer}.intermediate.dense"))
-    narrowed = graph.dense(widened, f"{layer}.output.dense")
+    narrowed = graph.dense_after_gelu(widened, f"{layer}.output.dense")
     return graph.layer_norm(graph.node("Add", narrowed, hidden), f"{layer}.output.LayerNorm")
 
 
-def _self_attention(graph: _Graph, hidden: str, bias: str, layer: str) -> str:
-    split = graph.numbers("per_head", 0, 0, HEADS, HEAD_DIMS)
-    merged = graph.numbers("all_heads", 0, 0, DIMS)
+def _self_attention(graph: _Graph, hidden: str, mask: str, layer: str) -> str:
+    """What each token takes from the others; padding gives nothing."""
+    parts = [f"{layer}.attention.self.{part}" for part in ("query", "key", "value")]
+    query, key, value = graph.split(graph.dense(hidden, *parts), len(parts))
+    no_bias = ""
+    return graph.node(
+        "MultiHeadAttention",
+        *(query, key, value, no_bias, mask),
+        domain=CONTRIB,
+        num_heads=HEADS,
+        scale=HEAD_DIMS**-0.5,
+        mask_filter_value=MASKED_SCORE,
+    )
 
-    def heads(part: str, order: list[int]) -> str:
-        return graph.node("Transpose", graph.node("Reshape", graph.dense(hidden, f"{layer}.{part}"), split), perm=order)
 
-    query, value = heads("query", [0, 2, 1, 3]), heads("value", [0, 2, 1, 3])
-    products = graph.node("MatMul", query, heads("key", [0, 2, 3, 1]))
-    scaled = graph.node("Mul", products, graph.scalar("score_scale", HEAD_DIMS**-0.5))
-    shares = graph.node("Softmax", graph.node("Add", scaled, bias), axis=-1)
-    mixed = graph.node("Transpose", graph.node("MatMul", shares, value), perm=[0, 2, 1, 3])
-    return graph.node("Reshape", mixed, merged)
-
-
-def _mean_of_unit_length(graph: _Graph, hidden: str, mask: str) -> str:
-    """The mean over the tokens that are not padding, at unit length, as the model's output."""
-    last, tokens = graph.numbers("last_axis", -1), graph.numbers("token_axis", 1)
-    column = graph.node("Unsqueeze", mask, last)
-    total = graph.node("ReduceSum", graph.node("Mul", hidden, column), tokens, keepdims=0)
-    mean = graph.node("Div", total, graph.node("ReduceSum", column, tokens, keepdims=0))  # [CLS] is never padding
-    length = graph.node("Clip", graph.node("ReduceL2", mean, last, keepdims=1), graph.scalar("not_zero", 1e-12))
-    return graph.node("Div", mean, length, output="embedding")
+def _mean_of_unit_length(graph: _Graph, hidden: str) -> str:
+    """The sum over the tokens that are not padding, at unit length, as the model's output."""
+    mask = graph.node("Cast", "attention_mask", to=TensorProto.FLOAT)
+    axis = graph.numbers("one", 1)
+    total = graph.node("Squeeze", graph.node("MatMul", graph.node("Unsqueeze", mask, axis), hidden), axis)
+    return graph.node("LpNormalization", total, axis=-1, p=2, output="embedding")

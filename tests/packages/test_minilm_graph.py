@@ -1,0 +1,140 @@
+"""The graphs of the local model, made from random weights and run beside the same network in numpy."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+FOLDER = Path(__file__).parents[2] / "packages" / "minilm"
+WORDS = 200
+FAR = 7
+"""A channel whose values reach much further than the others', as some of the published model's do."""
+TEXTS = [[1, 5, 9, 2], [1, *range(20, 60), 2], [1, 2], [1, 150, 150, 150, 2]]
+
+
+class Made(NamedTuple):
+    """The weights, the int8 graph that is made of them, and what the network makes of the texts."""
+
+    weights: dict[str, NDArray[np.float32]]
+    int8: bytes
+    wanted: NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def graphs() -> ModuleType:
+    return imported("minilm_graph")
+
+
+@pytest.fixture(scope="module")
+def numpys() -> ModuleType:
+    return imported("minilm_reach")
+
+
+@pytest.fixture(scope="module")
+def made(graphs: ModuleType, numpys: ModuleType) -> Made:
+    weights = drawn(graphs)
+    int8 = graphs.sentence_encoder(weights, numpys.reach(weights, TEXTS)).SerializeToString()
+    return Made(weights, int8, np.array([numpys.sentence_vector(weights, text, lambda *_seen: None) for text in TEXTS]))
+
+
+@pytest.mark.slow
+class TestSentenceEncoder:
+    def test_in_fp32_it_is_the_network(self, graphs: ModuleType, made: Made):
+        """As written once more in numpy, without ONNX."""
+        vectors = run(graphs.sentence_encoder(made.weights).SerializeToString(), TEXTS)
+
+        assert cosines(vectors, made.wanted) == pytest.approx(1, abs=1e-5)
+
+    def test_in_int8_it_is_near(self, made: Made):
+        """Though one channel reaches twenty times as far as the others."""
+        assert cosines(run(made.int8, TEXTS), made.wanted).min() >= 0.99
+
+    def test_padding_changes_nothing(self, made: Made):
+        """Nor who is embedded beside a text: each has the vector that it has alone."""
+        alone = np.concatenate([run(made.int8, [text]) for text in TEXTS])
+
+        assert np.allclose(run(made.int8, TEXTS), alone, atol=1e-6)
+
+    def test_the_same_weights_make_the_same_bytes(self, graphs: ModuleType, numpys: ModuleType, made: Made):
+        """So that the model of one machine is that of another, whose sums end in other digits."""
+        nearly = {name: values * np.float64(1 + 1e-9) for name, values in made.weights.items()}
+
+        again = graphs.sentence_encoder(made.weights, numpys.reach(nearly, TEXTS))
+
+        assert again.SerializeToString() == made.int8
+
+
+class TestInputSteps:
+    def test_all_that_is_reached_fits(self, graphs: ModuleType):
+        """The widest channel takes all of the 8 bits, and none takes more."""
+        reach, matrix = np.array([30.0, 2.0, 2.0]), np.array([[0.1, -0.2], [0.4, 0.3], [0.01, 0.02]])
+
+        whole = reach / graphs.input_steps(reach, matrix)
+
+        assert whole.max() == pytest.approx(graphs.LARGEST_INPUT)
+        assert whole.min() > 0
+
+    def test_a_far_channel_leaves_room_for_the_others(self, graphs: ModuleType):
+        """Its neighbours are told apart in finer steps than it is."""
+        steps = graphs.input_steps(np.array([30.0, 2.0]), np.full((2, 2), 0.2))
+
+        assert steps[0] > 5 * steps[1]
+
+
+def imported(name: str) -> ModuleType:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [str(FOLDER), *sys.path])
+        return importlib.import_module(name)
+
+
+def drawn(graphs: ModuleType) -> dict[str, NDArray[np.float32]]:
+    """Weights with the names and shapes of the published ones, but for a word table that is small."""
+    rng = np.random.default_rng(5)
+    dims, wide = graphs.DIMS, 4 * graphs.DIMS
+    weights: dict[str, NDArray[np.float32]] = {}
+
+    def put(name: str, *shape: int, about: float = 0.0) -> None:
+        weights[name] = (about + rng.normal(0, 0.05, shape)).astype(np.float32)
+
+    def norm(name: str) -> None:
+        put(f"{name}.weight", dims, about=1.0)
+        put(f"{name}.bias", dims)
+        weights[f"{name}.weight"][FAR] = 20
+
+    for kind, rows in (("word", WORDS), ("position", 64), ("token_type", 2)):
+        put(f"embeddings.{kind}_embeddings.weight", rows, dims)
+    norm("embeddings.LayerNorm")
+    for layer in (f"encoder.layer.{number}" for number in range(graphs.LAYERS)):
+        for part in ("self.query", "self.key", "self.value", "output.dense"):
+            put(f"{layer}.attention.{part}.weight", dims, dims)
+            put(f"{layer}.attention.{part}.bias", dims)
+        put(f"{layer}.intermediate.dense.weight", wide, dims)
+        put(f"{layer}.intermediate.dense.bias", wide)
+        put(f"{layer}.output.dense.weight", dims, wide)
+        put(f"{layer}.output.dense.bias", dims)
+        norm(f"{layer}.attention.output.LayerNorm")
+        norm(f"{layer}.output.LayerNorm")
+    return weights
+
+
+def run(model: bytes, texts: list[list[int]]) -> NDArray[np.float32]:
+    """Embed token ids in one batch, the shorter ones padded."""
+    import onnxruntime
+
+    ids = np.zeros((len(texts), max(map(len, texts))), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)], mask[row, : len(text)] = text, 1
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, {"input_ids": ids, "attention_mask": mask})[0])
+
+
+def cosines(left: NDArray[np.floating], right: NDArray[np.floating]) -> NDArray[np.floating]:
+    return np.sum(left * right, axis=1)
