@@ -335,7 +335,10 @@ class App:
         async def connected() -> ThreadBinding:
             return (await self.rooms()).bindings
 
-        return GuardedBinding(connected, self.telemetry, patience=self.patience)
+        def there() -> ThreadBinding | None:
+            return None if (rooms := self.connected) is None else rooms.bindings
+
+        return GuardedBinding(connected, self.telemetry, patience=self.patience, there=there)
 
     async def rooms(self) -> Rooms:
         """Return the rooms, connected; the first call connects, however many arrive together.

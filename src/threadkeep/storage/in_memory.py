@@ -98,6 +98,10 @@ class InMemoryStorage:
         """See :meth:`threadkeep.storage.port.Storage.position`."""
         return self._position(partition)
 
+    def standing(self, partition: Partition) -> Position:
+        """See :meth:`threadkeep.storage.port.Telling.standing`."""
+        return self._position(partition)
+
     def stands_at(self, partition: Partition, position: Position) -> bool:
         """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
         return self._position(partition) == position

@@ -359,13 +359,17 @@ class Storage(Protocol):
 
 @runtime_checkable
 class Telling(Protocol):
-    """A storage in this process or file, which can tell without being waited for whether anything has happened."""
+    """A storage in this process or file, which can tell without being waited for whether anything has happened.
+
+    It is asked from any thread, while the event loop is at other methods.
+    """
+
+    def standing(self, partition: Partition) -> Position | None:
+        """Return what ``position`` would; ``None`` where that cannot be told at once."""
+        ...
 
     def stands_at(self, partition: Partition, position: Position) -> bool:
-        """Return whether *partition* is at *position* now; ``False``, too, where that cannot be told at once.
-
-        It is asked from any thread, while the event loop is at other methods.
-        """
+        """Return whether *partition* is at *position* now; ``False``, too, where that cannot be told at once."""
         ...
 
 

@@ -70,6 +70,27 @@ class Admission:
                 return None
         return thread_id, self._to_write(configurable, thread_id)
 
+    def begins_at_once(self, config: RunnableConfig) -> tuple[ThreadId, RunnableConfig, str | None] | None:
+        """Return what :meth:`admitted` does to a run that begins by reading, and its owner's epoch.
+
+        This is called from any thread. ``None``: somebody has to be asked.
+        """
+        thread_id = thread_id_from(configurable_of(config).get("thread_id"))
+        owner, epoch = self.owner or self.whose(config), None
+        if self.binder and owner:
+            epoch = self.binder.epoch_at_once(owner)
+            if epoch is None or not self._checked(thread_id, owner):
+                return None
+        return thread_id, with_thread(config, self.name(thread_id)), epoch
+
+    def still_reads(self, config: RunnableConfig, thread_id: ThreadId) -> bool:
+        """Whether :meth:`admitted` would still let this one read, without asking anybody; from any thread."""
+        owner = self.owner or self.whose(config)
+        return owner is None or self._checked(thread_id, owner)
+
+    def _checked(self, thread_id: ThreadId, owner: Owner) -> bool:
+        return self.owner is not None or self.binder is None or self.binder.checked(thread_id, owner)
+
     def _to_write(self, configurable: dict[str, Any], thread_id: ThreadId) -> RunnableConfig:
         # No more than that: savers put what else is there into the metadata, where it would be kept in the clear.
         parts = {key: configurable[key] for key in ("checkpoint_ns", "checkpoint_id") if key in configurable}

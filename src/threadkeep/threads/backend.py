@@ -70,7 +70,8 @@ class Backend(ABC):
         texts_only: It keeps JSON, so whatever is not text is packed as text.
         plain_texts: It keeps only what JSONB can: no NUL, no NaN.
         waits: Calls of it may take time, so a limit is set to them.
-        reachable: Writes can be begun from any thread, and need not take the way over the home loop.
+        reachable: Its saver is a :class:`ThreadedSaver` whose calls can be begun from any thread, and need not take the
+            way over the home loop.
         leases_expire: Leases outlive a process that went down, so they end by the clock and have to be renewed.
     """
 
@@ -134,19 +135,41 @@ class Backend(ABC):
             ThreadBusyError, ThreadMovedOnError: It was not allowed, and nothing was written.
         """
 
-    def begin(self, saver: Saver, work: Callable[[Saver], T], *, claim: Claim) -> asyncio.Future[T]:
-        """Begin a write from whichever loop runs here, where :attr:`reachable` says that this can be.
+    def begin(
+        self,
+        saver: Saver,
+        work: Callable[[Saver], T],
+        *,
+        claim: Claim | None = None,
+        lost: Callable[[T], object] | None = None,
+    ) -> asyncio.Future[T]:
+        """Begin a call from whichever loop runs here, where :attr:`reachable` says that this can be.
 
         Args:
             saver: What :meth:`with_serializer` returned.
             work: Calls one blocking method of it.
             claim: Who writes what; it is judged in the transaction of *work*.
+            lost: Is told what *work* returned where nobody waits for it any more; in whichever thread.
 
         Raises:
             RuntimeError: It is closed.
 
         Returns:
             What it comes to. Whoever settles it first keeps what has not begun from ever beginning.
+        """
+        raise NotImplementedError
+
+    def begin_giving_back(self, saver: Saver, thread: str, token: int, *, then: Callable[[], object]) -> None:
+        """Begin what :meth:`give_back` does, from any thread, where :attr:`reachable` says that this can be.
+
+        Args:
+            saver: What :meth:`open` returned.
+            thread: The thread's stored name.
+            token: Of the lease.
+            then: Is called when it is done, or came to nothing; in whichever thread.
+
+        Raises:
+            RuntimeError: It is closed.
         """
         raise NotImplementedError
 
@@ -272,6 +295,19 @@ class ThreadedSaver(BaseCheckpointSaver[str]):
     def take(self, thread: str, holder: str, seconds: float, strategy: Strategy) -> Grant | None:
         """Give *holder* the lease on a thread."""
 
+    def take_and_read(
+        self, thread: str, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
+    ) -> tuple[Grant | None, Read | None]:
+        """Give *holder* the lease on a thread, and read it."""
+        grant = self.take(thread, holder, seconds, strategy)
+        if grant is None or grant.back_to is not None:
+            return grant, None
+        try:
+            return grant, Read(self.get_tuple(config))
+        except BaseException:
+            self.give_back(thread, grant.token)
+            raise
+
     @abstractmethod
     def renew(self, tokens: Mapping[str, int], seconds: float) -> set[str]:
         """Prolong leases; return those that are still held."""
@@ -327,10 +363,13 @@ class ThreadedBackend(Backend):
         await real.there(partial(real.reparent, thread, place, parent_id))
 
 
-def begun_in(threads: Executor, work: Callable[[], T]) -> asyncio.Future[T]:
+def begun_in(
+    threads: Executor, work: Callable[[], T], *, lost: Callable[[T], object] | None = None
+) -> asyncio.Future[T]:
     """Begin *work* in one of *threads*, and return what it comes to, on the loop that runs here.
 
-    Where somebody else settles that before *work* has begun, it never does. ``run_in_executor`` does the same by
+    Where somebody else settles that before *work* has begun, it never does; where they do so later, *lost* is told what
+    it returned. ``run_in_executor`` does the same by
     way of a second future, whose callbacks come two rounds of the loop later: a third of what the way costs.
 
     Raises:
@@ -342,13 +381,22 @@ def begun_in(threads: Executor, work: Callable[[], T]) -> asyncio.Future[T]:
     def carried_out() -> None:
         if answer.done():
             return
-        result, error = None, None
         try:
             result = work()
-        except OUTCOMES as raised:
-            error = raised
-        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, answer, result, error)
+        except OUTCOMES as error:
+            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, answer, None, error)
+            return
+        try:
+            loop.call_soon_threadsafe(told, result)
+        except RuntimeError:  # the same
+            if lost is not None:
+                lost(result)
+
+    def told(result: T) -> None:
+        if answer.done() and lost is not None:
+            lost(result)
+        settle(answer, result, None)
 
     threads.submit(carried_out)
     return answer

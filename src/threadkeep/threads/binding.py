@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from threadkeep.errors import NotYoursError, PartitionErasedError, RevisionConflictError, StorageError
 from threadkeep.ids import ThreadId, digest
 from threadkeep.owners.owner import Owner, owner_of_label
-from threadkeep.storage.port import Batch, Delete, Partition, Put, Ref, Storage
+from threadkeep.storage.port import Batch, Delete, Partition, Put, Ref, Storage, Telling
 from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ class Binder(Protocol):
 
     async def epoch(self, owner: Owner) -> str | None:
         """Tell the epoch of *owner* that a run begins in; ``None``: nobody knows, and nothing is refused by it."""
+        ...
+
+    def epoch_at_once(self, owner: Owner) -> str | None:
+        """Return what :meth:`epoch` would, from any thread; ``None``: that cannot be told without waiting."""
         ...
 
     async def bind(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
@@ -57,6 +61,10 @@ class Binder(Protocol):
         Raises:
             NotYoursError: It is bound to somebody else.
         """
+        ...
+
+    def checked(self, thread_id: str, owner: Owner) -> bool:
+        """Whether :meth:`check` would return at once; asked from any thread."""
         ...
 
     async def enter(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
@@ -90,10 +98,16 @@ class ThreadBinding:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self._telling = storage if isinstance(storage, Telling) else None
 
     async def epoch(self, owner: Owner) -> str | None:
         """See :meth:`Binder.epoch`."""
         return (await self._storage.position(owner.partition)).epoch
+
+    def epoch_at_once(self, owner: Owner) -> str | None:
+        """See :meth:`Binder.epoch_at_once`."""
+        standing = self._telling.standing(owner.partition) if self._telling is not None else None
+        return standing.epoch if standing is not None else None
 
     async def bind(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.bind`."""
@@ -126,6 +140,10 @@ class ThreadBinding:
         """See :meth:`Binder.check`."""
         if await self._label(thread_id) not in (None, owner.label):
             raise _not_yours(thread_id)
+
+    def checked(self, thread_id: str, owner: Owner) -> bool:  # noqa: ARG002 - see the class
+        """See :meth:`Binder.checked`; nothing is."""
+        return False
 
     async def enter(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.enter`."""
@@ -198,10 +216,24 @@ class GuardedBinding:
     application's. A scoped view needs no answer, for it cannot name another's thread.
 
     What was answered holds for a second, because a turn asks the same for each of its checkpoints.
+
+    Args:
+        connected: Who knows, once the storage is connected.
+        telemetry: Where it is counted.
+        patience: How long an answer is waited for.
+        there: Who knows, where it is connected already.
     """
 
-    def __init__(self, connected: Callable[[], Awaitable[Binder]], telemetry: Telemetry, *, patience: Patience) -> None:
+    def __init__(
+        self,
+        connected: Callable[[], Awaitable[Binder]],
+        telemetry: Telemetry,
+        *,
+        patience: Patience,
+        there: Callable[[], Binder | None] | None = None,
+    ) -> None:
         self._connected = connected
+        self._there = there
         self._telemetry = telemetry
         self._patience = patience
         self._answered: dict[_Question, float] = {}
@@ -218,6 +250,14 @@ class GuardedBinding:
             self._telemetry.degraded("binding", error)
             return None
 
+    def epoch_at_once(self, owner: Owner) -> str | None:
+        """See :meth:`Binder.epoch_at_once`."""
+        binder = self._there() if self._there is not None else None
+        try:
+            return binder.epoch_at_once(owner) if binder is not None else None
+        except StorageError:  # it is counted where it is waited for
+            return None
+
     async def bind(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.bind`."""
         question = ("bind", thread_id, owner, epoch)
@@ -230,6 +270,10 @@ class GuardedBinding:
     async def check(self, thread_id: str, owner: Owner) -> None:
         """See :meth:`Binder.check`."""
         await self._survived(("check", thread_id, owner, None), lambda binder: binder.check(thread_id, owner))
+
+    def checked(self, thread_id: str, owner: Owner) -> bool:
+        """See :meth:`Binder.checked`."""
+        return self._answers(("check", thread_id, owner, None))
 
     async def enter(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
         """See :meth:`Binder.enter`."""

@@ -22,11 +22,11 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 
 from threadkeep.home import Home
-from threadkeep.ids import ThreadId
 from threadkeep.owners.claims import claimed_owner
 from threadkeep.owners.owner import Owner
 from threadkeep.threads.admission import Admission, configurable_of, place_of, with_thread
-from threadkeep.threads.backend import Backend, Read, Saver
+from threadkeep.threads.backend import Backend, Saver
+from threadkeep.threads.beginning import Beginning, Begun
 from threadkeep.threads.binding import Binder
 from threadkeep.threads.cipher import Cipher
 from threadkeep.threads.claiming import (
@@ -37,10 +37,9 @@ from threadkeep.threads.claiming import (
 )
 from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
 from threadkeep.threads.fence import LEASE, RUN, Claim, refused
-from threadkeep.threads.leases import Hold, Leases, Reading, RunName, Terms, strategy_of
+from threadkeep.threads.leases import Leases, RunName, Terms
 from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, thread_id_from
-from threadkeep.threads.order import come_after
 from threadkeep.threads.pruning import ANCHOR, Keep
 from threadkeep.threads.run_events import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver
@@ -175,7 +174,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             ThreadBusyError: Another run is at work, and the strategy is not to wait; or it took too long.
         """
         self._see_inside(config)
-        hold = await self._home.run(self._taken(config))
+        hold = await self._home.run(self._beginning.leased(config))
         try:
             yield {RUN: hold.run, LEASE: hold.token}
         finally:
@@ -196,8 +195,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not begins_a_run(configurable_of(config)):
             return self._home.run_sync(self._get_tuple(config))
         self._see_inside(config)
-        hold, found, epoch = self._home.run_sync(self._begun(config))
-        return self._noted(found, config, hold, epoch)
+        return self._noted(config, self._home.run_sync(self._beginning.at_home(config)))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the thread's newest.
@@ -207,8 +205,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not begins_a_run(configurable_of(config)):
             return await self._home.run(self._get_tuple(config))
         self._see_inside(config)
-        hold, found, epoch = await self._home.run(self._begun(config))
-        return self._noted(found, config, hold, epoch)
+        return self._noted(config, await self._beginning.begun(config))
 
     def list(
         self,
@@ -346,17 +343,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         async with self._shared.using():
             thread_id, inner = await self._admission.admitted(config, writing=False)
-            return self._seen(await self._run(lambda saver: saver.aget_tuple(inner)), config, thread_id)
-
-    def _seen(
-        self, found: CheckpointTuple | None, config: RunnableConfig, thread_id: ThreadId
-    ) -> CheckpointTuple | None:
-        """Return *found*, which the saver gave, as whoever asked by *config* sees it."""
-        come_after(found)
-        if found is None:
-            return None
-        outward = self._admission.outward(self._envelope.opened(found, serde=self.serde), thread_id)
-        return named(outward, configurable_of(config))
+            return self._upkeep.seen(await self._run(lambda saver: saver.aget_tuple(inner)), config, thread_id)
 
     async def _close(self) -> None:
         if not self._shared.closed:
@@ -369,41 +356,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if hold is not None and is_inside_of(hold):
             raise refused("busy")
 
-    async def _begun(self, config: RunnableConfig) -> tuple[Hold, CheckpointTuple | None, str | None]:
-        """Return what a run goes on from, the lease that it has on the thread from now on, and its owner's epoch."""
-        epoch = await self._admission.epoch(config)  # before it waits: what was said before an erasure is not kept
-        async with self._shared.using():
-            thread_id, inner = await self._admission.admitted(config, writing=False)
-            reading = Reading(inner, self.serde)
-            hold = await self._leased(config, thread_id, reading)
-            try:
-                read = reading.read or Read(await self._run(lambda saver: saver.aget_tuple(inner)))
-                await self._admission.admitted(config, writing=False)  # it may have waited, and be another's by now
-                return hold, self._seen(read.found, config, thread_id), epoch
-            except BaseException:
-                hold.end()
-                raise
-
-    async def _taken(self, config: RunnableConfig) -> Hold:
-        async with self._shared.using():
-            thread_id, _ = await self._admission.admitted(config, writing=False)
-            return await self._leased(config, thread_id)
-
-    async def _leased(self, config: RunnableConfig, thread_id: ThreadId, reading: Reading | None = None) -> Hold:
-        configurable = configurable_of(config)
-        return await self._leases.take(
-            self._admission.name(thread_id),
-            strategy_of(configurable, self._leases.terms),
-            addressed=bool(configurable.get("checkpoint_id")),
-            reading=reading,
-        )
-
-    def _noted(
-        self, found: CheckpointTuple | None, config: RunnableConfig, hold: Hold, epoch: str | None
-    ) -> CheckpointTuple | None:
+    def _noted(self, config: RunnableConfig, begun: Begun) -> CheckpointTuple | None:
         """Let the run know its lease, and the lease the end of the run."""
+        hold, found, epoch = begun
         run = RunName(hold.run)
-        weakref.finalize(run, hold.end).atexit = False
+        weakref.finalize(run, hold.forgotten).atexit = False
         note(config, hold, run, epoch)
         if (running := current_run()) is not None:
             hold.running = running
@@ -443,6 +400,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None) -> T:
         return await self._shared.run(self.serde, work, claim=claim)
+
+    @property
+    def _beginning(self) -> Beginning:
+        return Beginning(self._upkeep, self._home)
 
     @property
     def _writing(self) -> Writing:

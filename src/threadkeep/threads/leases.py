@@ -4,18 +4,20 @@ A lease is a row beside the checkpoints, in their own database and by its clock:
 and until when. Whoever holds one renews it; a process that went down stops doing so, and the next run takes over. The
 token is the fence: each write names it, and one that is not the newest is refused (:mod:`~threadkeep.threads.fence`).
 
-Everything here runs on the home loop, but for :meth:`Hold.end`.
+What waits for anybody runs on the home loop. A lease that nobody of this process is before, where the place can be
+reached from any thread, is taken and given back where it is asked for, and ``Leases._guard`` keeps the two apart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.errors import InvalidInputError, StorageError
 from threadkeep.ids import new_id
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from threadkeep.threads.backend import Read
+    from threadkeep.threads.backend import Read, ThreadedSaver
     from threadkeep.threads.savers import SharedSaver
 
 STRATEGY: Final = "multitask_strategy"
@@ -89,19 +91,24 @@ class Hold:
         over: Whether it was given back, or has passed to another run.
     """
 
-    def __init__(self, thread: str, run: str, token: int, end: Callable[[Hold], None]) -> None:
+    def __init__(self, thread: str, run: str, token: int, leases: Leases) -> None:
         self.thread = thread
         self.run = run
         self.token = token
         self.running: object = None
         self.ended = False
         self.over = False
-        self._end = end
+        self._leases = leases
 
     def end(self) -> None:
         """Give it back, some time soon; from any thread, and more than once."""
         self.ended = True
-        self._end(self)
+        self._leases.end(self)
+
+    def forgotten(self) -> None:
+        """Do the same; it may be called at any point of any thread, as finalizers are, and takes no lock."""
+        self.ended = True
+        self._leases.end_soon(self)
 
 
 class Leases:
@@ -118,6 +125,7 @@ class Leases:
         self._holds: dict[str, Hold] = {}
         self._turns: dict[str, object] = {}
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+        self._guard = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
@@ -139,28 +147,60 @@ class Leases:
             ThreadBusyError: Another run is at work, and *strategy* is not to wait; or it took too long.
         """
         self._loop = asyncio.get_running_loop()
-        run = f"{ADDRESSED if addressed else ''}{new_id()}"
+        run = _name(addressed=addressed)
         ends = self._loop.time() + self.terms.queue.total_seconds()
         if strategy in ("interrupt", "rollback"):
             return self._held(thread, run, await self._grant(thread, run, strategy, reading))
         mine: object = object()
-        while thread in self._turns:
-            self._see_whether_to_wait(thread, strategy)
-            mine = await self._my_turn(thread, ends)
+        while (turn := self._placed(thread, strategy, mine)) is not None:
+            mine = await self._my_turn(thread, turn, ends)
             if self._turns.get(thread) is mine:
                 break  # else a run took the thread in between
-        else:
-            self._turns[thread] = mine
         try:
-            look = _FIRST_LOOK
-            while (grant := await self._grant(thread, run, strategy, reading)) is None:
-                if strategy == "reject" or self._loop.time() > ends:
-                    break
-                await asyncio.sleep(look)
-                look = min(look * 1.5, _LAST_LOOK)
-            return self._held(thread, run, grant)
+            return await self._looked_for(thread, run, strategy, reading, ends)
         except BaseException:
             self._pass_on(thread, mine)
+            raise
+
+    async def take_at_once(
+        self,
+        thread: str,
+        strategy: Strategy,
+        reading: Reading,
+        *,
+        addressed: bool,
+        at_home: Callable[[Coroutine[Any, Any, Hold]], Awaitable[Hold]],
+    ) -> Hold | None:
+        """Do what :meth:`take` does, on whichever loop, where nobody of this process is before this run.
+
+        Args:
+            thread: Its stored name.
+            strategy: What becomes of this run, or of the other one, where another one has it.
+            reading: What it reads then, which is filled.
+            addressed: Whether the run was told where to go on from.
+            at_home: Does on the home loop what has to wait for a run of another process.
+
+        Returns:
+            ``None``: :meth:`take` has to be asked.
+        """
+        mine, loop = object(), self._loop
+        if loop is None or strategy in ("interrupt", "rollback") or self._turns.setdefault(thread, mine) is not mine:
+            return None
+        run, seconds = _name(addressed=addressed), self.terms.lease.total_seconds()
+        try:
+            grant, reading.read = await self._shared.reach(
+                reading.serde,
+                lambda saver: cast("ThreadedSaver", saver).take_and_read(
+                    thread, run, seconds, strategy, reading.config
+                ),
+                lost=lambda got: self._lost(thread, got[0]),
+            )
+            if grant is not None:
+                return self._held(thread, run, grant)
+            ends = loop.time() + self.terms.queue.total_seconds()
+            return await at_home(self._looked_for(thread, run, strategy, reading, ends))
+        except BaseException:
+            self._pass_on_soon(thread, mine)
             raise
 
     def hold_of(self, thread: str) -> Hold | None:
@@ -187,6 +227,18 @@ class Leases:
             await self.give_back(hold)
         if self._ending:
             await asyncio.wait(self._ending)
+
+    async def _looked_for(
+        self, thread: str, run: str, strategy: Strategy, reading: Reading | None, ends: float
+    ) -> Hold:
+        """Return the lease for a run whose turn it is in this process; another process may have it."""
+        look = _FIRST_LOOK
+        while (grant := await self._grant(thread, run, strategy, reading)) is None:
+            if strategy == "reject" or asyncio.get_running_loop().time() > ends:
+                break
+            await asyncio.sleep(look)
+            look = min(look * 1.5, _LAST_LOOK)
+        return self._held(thread, run, grant)
 
     async def _grant(self, thread: str, run: str, strategy: Strategy, reading: Reading | None) -> Grant | None:
         seconds = self.terms.lease.total_seconds()
@@ -217,37 +269,54 @@ class Leases:
 
     def _undo(self, thread: str, asked: asyncio.Future[Grant | None]) -> None:
         """Give back what a run was given that was cancelled while it asked."""
-        if asked.cancelled() or asked.exception() or (grant := asked.result()) is None:
-            return
-        self._later(Hold(thread, "", grant.token, self._end_soon))
+        if not asked.cancelled() and not asked.exception():
+            self._lost(thread, asked.result())
+
+    def _lost(self, thread: str, grant: Grant | None) -> None:
+        if grant is not None:
+            Hold(thread, "", grant.token, self).end()
 
     def _held(self, thread: str, run: str, grant: Grant | None) -> Hold:
         if grant is None:
             raise refused("busy")
-        if (before := self._holds.get(thread)) is not None:
-            self._is_over(before)  # it has passed to this one
-        hold = self._holds[thread] = self._turns[thread] = Hold(thread, run, grant.token, self._end_soon)
-        if self._shared.backend.leases_expire and (self._renewing is None or self._renewing.done()):
-            self._renewing = asyncio.ensure_future(self._renew())
+        hold = Hold(thread, run, grant.token, self)
+        with self._guard:
+            before = self._holds.get(thread)
+            if before is not None and before.token > hold.token:
+                hold.over = True  # a run that does not wait has taken it since it was granted
+                return hold
+            if before is not None:
+                before.over = True  # it has passed to this one
+            self._holds[thread] = self._turns[thread] = hold
+            renewed = self._renewing is not None and not self._renewing.done()
+        if self._shared.backend.leases_expire and not renewed:
+            self._at_home(self._keep_renewing)
         return hold
 
     def _is_over(self, hold: Hold) -> None:
-        hold.over = True
-        if self._holds.get(hold.thread) is hold:
-            del self._holds[hold.thread]
+        with self._guard:
+            hold.over = True
+            if self._holds.get(hold.thread) is hold:
+                del self._holds[hold.thread]
 
-    def _see_whether_to_wait(self, thread: str, strategy: Strategy) -> None:
-        """Refuse an input that does not wait, unless what it would wait for has ended and is about to be given back."""
-        before = self._turns[thread]
-        ending = isinstance(before, Hold) and before.ended and not self._queues.get(thread)
-        if strategy == "reject" and not ending:
-            raise refused("busy")
+    def _placed(self, thread: str, strategy: Strategy, mine: object) -> asyncio.Future[None] | None:
+        """Return what tells this input of its turn in this process; ``None``: it is its turn, and *mine* stands for it.
 
-    async def _my_turn(self, thread: str, ends: float) -> object:
+        An input that does not wait is refused, unless what it would wait for has ended and is about to be given back.
+        """
+        with self._guard:
+            before = self._turns.setdefault(thread, mine)
+            if before is mine:
+                return None
+            ending = isinstance(before, Hold) and before.ended and not self._queues.get(thread)
+            if strategy == "reject" and not ending:
+                raise refused("busy")
+            turn = asyncio.get_running_loop().create_future()
+            self._queues.setdefault(thread, deque()).append(turn)
+            return turn
+
+    async def _my_turn(self, thread: str, turn: asyncio.Future[None], ends: float) -> object:
         """Wait until it is this input's turn in this process; return what stands for it."""
-        queue = self._queues.setdefault(thread, deque())
-        turn = asyncio.get_running_loop().create_future()
-        queue.append(turn)
         try:
             await asyncio.wait_for(asyncio.shield(turn), ends - asyncio.get_running_loop().time())
         except TimeoutError:
@@ -266,36 +335,68 @@ class Leases:
 
     def _pass_on(self, thread: str, mine: object) -> None:
         """Let the next one that waits here have its turn, unless somebody has taken it already."""
-        if self._turns.get(thread) is not mine:
-            return
-        queue = self._queues.get(thread)
-        while queue:
-            turn = queue.popleft()
-            if not turn.done():
-                self._turns[thread] = turn  # nobody who comes now goes first
-                turn.set_result(None)
+        with self._guard:
+            if self._turns.get(thread) is not mine:
                 return
-        self._turns.pop(thread, None)
-        self._queues.pop(thread, None)
+            queue = self._queues.get(thread)
+            while queue:
+                turn = queue.popleft()
+                if not turn.done():
+                    self._turns[thread] = turn  # nobody who comes now goes first
+                    turn.set_result(None)
+                    return
+            self._turns.pop(thread, None)
+            self._queues.pop(thread, None)
 
-    def _end_soon(self, hold: Hold) -> None:
-        if hold.over or self._loop is None:
+    def _pass_on_soon(self, thread: str, mine: object) -> None:
+        """Do the same from any thread."""
+        with self._guard:
+            if self._turns.get(thread) is not mine:
+                return
+            if not self._queues.get(thread):  # nobody has to be woken
+                self._turns.pop(thread)
+                return
+        self._at_home(self._pass_on, thread, mine)
+
+    def end(self, hold: Hold) -> None:
+        """Give *hold* back where this is asked, if that can be, and on the home loop otherwise."""
+        if hold.over:
             return
-        with suppress(RuntimeError):  # the loop is closed, and with it everything was given back
-            self._loop.call_soon_threadsafe(self._later, hold)
+        if not self._shared.reachable:
+            self.end_soon(hold)
+            return
+        self._is_over(hold)
+        with suppress(RuntimeError):  # it was closed just now; the lease expires
+            self._shared.give_back(hold.thread, hold.token, then=lambda: self._pass_on_soon(hold.thread, hold))
+
+    def end_soon(self, hold: Hold) -> None:
+        """Give *hold* back on the home loop."""
+        if not hold.over:
+            self._at_home(self._later, hold)
+
+    def _at_home(self, call: Callable[..., object], *given: object) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed, and with it everything was given back
+                self._loop.call_soon_threadsafe(call, *given)
 
     def _later(self, hold: Hold) -> None:
         ending = asyncio.ensure_future(self.give_back(hold))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
+    def _keep_renewing(self) -> None:
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.ensure_future(self._renew())
+
     async def _renew(self) -> None:
         """Renew what is held, until nothing is."""
         every = self.terms.lease.total_seconds() / 3
         while True:
             await asyncio.sleep(every)
-            if not self._holds:
-                return
+            with self._guard:  # whoever takes one from now on sees that nobody renews
+                if not self._holds:
+                    self._renewing = None
+                    return
             with suppress(StorageError):  # the next time, or it expires and whoever comes takes it
                 await self._renew_once([*self._holds.values()])
 
@@ -307,6 +408,10 @@ class Leases:
             if hold.thread not in ours and not hold.over:
                 self._is_over(hold)
                 self._pass_on(hold.thread, hold)
+
+
+def _name(*, addressed: bool) -> str:
+    return f"{ADDRESSED if addressed else ''}{new_id()}"
 
 
 def strategy_of(configurable: Mapping[str, Any], terms: Terms) -> Strategy:

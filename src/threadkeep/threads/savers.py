@@ -84,7 +84,7 @@ class SharedSaver:
 
     @property
     def reachable(self) -> bool:
-        """Whether :meth:`write` can be used now; asked from any thread."""
+        """Whether :meth:`reach` and :meth:`give_back` can be used now; asked from any thread."""
         opening = self._opening
         return (
             self.backend.reachable
@@ -94,24 +94,49 @@ class SharedSaver:
             and not (opening.cancelled() or opening.exception())
         )
 
-    async def write(self, serde: SerializerProtocol, work: Callable[[Saver], T], *, claim: Claim) -> T:
+    async def reach(
+        self,
+        serde: SerializerProtocol,
+        work: Callable[[Saver], T],
+        *,
+        claim: Claim | None = None,
+        lost: Callable[[T], object] | None = None,
+    ) -> T:
         """Return what *work*, one blocking call of the saver, does: as :meth:`run`, but from whichever loop.
+
+        Args:
+            serde: What the saver reads and writes by.
+            work: The call.
+            claim: Who writes what, if it is a write.
+            lost: Is told what *work* returned where nobody waits for it any more; in whichever thread.
 
         Raises:
             ClosedError: It was closed at this moment.
         """
-        saver = self.backend.with_serializer(cast("asyncio.Task[Saver]", self._opening).result(), serde)
+        saver = self.backend.with_serializer(self._there, serde)
         try:
-            answer = self.backend.begin(saver, work, claim=claim)
+            answer = self.backend.begin(saver, work, claim=claim, lost=lost)
         except RuntimeError:
             raise closed_error() from None
         late = answer.get_loop().call_later(self._timeout.total_seconds(), self._give_up, answer)
         try:
             return await answer
+        except asyncio.CancelledError:
+            if lost is not None and answer.done() and not answer.cancelled() and answer.exception() is None:
+                lost(answer.result())  # it came at the very moment at which nobody waited any more
+            raise
         except self.backend.errors as error:
             raise self.backend.explained(error) from error
         finally:
             late.cancel()
+
+    def give_back(self, thread: str, token: int, *, then: Callable[[], object]) -> None:
+        """End a lease, some time soon; *then* is called in whichever thread, also where it has to expire.
+
+        Raises:
+            RuntimeError: It was closed.
+        """
+        self.backend.begin_giving_back(self._there, thread, token, then=then)
 
     async def leasing(
         self, work: Callable[[Backend, Saver], Awaitable[T]], *, serde: SerializerProtocol | None = None
@@ -157,6 +182,10 @@ class SharedSaver:
         if doing.done():
             return doing.result()
         raise self._too_late(seconds)
+
+    @property
+    def _there(self) -> Saver:
+        return cast("asyncio.Task[Saver]", self._opening).result()
 
     def _give_up(self, answer: asyncio.Future[Any]) -> None:
         if not answer.done():

@@ -15,7 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from threadkeep.errors import InvalidInputError
 from threadkeep.storage.sql_files import statements
 from threadkeep.storage.sqlite.rewriting import rewrite
-from threadkeep.threads.backend import Capabilities, Read, Saver, ThreadedBackend, ThreadedSaver, begun_in
+from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver, begun_in
 from threadkeep.threads.fence import Claim, Grant, Head, Strategy, goes_by_lease, judge, moved
 from threadkeep.threads.sqlite_file import open_file, storage_error
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
+    from threadkeep.threads.backend import Read
     from threadkeep.threads.pruning import Place
 
 T = TypeVar("T")
@@ -92,29 +93,38 @@ class SqliteCheckpoints(ThreadedBackend):
         cast("_SqliteSaver", saver).claim = claim
         return await work(saver)
 
-    def begin(self, saver: Saver, work: Callable[[Saver], T], *, claim: Claim) -> asyncio.Future[T]:
-        """Begin a write in the file's thread."""
+    def begin(
+        self,
+        saver: Saver,
+        work: Callable[[Saver], T],
+        *,
+        claim: Claim | None = None,
+        lost: Callable[[T], object] | None = None,
+    ) -> asyncio.Future[T]:
+        """Begin a call in the file's thread."""
         real = cast("_SqliteSaver", saver)
         real.claim = claim
-        return begun_in(real.threads, partial(work, saver))
+        return begun_in(real.threads, partial(work, saver), lost=lost)
+
+    def begin_giving_back(self, saver: Saver, thread: str, token: int, *, then: Callable[[], object]) -> None:
+        """Begin to end a lease in the file's thread."""
+        real = cast("_SqliteSaver", saver)
+
+        def given_back() -> None:
+            try:
+                with suppress(sqlite3.Error):  # it expires
+                    real.give_back(thread, token)
+            finally:
+                then()
+
+        real.threads.submit(given_back)
 
     async def take_and_read(
         self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
     ) -> tuple[Grant | None, Read | None]:
         """Give *holder* the lease on a thread and read it; see :meth:`Backend.take_and_read`."""
         real = cast("_SqliteSaver", saver)
-
-        def both() -> tuple[Grant | None, Read | None]:
-            grant = real.take(thread, holder, seconds, strategy)
-            if grant is None or grant.back_to is not None:
-                return grant, None
-            try:
-                return grant, Read(real.get_tuple(config))
-            except BaseException:
-                real.give_back(thread, grant.token)
-                raise
-
-        return await real.there(both)
+        return await real.there(partial(real.take_and_read, thread, holder, seconds, strategy, config))
 
     async def scrub(self, saver: Saver) -> None:
         """Write the file anew."""

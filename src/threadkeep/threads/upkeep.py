@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 from threadkeep.errors import InvalidInputError, PartitionErasedError
 from threadkeep.ids import ThreadId
 from threadkeep.threads.admission import configurable_of
+from threadkeep.threads.claiming import named
 from threadkeep.threads.fence import Claim
 from threadkeep.threads.names import thread_id_from
+from threadkeep.threads.order import come_after
 from threadkeep.threads.pruning import Keep
 from threadkeep.threads.whole import LONG, ThreadStats, WholeThread
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import CheckpointTuple
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from threadkeep.owners.owner import Owner
@@ -51,7 +54,7 @@ class Upkeep:
         async with self.shared.using():
             name = self.admission.name(thread_id)
             claim = Claim("delete", name, anywhere=True)
-            await self._run(lambda saver: saver.adelete_thread(name), claim=claim, patience=LONG)
+            await self.run(lambda saver: saver.adelete_thread(name), claim=claim, patience=LONG)
             await self.admission.let_go(thread_id)
 
     async def delete_of_owner(self, thread_ids: Sequence[ThreadId], owner: Owner) -> None:
@@ -63,7 +66,7 @@ class Upkeep:
                 await self.delete(thread_id)
         if thread_ids:
             async with self.shared.using():
-                await self._run(self.shared.backend.scrub, patience=LONG)
+                await self.run(self.shared.backend.scrub, patience=LONG)
 
     async def admitted_to_write(self, config: RunnableConfig) -> tuple[ThreadId, RunnableConfig]:
         """Return what :meth:`Admission.admitted` does, to whoever writes.
@@ -81,14 +84,24 @@ class Upkeep:
             thread_id, binder = thread_id_from(configurable_of(config).get("thread_id")), self.admission.binder
             if self.admission.owner or binder is None or await binder.owner_of(thread_id) is None:
                 await self.delete(thread_id)
-                await self._run(self.shared.backend.scrub, patience=LONG)
+                await self.run(self.shared.backend.scrub, patience=LONG)
             raise
 
     async def let_go_of_deleted(self, thread_id: ThreadId) -> None:
         """Forget whose a thread is of which nothing is there: a run that came too late has bound it again."""
         last: RunnableConfig = {"configurable": {"thread_id": self.admission.name(thread_id), "checkpoint_ns": ""}}
-        if await self._run(lambda saver: saver.aget_tuple(last)) is None:
+        if await self.run(lambda saver: saver.aget_tuple(last)) is None:
             await self.admission.let_go(thread_id)
+
+    def seen(
+        self, found: CheckpointTuple | None, config: RunnableConfig, thread_id: ThreadId
+    ) -> CheckpointTuple | None:
+        """Return *found*, which the saver gave, as whoever asked by *config* sees it; on any thread."""
+        come_after(found)
+        if found is None:
+            return None
+        outward = self.admission.outward(self.envelope.opened(found, serde=self.serde), thread_id)
+        return named(outward, configurable_of(config))
 
     async def prune(self, thread_ids: Sequence[str], strategy: str) -> None:
         """Keep the newest checkpoint of each namespace, or delete the threads, as LangGraph's *strategy* says."""
@@ -121,7 +134,8 @@ class Upkeep:
         async with self.shared.using():
             return await self._whole(thread_id).stats()
 
-    async def _run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None, patience: int = 1) -> T:
+    async def run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None, patience: int = 1) -> T:
+        """Return what *work* does with the saver; see :meth:`SharedSaver.run`."""
         return await self.shared.run(self.serde, work, claim=claim, patience=patience)
 
     def _whole(self, thread_id: ThreadId) -> WholeThread:

@@ -72,7 +72,7 @@ class Writing:
         thread_id, inner = admitted
         change = planned(inner)
         try:
-            return thread_id, await upkeep.shared.write(upkeep.serde, change.blocking, claim=change.claim)
+            return thread_id, await upkeep.shared.reach(upkeep.serde, change.blocking, claim=change.claim)
         except ConflictError:
             await self.home.run(upkeep.let_go_of_deleted(thread_id))
             raise

@@ -143,10 +143,14 @@ class SqliteStorage:
         position = opened.glance(work)
         return await self._read(work) if position is None else position
 
+    def standing(self, partition: Partition) -> Position | None:
+        """See :meth:`threadkeep.storage.port.Telling.standing`."""
+        opened = self._require_open()
+        return opened.glance(lambda connection: opened.tables.position(connection, partition))
+
     def stands_at(self, partition: Partition, position: Position) -> bool:
         """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
-        opened = self._require_open()
-        return position == opened.glance(lambda connection: opened.tables.position(connection, partition))
+        return position == self.standing(partition)
 
     async def scan(
         self,

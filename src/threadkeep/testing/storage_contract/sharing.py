@@ -52,6 +52,7 @@ class Sharing(World):
         if isinstance(beside, Telling):
             assert not beside.stands_at(ANA, before)
             assert beside.stands_at(ANA, position)
+            assert beside.standing(ANA) == await asyncio.to_thread(beside.standing, ANA) == position
             assert await asyncio.to_thread(beside.stands_at, ANA, position)
             assert not await asyncio.to_thread(beside.stands_at, ANA, before)
 
