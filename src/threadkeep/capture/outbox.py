@@ -6,7 +6,6 @@ that nobody finishes is found again by itself, whatever became of the worker.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -17,6 +16,7 @@ from threadkeep.capture.turns import DUE, DUE_PARKED, TurnRecord, put_of, record
 from threadkeep.capture.waiting import Ready, Terms, Waiting, owner_of, queued_turn, ready, retry_delay
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import TurnId
+from threadkeep.memories.ledger import TRIES, give_way
 from threadkeep.storage.port import Batch, Item, Put, Ref, Storage
 from threadkeep.storage.walking import items_in
 
@@ -32,7 +32,6 @@ MAX_LISTED: Final = 10_000
 
 _LIMIT: Final = 200
 _FAR: Final = timedelta(days=36_500)
-_TRIES: Final = 5
 
 
 @dataclass(eq=False, slots=True)
@@ -141,7 +140,7 @@ class Outbox:
         Returns:
             When it is due again; ``None`` where it is kept aside, or somebody else has dealt with it.
         """
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             (item,) = await self._storage.get([ref])
             record = record_of(item) if item else None
             if item is None or record is None or record.state != "pending" or record.worker not in (None, self.worker):
@@ -153,6 +152,7 @@ class Outbox:
                     Batch(owner.partition, [put_of(failed, owner, due_at=due_at, expect=item.revision)])
                 )
             except RevisionConflictError:  # the lease went on at that moment, or somebody has dealt with it
+                await give_way(attempt)
                 continue
             except PartitionErasedError:
                 return None
@@ -208,7 +208,7 @@ class Outbox:
 
     async def _rewrite(self, claim: Claim, change: Callable[[TurnRecord], tuple[TurnRecord, datetime]]) -> None:
         """Write what *claim* has as *change* says; what is not this worker's any more is dropped from it."""
-        for attempt in range(_TRIES):
+        for attempt in range(TRIES):
             refs = list(claim.refs)
             puts: list[Put] = []
             for ref, item in zip(refs, await self._storage.get(refs) if refs else (), strict=True):
@@ -223,7 +223,7 @@ class Outbox:
             try:
                 await self._storage.commit(Batch(claim.owner.partition, puts))
             except RevisionConflictError:  # one was finished meanwhile
-                await asyncio.sleep(0.01 * attempt)
+                await give_way(attempt)
                 continue
             except PartitionErasedError:
                 claim.refs.clear()

@@ -36,6 +36,7 @@ from threadkeep.capture.turns import (
 from threadkeep.capture.waiting import key_of
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
+from threadkeep.memories.ledger import TRIES, give_way
 from threadkeep.storage.port import Batch, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 _INLINE_CHARACTERS: Final = 16_384
 """More text than this is made a record of off the loop (a megabyte takes up to half a second)."""
 
-_TRIES: Final = 5
 _CHUNK: Final = 200
 """How many turns are written in one commit; an outage may have left more."""
 POLL: Final = timedelta(seconds=5)
@@ -153,7 +153,7 @@ class Captures:
         if not newest:
             return Receipt("nothing")
         current = epoch  # until a commit is refused
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             current = current or (await self._storage.position(owner.partition)).epoch
             epoch = epoch or current
             found = await self.on_record.find(messages, owner=owner, thread_id=thread_id)
@@ -183,8 +183,9 @@ class Captures:
                         redact=self._redact,
                     )
                     await self._storage.commit(replace(batch, epoch=current))
-            except RevisionConflictError:
-                continue  # the same turn was recorded at the same time
+            except RevisionConflictError:  # the same turn was recorded at the same time
+                await give_way(attempt)
+                continue
             except PartitionErasedError:
                 current = None
                 continue
@@ -263,13 +264,14 @@ class Captures:
 
     async def drop(self, owner: Owner, *, thread_id: str | None) -> None:
         """Empty what waits to be learnt from, of one thread or of all, of its texts."""
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             waiting = [turn.turn_id for turn in await self.queued(owner) if thread_id in (None, turn.thread_id)]
             try:
                 for start in range(0, len(waiting), _CHUNK):
                     if puts := await self.forgetting(owner, waiting[start : start + _CHUNK]):
                         await self._storage.commit(Batch(owner.partition, puts))
             except RevisionConflictError:  # one of them was learnt from just now
+                await give_way(attempt)
                 continue
             return
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 500
 _NEWEST: Final = 1000
-_TRIES: Final = 5
 _LIKELY_DUPLICATES: Final = 8
 
 
@@ -307,7 +306,7 @@ class Memories:
         now = self._clock.now()
         source = source or Source("user", at=now)
         by, why = _decided_by(approval, source)
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             memory = await self.require(memory_id, owner=owner)
             require_approval(memory.kind, source.speaker, approval)
             if revision is not None and memory.revision != revision:
@@ -319,6 +318,7 @@ class Memories:
             try:
                 await self._ledger.commit(owner, [put, *also], by=by, why=why)
             except RevisionConflictError:
+                await give_way(attempt)
                 continue
             return await self.require(memory_id, owner=owner)
         msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
@@ -326,7 +326,7 @@ class Memories:
 
     async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
         """Let a memory never expire (or let it expire again)."""
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             item = await self._rows.item(memory_id, owner)
             memory = memory_of(item) if item else None
             if item is None or memory is None:
@@ -335,6 +335,7 @@ class Memories:
             try:
                 await self._ledger.commit(owner, [put], by=USER)
             except RevisionConflictError:
+                await give_way(attempt)
                 continue
             return await self.require(memory_id, owner=owner)
         msg = f"Memory {memory_id} was changed again and again; try again."

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.memories.audit import Entry, Head, audit_namespace, entry_of, fault_in, head_of, stands_for
+from threadkeep.memories.ledger import TRIES, give_way
 from threadkeep.memories.rows import MemoryRows
 from threadkeep.memories.shapes import head_ref
 from threadkeep.owners.record import Verified
@@ -15,8 +16,6 @@ from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.owners.owner import Owner
-
-_TRIES: Final = 5
 
 
 class Audit:
@@ -59,12 +58,13 @@ class Audit:
 
     async def _read(self, owner: Owner) -> tuple[Sequence[Item], Head]:
         """Read the whole chain, of one moment."""
-        for _ in range(_TRIES):
+        for attempt in range(TRIES):
             (before,) = await self._storage.get([head_ref(owner)])
             items = await self._items(owner)
             (after,) = await self._storage.get([head_ref(owner)])
             if (before and before.revision) == (after and after.revision):
                 return items, head_of(after)
+            await give_way(attempt)
         msg = "Other writers kept changing what is checked; try again."
         raise RevisionConflictError(msg)
 
