@@ -33,7 +33,7 @@ from threadkeep.chosen import (
 )
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.collections.service import Collections
-from threadkeep.errors import SettingsError, StorageError
+from threadkeep.errors import EmbedderUnavailableError, SettingsError, StorageError
 from threadkeep.home import Home
 from threadkeep.memories.ledger import Ledger
 from threadkeep.memories.service import Memories
@@ -49,7 +49,7 @@ from threadkeep.proposals.policies import Policies
 from threadkeep.proposals.rows import ProposalRows
 from threadkeep.proposals.service import Proposals
 from threadkeep.proposals.tombstones import Tombstones
-from threadkeep.recall.search import Search
+from threadkeep.recall.search import EMBEDDER, Search
 from threadkeep.recall.service import Recalls
 from threadkeep.recall.vectors.following import Follower
 from threadkeep.runs.service import Runs
@@ -369,6 +369,19 @@ class App:
         except (StorageError, TimeoutError):  # whoever goes on says so
             return False
         return rooms.opt_outs.holds(owner, thread_id)
+
+    async def warm(self, patience: Patience | None = None) -> tuple[str, ...]:
+        """Load the embedder; return what is missing then. Runs on the home loop."""
+        if self.embedder is None:
+            return (EMBEDDER,)
+        loaded = self.embedder.ready()
+        try:
+            await (patience.wait(loaded) if patience else loaded)
+        except (EmbedderUnavailableError, TimeoutError) as error:
+            self.telemetry.degraded(EMBEDDER, error)
+            return (EMBEDDER,)
+        self.embedder_seen = True
+        return ()
 
     async def call(self, work: Callable[[Rooms], Coroutine[Any, Any, T]]) -> T:
         """Run *work* with the connected rooms on the home loop, from any loop."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -15,21 +15,17 @@ from threadkeep.capture.record import Receipt
 from threadkeep.chosen import embedder_of, extractor_of, reranker_of, settings_of, storage_of
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.doors import CollectionDoor, MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
-from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, StorageError
-from threadkeep.ids import MemoryId, ThreadId, TurnId
+from threadkeep.errors import InvalidInputError
+from threadkeep.ids import ThreadId, TurnId
 from threadkeep.owners.owner import Owner
 from threadkeep.recall.record import Recall
+from threadkeep.recalling import Recalling
 from threadkeep.threads.names import thread_id_from
 from threadkeep.tracing import (
     CAPTURE,
-    DEGRADED,
-    MEMORIES,
-    RECALL,
-    RECALLED,
     STATUS,
     TENANT,
     THREAD,
-    TOKENS,
     TURNS,
     USER,
     run_metadata,
@@ -53,9 +49,7 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.compaction import History
     from threadkeep.langgraph.jobs import RunDoor
     from threadkeep.langgraph.threads import ThreadDoor
-    from threadkeep.memories.record import Memory
     from threadkeep.models.port import Embedder, Reranker
-    from threadkeep.patience import Patience
     from threadkeep.settings import Settings
 
 ChatModel: TypeAlias = "str | BaseChatModel"
@@ -173,7 +167,7 @@ class Threadkeep:
         """
         await self._app.call(_nothing)
         await self._app.ready_checkpointer()
-        degraded = await self._app.home.run(self._warm())
+        degraded = await self._app.home.run(self._app.warm())
         embedder = self._app.embedder
         return Health(
             f"{self._app.storage.name} {self._app.storage.location}",
@@ -450,48 +444,20 @@ class Threadkeep:
             The memories, best first, and the text. What fails or takes too long is in
             ``degraded``; it never raises for a storage or a model.
         """
-        whose = self._whose(owner)
         named = ThreadId(thread_id) if thread_id is not None else None
-        text = question if isinstance(question, str) else _newest_question(question)
-        limit = self._app.settings.recall_timeout if timeout is None else timeout
-
-        async def found() -> Recall:
-            try:
-                rooms = self._app.connected or await self._app.patience.wait(self._app.rooms(), timeout=limit)
-            except (StorageError, TimeoutError) as error:
-                self._app.telemetry.degraded("recall", error)
-                return Recall(degraded=("storage",))
-            if rooms.opt_outs.holds(whose, thread_id):
-                return Recall()
-            if not self._app.embedder_seen:
-                await self._warm(self._app.loading)
-
-            said = _messages_shown(question) if named is not None else []
-
-            async def elsewhere(memories: Sequence[Memory]) -> Collection[MemoryId]:
-                if named is None or not said:
-                    return ()
-                return await rooms.captures.on_record.elsewhere(memories, said, owner=whose, thread_id=named)
-
-            return await rooms.recalls.recall(
-                text,
-                owner=whose,
-                thread_id=named,
-                budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
-                max_facts=max_facts,
-                max_episodes=max_episodes,
-                timeout=self._app.patience.for_recall(limit),
-                elsewhere=elsewhere,
-                shown={message.message_id for message in said if message.message_id is not None},
-            )
-
-        with span(RECALL, {USER: whose.user_id, TENANT: whose.tenant or None, THREAD: thread_id}) as recorded:
-            recall = await self._app.home.run(found())
-            recorded.set(MEMORIES, len(recall.memories))
-            recorded.set(TOKENS, recall.tokens)
-            recorded.set(DEGRADED, list(recall.degraded) or None)
-            recorded.set(RECALLED, recall.text if self._app.settings.trace_content else None)
-        return recall
+        recalling = Recalling(
+            self._app,
+            question if isinstance(question, str) else _newest_question(question),
+            _messages_shown(question) if named is not None else (),
+            self._whose(owner),
+            named,
+            budget_tokens=budget_tokens,
+            max_facts=max_facts,
+            max_episodes=max_episodes,
+            timeout=timeout,
+        )
+        found = recalling.at_hand()
+        return await self._app.home.run(recalling.waited_for()) if found is None else found
 
     async def capture(
         self,
@@ -606,18 +572,6 @@ class Threadkeep:
     def owner_source(self) -> OwnerSource | None:
         """Who says whose turn it is where the middleware was not told."""
         return self._owner_source or self._whose.default
-
-    async def _warm(self, patience: Patience | None = None) -> tuple[str, ...]:
-        if self._app.embedder is None:
-            return ("embedder",)
-        loaded = self._app.embedder.ready()
-        try:
-            await (patience.wait(loaded) if patience else loaded)
-        except (EmbedderUnavailableError, TimeoutError) as error:
-            self._app.telemetry.degraded("embedder", error)
-            return ("embedder",)
-        self._app.embedder_seen = True
-        return ()
 
 
 def _embedder(given: Any, settings: Settings) -> Embedder | None:

@@ -15,6 +15,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import Tracer
 
@@ -84,12 +86,15 @@ class Recording:
 
 
 @contextmanager
-def span(name: str, attributes: Mapping[str, str | None] | None = None) -> Generator[Recording]:
+def span(
+    name: str, attributes: Mapping[str, str | None] | None = None, *, began: datetime | None = None
+) -> Generator[Recording]:
     """Record what happens inside, as a child of the application's span.
 
     Args:
         name: One of the names above.
         attributes: By the names above; ``None`` for what is not known.
+        began: When it did, where that was before this.
     """
     tracer = _tracer()
     if tracer is None:
@@ -98,7 +103,11 @@ def span(name: str, attributes: Mapping[str, str | None] | None = None) -> Gener
     known = {key: value for key, value in (attributes or {}).items() if value is not None}
     # An exception's words may quote a message, so OpenTelemetry does not get to write them down.
     with tracer.start_as_current_span(
-        name, attributes=known, record_exception=False, set_status_on_exception=False
+        name,
+        attributes=known,
+        start_time=None if began is None else int(began.timestamp() * 1e9),
+        record_exception=False,
+        set_status_on_exception=False,
     ) as begun:
         recording = Recording(begun)
         try:

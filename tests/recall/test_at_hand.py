@@ -14,11 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recall.world import ANA, MEMORIES, RememberingEmbedder, StillClock, keep, put
+from threadkeep.evals.facts import make_facts
+from threadkeep.memories.ledger import Ledger
+from threadkeep.memories.record import NewMemory
+from threadkeep.memories.service import Memories
+from threadkeep.owners.owner import Owner
 from threadkeep.recall.conversations import Conversations
-from threadkeep.recall.record import Ranking
+from threadkeep.recall.record import Ranking, Recall
 from threadkeep.recall.search import Search
+from threadkeep.recall.service import Recalls
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Partition, Position
+from threadkeep.telemetry import Telemetry
 
 BOB = Partition("owner", ("", "bob"))
 WORDS = ("tea", "green", "cat", "Biscuit", "Lisbon", "Melanie", "runs", "the", "of", "when", "yesterday")
@@ -180,6 +187,29 @@ class TestRankingAtHand:
         monkeypatch.setattr("threadkeep.recall.search._INLINE_ROWS", 1)
 
         assert at_hand(search) is None
+
+
+class TestRecallAtHand:
+    @pytest.mark.parametrize("by_words", [True, False])
+    async def test_both_ways_recall_the_same(self, storage: NearStorage, clock: StillClock, by_words: bool):
+        """Every memory, its score, the text and its length; also where many are read to find one answer."""
+        owner, facts = Owner("ana"), make_facts(200, seed=7)
+        search = Search(storage, None if by_words else RememberingEmbedder(), clock)
+        memories = Memories(storage, search, clock, ledger=Ledger(storage, clock))
+        recalls = Recalls(search, storage, memories, clock, Telemetry())
+        told = ["I joined Acme.", *(fact.text for fact in facts)]
+        await memories.remember_many([NewMemory(text) for text in told], owner=owner)
+        await recalls.recall("tea", owner=owner)
+        found: list[Recall] = []
+
+        for question in ("Which company do I work at?", "What do you know about me?", *(one.question for one in facts)):
+            at_once = recalls.recall_at_hand(question, owner=owner, budget_tokens=120)
+
+            assert at_once == await recalls.recall(question, owner=owner, budget_tokens=120)
+            assert at_once is not None
+            found.append(at_once)
+        assert sum(bool(one.memories) for one in found) > 150
+        await search.close()
 
 
 class TestChangingBeside:

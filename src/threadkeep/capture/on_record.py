@@ -140,12 +140,11 @@ class OnRecord:
         Raises:
             StorageError: The storage cannot be used.
         """
-        shown = {message.message_id for message in messages if message.message_id}
-        doubtful = [one for one in memories if one.sources and _only_in(thread_id, one.sources, shown)]
-        if not doubtful:
+        in_doubt = doubtful(memories, messages, thread_id=thread_id)
+        if not in_doubt:
             return ()
         turns = split(messages, thread_id=thread_id, newest=_NEAR)
-        traces = {one: _traces_of(one) for memory in doubtful for one in memory.sources}
+        traces = {one: _traces_of(one) for memory in in_doubt for one in memory.sources}
         # A turn without ids is called as one of its traces; of the others only their names are asked for.
         refs = self._refs(turns, owner, traced=[turn for turn in turns[:-1] if said_trace(turn) is None])
         refs += [Ref(owner.partition, traces_namespace(owner), trace) for trace in set(traces.values()) if trace]
@@ -174,7 +173,7 @@ class OnRecord:
                 return True  # nobody knows any more
             return record.branch.led_to(branch, at=record.turn.at, until=newest.turn.at)
 
-        return {one.memory_id for one in doubtful if not any(led_here(source) for source in one.sources)}
+        return {one.memory_id for one in in_doubt if not any(led_here(source) for source in one.sources)}
 
     async def records(self, turn_ids: Sequence[TurnId], *, owner: Owner) -> list[TurnRecord | None]:
         """Return the records of these turns, in their order; ``None`` for what is not there."""
@@ -190,6 +189,15 @@ class OnRecord:
         refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in traced for trace in turn.traces]
         refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in turns if (said := said_trace(turn))]
         return refs
+
+
+def doubtful(memories: Sequence[Memory], messages: Sequence[Message], *, thread_id: ThreadId) -> list[Memory]:
+    """Return those of *memories* that :meth:`OnRecord.elsewhere` has to look up.
+
+    They were learnt in this thread alone, from none of *messages*.
+    """
+    shown = {message.message_id for message in messages if message.message_id}
+    return [one for one in memories if one.sources and _only_in(thread_id, one.sources, shown)]
 
 
 def _only_in(thread_id: ThreadId, sources: Sequence[Source], shown: Collection[str]) -> bool:

@@ -26,13 +26,15 @@ from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedErr
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, require_agreement, thread_id_of
 from threadkeep.langgraph.turns import written_by_a_model
-from threadkeep.models.langchain import PlainMessages, newest_human
+from threadkeep.models.langchain import PlainMessages, newest_human, plain_messages
 from threadkeep.recall.record import Recall
 from threadkeep.recall.render import memory_context_text
+from threadkeep.recalling import Recalling
 from threadkeep.threads.run_events import Running, current_run, tell
 from threadkeep.tracing import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 
 if TYPE_CHECKING:
+    from threadkeep.app import Rooms
     from threadkeep.library import OwnerSource, Threadkeep
     from threadkeep.owners.owner import Owner
 
@@ -53,7 +55,7 @@ class _Turn:
     """What recall is remembered by: the newest human message of an owner's thread."""
 
     owner: Owner
-    thread_id: str | None
+    thread_id: ThreadId | None
     message: str
 
 
@@ -117,11 +119,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """Call the model with what is remembered about the user."""
         turn = self._turn(request)
         before = self._seen.get(turn)
-        seen = (
-            before
-            if before and not before.recall.memories
-            else self._tk.app.home.run_sync(self._recalled(turn, request.messages))
-        )
+        seen = self._at_hand(turn, before, request.messages)
+        if seen is None:
+            seen = self._tk.app.home.run_sync(self._recalled(turn, request.messages))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return handler(self._with(seen.recall, request))
@@ -132,11 +132,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """Call the model with what is remembered about the user."""
         turn = self._turn(request)
         before = self._seen.get(turn)
-        seen = (
-            before
-            if before and not before.recall.memories
-            else await self._tk.app.home.run(self._recalled(turn, request.messages))
-        )
+        seen = self._at_hand(turn, before, request.messages)
+        if seen is None:
+            seen = await self._tk.app.home.run(self._recalled(turn, request.messages))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
@@ -155,6 +153,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if self._owner is not None:
             require_agreement(owner, config)
         return owner
+
+    def _at_hand(self, turn: _Turn, before: _Seen | None, messages: Sequence[Any]) -> _Seen | None:
+        """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for."""
+        if before is not None:
+            return None if before.recall.memories else before
+        epoch = self._tk.app.at_hand(lambda rooms: _epoch_at_hand(rooms, turn))
+        if epoch is None or self._to_bind(turn, epoch) is not None:
+            return None
+        recall = self._recalling(turn, messages).at_hand() if self._recalls else Recall()
+        return None if recall is None else _Seen(recall, epoch)
 
     async def _recalled(self, turn: _Turn, messages: Sequence[Any]) -> _Seen:
         """Return what the turn was given already, if all of it still holds; else recall."""
@@ -185,13 +193,19 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     async def _recall(self, turn: _Turn, messages: Sequence[Any]) -> Recall:
         if not self._recalls:
             return Recall()
-        return await self._tk.recall(
-            messages,
-            owner=turn.owner,
-            thread_id=turn.thread_id,
+        return await self._recalling(turn, messages).waited_for()
+
+    def _recalling(self, turn: _Turn, messages: Sequence[Any]) -> Recalling:
+        most = _DOCUMENTS_MOST if self._placement == "system" else None
+        return Recalling(
+            self._tk.app,
+            newest_human(messages)[2],
+            plain_messages(messages) if turn.thread_id is not None else (),
+            turn.owner,
+            turn.thread_id,
             budget_tokens=self._budget_tokens,
-            max_facts=_DOCUMENTS_MOST if self._placement == "system" else None,
-            max_episodes=_DOCUMENTS_MOST if self._placement == "system" else None,
+            max_facts=most,
+            max_episodes=most,
             timeout=self._timeout,
         )
 
@@ -324,6 +338,16 @@ class LearningMiddleware(ThreadkeepMiddleware):
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
+
+
+def _epoch_at_hand(rooms: Rooms, turn: _Turn) -> str | None:
+    """Return the epoch of the owner, where it can be told without waiting; of who wants no memory nothing is read."""
+    if rooms.opt_outs.holds(turn.owner, turn.thread_id):
+        return None
+    try:
+        return rooms.search.epoch_at_hand(turn.owner.partition)
+    except StorageError:  # which whoever waits for it says
+        return None
 
 
 def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:

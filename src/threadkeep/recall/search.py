@@ -198,8 +198,21 @@ class Search:
             found = replace(found, alike=await self._alike(partition, found.hits[:compared]))
         return replace(found, degraded=degraded) if degraded else found
 
+    def epoch_at_hand(self, partition: Partition) -> str | None:
+        """Return the epoch of *partition*, in any thread, where its index is held and as of now; else ``None``."""
+        held = self._held.get(partition)
+        position = self._stands(held, None) if held is not None else None
+        return position.epoch if position is not None else None
+
     def ranking_at_hand(
-        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
+        self,
+        partition: Partition,
+        query: str,
+        *,
+        prefixes: Sequence[Namespace],
+        limit: int | None,
+        threads: Sequence[str] = (),
+        compared: int = 0,
     ) -> Ranking | None:
         """Return what :meth:`ranking` would, in any thread and without waiting; ``None``: it has to be waited for.
 
@@ -226,8 +239,8 @@ class Search:
                 if vectors is None or _dims(vectors) != index.dims:
                     return None
                 vector, aspect = _parts(vectors)
-            snapshot = index.snapshot(asked, vector, aspect=aspect, prefixes=prefixes, now=now)
-        return snapshot.search("hybrid", limit)
+            snapshot = index.snapshot(asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=now)
+        return snapshot.search("hybrid", limit, compared=compared)
 
     def memories_at_hand(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None] | None:
         """Return what :meth:`memories` would, in any thread; ``None``: it has to be waited for."""

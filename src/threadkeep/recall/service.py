@@ -17,6 +17,7 @@ from threadkeep.memories.record import ASKED, Kind, Memory
 from threadkeep.memories.shapes import memory_namespaces, memory_of
 from threadkeep.memories.slots import slot_of
 from threadkeep.owners.owner import Owner
+from threadkeep.recall.at_hand import AtHand, Finder, at_once
 from threadkeep.recall.budget import Fitting, estimate_tokens
 from threadkeep.recall.question import asks_about_everything, asks_what_was_asked
 from threadkeep.recall.record import Hit, Ranking, Recall, Recalled
@@ -150,28 +151,48 @@ class Recalls:
             InvalidInputError: *question* is no text, or a bound is negative.
         """
         asked = replace(_checked(question, owner, thread_id), elsewhere=elsewhere, shown=shown)
-        fitting = Fitting(
-            lambda recalled: line(recalled.memory, thread_id=thread_id),
-            frame=_FRAME,
-            budget_tokens=budget_tokens,
-            max_facts=max_facts,
-            max_episodes=max_episodes,
-        )
+        fitting = _fitting(asked, budget_tokens, max_facts, max_episodes)
         degraded: list[str] = []
         try:
             async with asyncio.timeout((DEFAULT_TIMEOUT if timeout is None else timeout).total_seconds()) as time:
-                await self._fill(fitting, asked, degraded, time.when())
+                await self._fill(self._search, fitting, asked, degraded, time.when())
         except TimeoutError as error:
             degraded.append("timeout")
             self._telemetry.degraded("recall", error)
         except Exception as error:  # noqa: BLE001 - a memory failure never fails a turn; counted and logged
             degraded.append("storage")
             self._telemetry.degraded("recall", error)
-        chosen = tuple(fitting.chosen)
-        self._used(chosen, owner)
-        text = block([recalled.memory for recalled in chosen], thread_id=thread_id)
-        self._telemetry.count("recall.turns")
-        return Recall(chosen, text, tuple(degraded), estimate_tokens(text))
+        return self._rendered(fitting, asked, degraded)
+
+    def recall_at_hand(
+        self,
+        question: str,
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None = None,
+        budget_tokens: int = DEFAULT_BUDGET_TOKENS,
+        max_facts: int | None = None,
+        max_episodes: int | None = None,
+        elsewhere: Elsewhere | None = None,
+        shown: Collection[MessageId] = (),
+    ) -> Recall | None:
+        """Return what :meth:`recall` would, in any thread and without waiting; ``None``: it has to be waited for.
+
+        Whatever fails is left to that, which says so.
+
+        Raises:
+            OwnerRequiredError: As there.
+            InvalidInputError: As there.
+        """
+        asked = replace(_checked(question, owner, thread_id), elsewhere=elsewhere, shown=shown)
+        fitting = _fitting(asked, budget_tokens, max_facts, max_episodes)
+        if not question.strip() or self._reranker is not None:
+            return None
+        try:
+            at_once(self._fill(AtHand(self._search), fitting, asked, [], None))
+        except Exception:  # noqa: BLE001 - nothing is swallowed: whoever waits for it meets it again, and tells
+            return None
+        return self._rendered(fitting, asked, ())
 
     async def still_holds(self, recalled: Sequence[Recalled], *, owner: Owner) -> bool:
         """Return whether all of *recalled* still say what they said: nothing was corrected, forgotten or expired.
@@ -232,7 +253,16 @@ class Recalls:
         if self._uses is not None and found:
             self._uses.note(owner, [recalled.memory.memory_id for recalled in found])
 
-    async def _fill(self, fitting: Fitting, asked: _Asked, degraded: list[str], until: float | None) -> None:
+    def _rendered(self, fitting: Fitting, asked: _Asked, degraded: Sequence[str]) -> Recall:
+        chosen = tuple(fitting.chosen)
+        self._used(chosen, asked.owner)
+        text = block([recalled.memory for recalled in chosen], thread_id=asked.thread_id)
+        self._telemetry.count("recall.turns")
+        return Recall(chosen, text, tuple(degraded), estimate_tokens(text))
+
+    async def _fill(
+        self, finder: Finder, fitting: Fitting, asked: _Asked, degraded: list[str], until: float | None
+    ) -> None:
         """Offer candidates to *fitting*, best first, until it is full; *until* is when the loop's time is over."""
         if not asked.question.strip():
             newest = await self._memories.newest(owner=asked.owner, limit=_CONSIDERED)
@@ -245,18 +275,19 @@ class Recalls:
             return
         partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
         threads = () if asked.thread_id is None else (asked.thread_id,)
-        ranking = await self._search.ranking(
+        ranking = await finder.ranking(
             partition, asked.question, prefixes=prefixes, limit=_CONSIDERED, threads=threads, compared=_COMPARED
         )
         degraded.extend(ranking.degraded)
         everything = asks_about_everything(asked.question)
-        close = everything or await self._concerns(partition, ranking)
-        mattering = iter(_wanted(ranking, await self._answers(asked, ranking), close=close, everything=everything))
+        close = everything or await _concerns(finder, partition, ranking)
+        answers = await _answers(finder, asked, ranking)
+        mattering = iter(_wanted(ranking, answers, close=close, everything=everything))
         hits = chain(await self._reranked(asked, mattering, degraded, until), mattering)
         now = self._clock.now()
         offered = _Offered(fitting, asked)
         while not fitting.full and (chunk := list(islice(hits, _CHUNK))):
-            memories = await self._search.memories(partition, chunk)
+            memories = await finder.memories(partition, chunk)
             found = [
                 Recalled(memory, hit.score)
                 for hit, memory in zip(chunk, memories, strict=True)
@@ -266,30 +297,6 @@ class Recalls:
                 found = [recalled for recalled in found if recalled.memory.memory_id not in left_out]
             offered.take(found)
         offered.take_the_rest()
-
-    async def _concerns(self, partition: Partition, ranking: Ranking) -> bool:
-        """Whether the question has to do with anything that was found; how long the nearest is, may decide that."""
-        if concerns(ranking):
-            return True
-        if not concerns(ranking, short=True):
-            return False
-        (nearest,) = await self._search.memories(partition, [ranking.hits.closest])
-        return nearest is not None and len(nearest.text) <= SHORT
-
-    async def _answers(self, asked: _Asked, ranking: Ranking) -> list[Hit]:
-        """Return the facts among the hits that answer what the question asks for, in whichever words they say it.
-
-        ``I joined Acme.`` says nothing of a company or of work, and is where the user works all the same.
-        """
-        slots = slots_asked(asked.question)
-        if not slots:
-            return []
-        memories = await self._search.memories(asked.owner.partition, ranking.hits)
-        return [
-            hit._replace(score=ranking.hits[0].score)
-            for hit, memory in zip(ranking.hits, memories, strict=True)
-            if memory is not None and memory.kind != "episodic" and slot_of(memory.text) in slots
-        ]
 
     async def _reranked(
         self, asked: _Asked, mattering: Iterator[Hit], degraded: list[str], until: float | None
@@ -358,6 +365,32 @@ class _Offered:
         return repeats(memory, self._taught) or _is_read_anyway(memory, self._asked)
 
 
+async def _concerns(finder: Finder, partition: Partition, ranking: Ranking) -> bool:
+    """Whether the question has to do with anything that was found; how long the nearest is, may decide that."""
+    if concerns(ranking):
+        return True
+    if not concerns(ranking, short=True):
+        return False
+    (nearest,) = await finder.memories(partition, [ranking.hits.closest])
+    return nearest is not None and len(nearest.text) <= SHORT
+
+
+async def _answers(finder: Finder, asked: _Asked, ranking: Ranking) -> list[Hit]:
+    """Return the facts among the hits that answer what the question asks for, in whichever words they say it.
+
+    ``I joined Acme.`` says nothing of a company or of work, and is where the user works all the same.
+    """
+    slots = slots_asked(asked.question)
+    if not slots:
+        return []
+    memories = await finder.memories(asked.owner.partition, ranking.hits)
+    return [
+        hit._replace(score=ranking.hits[0].score)
+        for hit, memory in zip(ranking.hits, memories, strict=True)
+        if memory is not None and memory.kind != "episodic" and slot_of(memory.text) in slots
+    ]
+
+
 async def _elsewhere(memories: Sequence[Memory], asked: _Asked) -> Collection[MemoryId]:
     return () if asked.elsewhere is None else await asked.elsewhere(memories)
 
@@ -399,6 +432,17 @@ def _is_read_anyway(memory: Memory, asked: _Asked) -> bool:
 def holds(memory: Memory, *, at: datetime) -> bool:
     """Whether *memory* may be recalled: active, and true as far as known."""
     return memory.status == "active" and (memory.valid_to is None or memory.valid_to > at)
+
+
+def _fitting(asked: _Asked, budget_tokens: int | None, max_facts: int | None, max_episodes: int | None) -> Fitting:
+    """Return the empty block that the answers to *asked* are fitted into."""
+    return Fitting(
+        lambda recalled: line(recalled.memory, thread_id=asked.thread_id),
+        frame=_FRAME,
+        budget_tokens=budget_tokens,
+        max_facts=max_facts,
+        max_episodes=max_episodes,
+    )
 
 
 def _checked(question: object, owner: object, thread_id: ThreadId | None, *, limit: int = 0) -> _Asked:
