@@ -132,10 +132,12 @@ class Hits(Sequence[Hit]):
         """Let names decide among the equals that begin at *place* or before."""
         while self._tied and self._tied[-1][0] <= place:
             start, end = self._tied.pop()
-            names = list(map(self._names.__getitem__, self._slots[start:end].tolist()))
+            slots: list[int] = self._slots[start:end].tolist()
+            names = [self._names[slot] for slot in slots]
             order = sorted(range(len(names)), key=[key for _, key in names].__getitem__)
             order.sort(key=[namespace for namespace, _ in names].__getitem__)  # one by one: a third of the time
-            self._rows[start:end] = [start + place for place in order]
+            self._rows[start:end] = [start + one for one in order]
             closeness = self.closeness[start:end].tolist()
-            least = self._scores.item(start - 1) if start else inf
-            self._scores[start:end] = list(accumulate((closeness[place] for place in order), min, initial=least))[1:]
+            if len(set(closeness)) > 1:
+                least = self._scores.item(start - 1) if start else inf
+                self._scores[start:end] = list(accumulate((closeness[one] for one in order), min, initial=least))[1:]
