@@ -347,6 +347,20 @@ class TestSearch:
         assert {hit.key for hit in before.search("hybrid", None).hits} == {"a", "b"}
 
 
+class TestGoingOn:
+    @pytest.mark.parametrize("threads", [("two",), ("two", "two"), ("new", "two")])
+    def test_what_is_of_the_thread_decides_between_equals(self, threads: tuple[str, ...]):
+        """It counts once, however often the thread is named; a thread that nothing is of says nothing."""
+        sources = [{"speaker": "user", "thread_id": thread, "at": NOW.isoformat()} for thread in ("one", "two")]
+        index = PartitionIndex(model=None)
+        index.apply(changes(*(item(source["thread_id"], "tea", source=source) for source in sources), reset=True))
+
+        found = index.snapshot(read("tea", now=NOW), None, threads=threads, now=NOW).search("hybrid", None).hits
+
+        assert [hit.key for hit in found] == ["two", "one"]
+        assert found[0].strength - found[1].strength == pytest.approx(WEIGHTS.branch)
+
+
 class TestFindNames:
     @settings(max_examples=60)
     @given(
