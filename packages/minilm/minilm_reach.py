@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-MARGIN = 1.3
+MARGIN = 1.4
 """How much further than in ``TEXTS`` a value may reach before it is cut off."""
 
 STEPS_PER_UNIT = 64
