@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -36,7 +36,7 @@ from threadkeep.threads.claiming import (
     note,
 )
 from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
-from threadkeep.threads.fence import LEASE, RUN, Claim, refused
+from threadkeep.threads.fence import LEASE, RUN, refused
 from threadkeep.threads.leases import Leases, RunName, Terms
 from threadkeep.threads.listing import Listing
 from threadkeep.threads.names import Names, thread_id_from
@@ -47,8 +47,6 @@ from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_gra
 from threadkeep.threads.upkeep import Upkeep
 from threadkeep.threads.whole import ThreadStats
 from threadkeep.threads.writing import Writing
-
-T = TypeVar("T")
 
 # All of LangGraph's savers number channel versions in the same way; this one does it for ours, so
 # that asking for a number never waits for the real one to open.
@@ -343,7 +341,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         async with self._shared.using():
             thread_id, inner = await self._admission.admitted(config, writing=False)
-            return self._upkeep.seen(await self._run(lambda saver: saver.aget_tuple(inner)), config, thread_id)
+            return self._upkeep.seen(await self._upkeep.run(lambda saver: saver.aget_tuple(inner)), config, thread_id)
 
     async def _close(self) -> None:
         if not self._shared.closed:
@@ -383,7 +381,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             )
 
             async def fetch(before: RunnableConfig | None, limit: int | None) -> Sequence[CheckpointTuple]:
-                found = await self._run(lambda saver: _fetch(saver, inner, asked, before, limit))
+                found = await self._upkeep.run(lambda saver: _fetch(saver, inner, asked, before, limit))
                 return [self._envelope.opened(one, serde=self.serde) for one in found]
 
             page = await listing.next_page(fetch, keeps)
@@ -395,11 +393,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         async with self._shared.using():
             _, inner = await self._admission.admitted(config, writing=False)
             name, namespace = place_of(inner)
-            found = await self._run(lambda saver: saver.aget_delta_channel_history(config=inner, channels=channels))
+            found = await self._upkeep.run(
+                lambda saver: saver.aget_delta_channel_history(config=inner, channels=channels)
+            )
             return self._envelope.opened_history(found, serde=self.serde, thread=name, namespace=namespace)
-
-    async def _run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None) -> T:
-        return await self._shared.run(self.serde, work, claim=claim)
 
     @property
     def _beginning(self) -> Beginning:
