@@ -34,7 +34,6 @@ from threadkeep.threads.run_events import Running, current_run, tell
 from threadkeep.tracing import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 
 if TYPE_CHECKING:
-    from threadkeep.app import Rooms
     from threadkeep.library import OwnerSource, Threadkeep
     from threadkeep.owners.owner import Owner
 
@@ -158,7 +157,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for."""
         if before is not None:
             return None if before.recall.memories else before
-        epoch = self._tk.app.at_hand(lambda rooms: _epoch_at_hand(rooms, turn))
+        app = self._tk.app
+        epoch = app.at_hand(lambda _: app.binder.epoch_at_once(turn.owner))
         if epoch is None or self._to_bind(turn, epoch) is not None:
             return None
         recall = self._recalling(turn, messages).at_hand() if self._recalls else Recall()
@@ -338,16 +338,6 @@ class LearningMiddleware(ThreadkeepMiddleware):
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
-
-
-def _epoch_at_hand(rooms: Rooms, turn: _Turn) -> str | None:
-    """Return the epoch of the owner, where it can be told without waiting; of who wants no memory nothing is read."""
-    if rooms.opt_outs.holds(turn.owner, turn.thread_id):
-        return None
-    try:
-        return rooms.search.epoch_at_hand(turn.owner.partition)
-    except StorageError:  # which whoever waits for it says
-        return None
 
 
 def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:

@@ -198,12 +198,6 @@ class Search:
             found = replace(found, alike=await self._alike(partition, found.hits[:compared]))
         return replace(found, degraded=degraded) if degraded else found
 
-    def epoch_at_hand(self, partition: Partition) -> str | None:
-        """Return the epoch of *partition*, in any thread, where its index is held and as of now; else ``None``."""
-        held = self._held.get(partition)
-        position = self._stands(held, None) if held is not None else None
-        return position.epoch if position is not None else None
-
     def ranking_at_hand(
         self,
         partition: Partition,
