@@ -23,7 +23,7 @@ from typer.testing import CliRunner, Result
 
 from threadkeep.cli import chat, doctor, output
 from threadkeep.cli.main import app
-from threadkeep.errors import SettingsError, ThreadkeepError
+from threadkeep.errors import InvalidInputError, SettingsError, ThreadkeepError
 from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
 from threadkeep.testing.pinecone_server import Fault, PineconeServer
@@ -102,6 +102,19 @@ class TestMemories:
         assert (shown["text"], shown["history"][0]["text"]) == ("I live in Berlin.", "I live in Lisbon.")
         assert answer("memories", "forget", memory_id, "--user", USER)["memory_ids"] == [memory_id]
         assert answer("memories", "list", "--user", USER) == []
+
+    def test_nothing_is_no_question(self) -> None:
+        """It is said how to see all instead."""
+        with pytest.raises(InvalidInputError, match="memories list"):
+            run("memories", "search", " ")
+
+    def test_a_folder_without_a_name_is_refused(self, folder: Path) -> None:
+        """It would be whichever folder the command is run in, where nobody looks for memories."""
+        refused = run("memories", "list", "--data-dir", "")
+
+        assert refused.exit_code == 2
+        assert "name a folder" in refused.output
+        assert list(folder.iterdir()) == []
 
     def test_every_script_is_shown_as_it_was_written(self) -> None:
         """Joiners belong to the words; what could steer the terminal is replaced."""
@@ -222,6 +235,20 @@ class TestChat:
         assert "The model said nothing. What you wrote is kept; try again." in said.stderr
         texts = {row["text"] for row in answer("memories", "list", "--user", USER, "--kind", "semantic")}
         assert texts == {"I live in Lisbon.", "I have two cats."}
+
+    def test_a_key_that_is_refused_is_not_tried_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The next input would be refused as well; any other failure may pass."""
+
+        class _RefusedError(RuntimeError):
+            status_code = 401
+
+        model = ScriptedModel(replies=[_RefusedError("sk-secret"), RuntimeError("sk-secret")])
+        monkeypatch.setattr(chat, "opened", lambda data_dir: output.opened(data_dir, model=model))
+
+        refused, failed = run("chat", stdin="One.\nTwo.\n").stderr.split("kept; ")[1:]
+
+        assert refused.startswith("check the model's key")
+        assert failed.startswith("try again")
 
     def test_threads_that_cannot_be_kept_are_told_at_once(self, folder: Path) -> None:
         """Not after the first input: nothing was asked for yet."""

@@ -21,6 +21,9 @@ LEARNING_SECONDS: Final = 5.0
 EMPTY_STREAM: Final = "No generations found in stream."
 """What LangChain says of a model whose stream ends before it began."""
 
+_REFUSED: Final = (401, 403, 404)
+"""What providers answer, by HTTP, to a key or a model that they do not know."""
+
 SILENCE_SECONDS: Final = 10.0
 """A model that is silent for so long is told of; then again whenever its silence has doubled."""
 
@@ -65,7 +68,7 @@ def chat(
                     err.print(f"\n{plain(str(error))}", markup=False)
                 except Exception as error:  # noqa: BLE001 - whatever the model's package raises ends the turn only
                     failed = True
-                    err.print(f"\nThe model {_how(error)}. What you wrote is kept; try again.")
+                    err.print(f"\nThe model {_how(error)}. What you wrote is kept; {_what_next(error)}.")
     if failed:
         sys.exit(1)
 
@@ -86,6 +89,12 @@ def _how(error: Exception) -> str:
     """Say how the model failed; what its package says may quote what is secret."""
     empty = isinstance(error, ValueError) and str(error) == EMPTY_STREAM
     return "said nothing" if empty else f"failed ({type(error).__name__})"
+
+
+def _what_next(error: Exception) -> str:
+    """Say what may help: a key that was refused will be refused again."""
+    refused = getattr(error, "status_code", None) in _REFUSED
+    return "check the model's key and its name" if refused else "try again"
 
 
 class _Turn:

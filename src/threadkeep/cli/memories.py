@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, Output, User, give_lines, out, plain, print_json, run
+from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
@@ -50,6 +51,9 @@ def search(
     json: Json = False,
 ) -> None:
     """Search memories by words and meaning, best first."""
+    if not query.strip():
+        msg = "There is nothing to search for; threadkeep memories list shows all."
+        raise InvalidInputError(msg)
     found = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit), data_dir)
     if json:
         print_json(found)

@@ -50,8 +50,22 @@ class _Late:
 out: Final = _Late(stderr=False)
 err: Final = _Late(stderr=True)
 
+
+def _folder(given: str) -> Path:
+    """Refuse an empty name, which would be the folder that somebody happens to be in."""
+    if not given:
+        msg = "it is empty; name a folder, or leave the option out."
+        raise typer.BadParameter(msg)
+    return Path(given)
+
+
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory; any id.")]
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder of the SQLite files.", show_default=False)]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir", help="Folder of the SQLite files.", show_default=False, parser=_folder, metavar="<path>"
+    ),
+]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 
