@@ -379,10 +379,10 @@ def preflight_context_check(
     messages: Sequence[Any], *, model: Any = None, max_tokens: int | None = None, tools: Sequence[Any] = ()
 ) -> bool:
     """Return whether *messages* leave a fifth of what the model reads; else they are to be compacted first."""
-    from threadkeep.langgraph.tokens import estimated, limit_of
+    from threadkeep.langgraph.tokens import described, estimated, limit_of
 
     limit = limit_of(model, given=max_tokens, setting=Settings.load().max_context_tokens)
-    return not over(estimated(_messages(messages), tools=tools).total, limit=limit)
+    return not over(estimated(_messages(messages), tools=described(tools)).total, limit=limit)
 
 
 def trim_messages_if_needed(
@@ -409,12 +409,12 @@ def trim_messages_if_needed(
         ContextTooLargeError: What must stay is over the limit by itself.
     """
     from threadkeep.langgraph.history import entries_of, shortened
-    from threadkeep.langgraph.tokens import estimated, limit_of
+    from threadkeep.langgraph.tokens import described, estimated, limit_of
 
     settings = Settings.load()
     whole = repair_orphaned_tool_calls(messages)
     limit = limit_of(model, given=max_tokens, setting=settings.max_context_tokens)
-    counted = estimated(whole, tools=tools)
+    counted = estimated(whole, tools=described(tools))
     if not settings.auto_compression or not over(counted.total, limit=limit):
         return whole
     keep = settings.min_messages_to_keep if keep_messages is None else keep_messages

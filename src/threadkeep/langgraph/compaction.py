@@ -15,7 +15,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from threadkeep.errors import ContextTooLargeError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.history import entries_of, rebuilt, said_in, shortened, summary_message, summary_text
-from threadkeep.langgraph.tokens import Counted, asked, estimated, limit_of, matters
+from threadkeep.langgraph.tokens import Counted, asked, described, estimated, has_room, limit_of, matters
 from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.recall.budget import estimate_tokens
 from threadkeep.threads.summary import Said, cut_to, extractive_summary
@@ -122,6 +122,7 @@ class Compaction:
 
     def __init__(self, tk: Threadkeep) -> None:
         self._tk = tk
+        self._tools: tuple[Sequence[Any], tuple[str, ...]] = (), ()
 
     async def fitting(self, talk: Talk) -> History:
         """Return the talk's history, whole, and where it is over four fifths of the limit, shortened."""
@@ -130,7 +131,9 @@ class Compaction:
         if not is_whole(steps, len(messages)):
             self._tk.app.telemetry.count("window.repaired")
         history = History(rebuilt(messages, steps), changed=not is_whole(steps, len(messages)))
-        if not talk.compress:
+        if not talk.compress or has_room(
+            history.messages, limit=talk.limit, system=talk.system, tools=self._described(talk.tools)
+        ):
             return history
         counted = await self._counted(talk, history)
         if not over(counted.total, limit=talk.limit):
@@ -154,7 +157,7 @@ class Compaction:
 
     async def _counted(self, talk: Talk, history: History) -> Counted:
         model, system, tools = talk.model, talk.system, list(talk.tools)
-        estimate = estimated(history.messages, system=system, tools=tools)
+        estimate = estimated(history.messages, system=system, tools=self._described(tools))
         if not matters(estimate, model, limit=talk.limit):
             return estimate
         counting = asyncio.to_thread(asked, estimate, model, history.messages, system, tools)
@@ -163,6 +166,14 @@ class Compaction:
         except TimeoutError as error:
             self._tk.app.telemetry.degraded("window.count", error)
             return estimate
+
+    def _described(self, tools: Sequence[Any]) -> tuple[str, ...]:
+        """Return what a model is told of *tools*: the same as for its last call, where an agent gives the same ones."""
+        known, told = self._tools
+        if len(known) != len(tools) or any(one is not other for one, other in zip(known, tools, strict=True)):
+            told = described(tools)
+            self._tools = list(tools), told
+        return told
 
     async def _shortened(
         self, talk: Talk, history: History, counted: Counted, limit: int, *, strict: bool = False

@@ -46,16 +46,35 @@ class Counted:
 
 
 def estimated(
-    messages: Sequence[BaseMessage], *, system: BaseMessage | None = None, tools: Sequence[Any] = ()
+    messages: Sequence[BaseMessage], *, system: BaseMessage | None = None, tools: Sequence[str] = ()
 ) -> Counted:
     """Estimate what *messages* take.
 
     By tiktoken where it is installed and its vocabulary is there, else by our own estimate, which counts
     too many rather than too few.
+
+    Args:
+        messages: Oldest first.
+        system: The system prompt that is sent besides.
+        tools: What :func:`described` says of those that the model is given.
     """
-    of_text = _text_counter()
-    overhead = (_tokens(system, of_text) if system is not None else 0) + sum(_of_tool(tool, of_text) for tool in tools)
-    return Counted(tuple(_tokens(message, of_text) for message in messages), overhead)
+    return _counted(messages, system, tools, _text_counter())
+
+
+def has_room(
+    messages: Sequence[BaseMessage], *, limit: int, system: BaseMessage | None = None, tools: Sequence[str] = ()
+) -> bool:
+    """Whether there is no need to count: even if each byte were a token, :func:`matters` would say no.
+
+    Source:
+        Byte-pair vocabularies, and our estimate, give a text no more tokens than it has bytes in UTF-8.
+    """
+    return _counted(messages, system, tools, _bytes).total <= limit * _ASK_THE_MODEL_FROM
+
+
+def described(tools: Sequence[Any]) -> tuple[str, ...]:
+    """Return what a model is told of each of *tools*, as JSON."""
+    return tuple(_described(tool) for tool in tools)
 
 
 def matters(estimate: Counted, model: Any, *, limit: int) -> bool:
@@ -125,6 +144,17 @@ class _Vocabulary:
 _text_counter: Final = _Vocabulary().counter
 
 
+def _counted(
+    messages: Sequence[BaseMessage], system: BaseMessage | None, tools: Sequence[str], of_text: Callable[[str], int]
+) -> Counted:
+    overhead = (_tokens(system, of_text) if system is not None else 0) + sum(map(of_text, tools))
+    return Counted(tuple(_tokens(message, of_text) for message in messages), overhead)
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def _tokens(message: BaseMessage, of_text: Callable[[str], int]) -> int:
     tokens = _PER_MESSAGE + of_text(message.name or "")
     content = message.content
@@ -142,12 +172,12 @@ def _tokens(message: BaseMessage, of_text: Callable[[str], int]) -> int:
     return tokens
 
 
-def _of_tool(tool: Any, of_text: Callable[[str], int]) -> int:
+def _described(tool: Any) -> str:
     try:
-        described: Any = convert_to_openai_tool(tool)
+        told: Any = convert_to_openai_tool(tool)
     except (ValueError, TypeError):  # a provider's own tool: what it takes is the provider's secret
-        described = tool
-    return of_text(json.dumps(described, default=str))
+        told = tool
+    return json.dumps(told, default=str)
 
 
 def _counts_itself(model: Any) -> bool:
