@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
@@ -37,9 +37,9 @@ class Patience:
 
     def __init__(self, timeout: timedelta) -> None:
         self._timeout = timeout
-        self._hanging: dict[asyncio.Task[Any], float] = {}
+        self._hanging: dict[asyncio.Future[Any], float] = {}
 
-    async def wait(self, work: Coroutine[Any, Any, T], *, timeout: timedelta | None = None) -> T:
+    async def wait(self, work: Awaitable[T], *, timeout: timedelta | None = None) -> T:
         """Return what *work* returns, if that is soon.
 
         Args:
@@ -74,7 +74,7 @@ class Patience:
     def _how_many_hang(self) -> int:
         return sum(time.monotonic() < until for until in self._hanging.values())
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Future[Any]) -> None:
         self._hanging.pop(task, None)
         if not task.cancelled():
             task.exception()  # whoever waited has raised it; nobody may be left who did

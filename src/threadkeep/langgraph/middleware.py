@@ -34,6 +34,7 @@ from threadkeep.threads.run_events import Running, current_run, tell
 from threadkeep.tracing import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 
 if TYPE_CHECKING:
+    from threadkeep.app import Rooms
     from threadkeep.library import OwnerSource, Threadkeep
     from threadkeep.owners.owner import Owner
 
@@ -121,6 +122,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
             seen = self._tk.app.home.run_sync(self._recalled(turn, request.messages))
+        elif seen is not before and (thread_id := self._to_bind(turn, seen.epoch)) is not None:
+            self._tk.app.home.run_sync(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return handler(self._with(seen.recall, request))
@@ -134,6 +137,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
             seen = await self._tk.app.home.run(self._recalled(turn, request.messages))
+        elif seen is not before and (thread_id := self._to_bind(turn, seen.epoch)) is not None:
+            await self._tk.app.home.run(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
@@ -154,12 +159,21 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         return owner
 
     def _at_hand(self, turn: _Turn, before: _Seen | None, messages: Sequence[Any]) -> _Seen | None:
-        """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for."""
+        """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for.
+
+        Only the owner's own memories are read, so this comes before it is known whose the thread is: the checkpointer
+        mostly asks that meanwhile.
+        """
         if before is not None:
             return None if before.recall.memories else before
         app = self._tk.app
-        epoch = app.at_hand(lambda _: app.binder.epoch_at_once(turn.owner))
-        if epoch is None or self._to_bind(turn, epoch) is not None:
+
+        def begins_in(rooms: Rooms) -> str | None:
+            off = rooms.opt_outs.holds(turn.owner, turn.thread_id)  # and then nothing is bound either
+            return None if off else app.binder.epoch_at_once(turn.owner)
+
+        epoch = app.at_hand(begins_in)
+        if epoch is None:
             return None
         recall = self._recalling(turn, messages).at_hand() if self._recalls else Recall()
         return None if recall is None else _Seen(recall, epoch)
@@ -181,14 +195,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         thread_id = self._to_bind(turn, epoch)
         if thread_id is None:
             return _Seen(await self._recall(turn, messages), epoch)
-        # Only the owner's own memories are read, so this need not wait for whose the thread is.
         recalling = asyncio.ensure_future(self._recall(turn, messages))
         try:
-            with suppress(PartitionErasedError):  # the turn outlives its owner's erasing: nothing of it is kept
-                await app.binder.bind(thread_id, turn.owner, epoch=epoch)
+            await self._bind(thread_id, turn.owner, epoch)
             return _Seen(await recalling, epoch)
         finally:
             recalling.cancel()
+
+    async def _bind(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
+        with suppress(PartitionErasedError):  # the turn outlives its owner's erasing: nothing of it is kept
+            await self._tk.app.binder.bind(thread_id, owner, epoch=epoch)
 
     async def _recall(self, turn: _Turn, messages: Sequence[Any]) -> Recall:
         if not self._recalls:

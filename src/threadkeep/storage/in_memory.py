@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +60,7 @@ class InMemoryStorage:
         self._epoch = new_id()
         self._parts: dict[bytes, _Part] = {}
         self._closed = False
+        self._writing = threading.Lock()  # against whoever is told from another thread
 
     async def connect(self) -> None:
         """There is nothing to connect to."""
@@ -71,9 +73,7 @@ class InMemoryStorage:
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         """See :meth:`threadkeep.storage.port.Storage.get`."""
-        self._require_open()
-        now = micros(self._clock.now())
-        return tuple(self._get(ref, now) for ref in refs)
+        return self.told(refs)
 
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.commit`."""
@@ -91,7 +91,8 @@ class InMemoryStorage:
         outcome = decide(changes, known, revision=part.sequence + 1, now=micros(self._clock.now()))
         self._parts[batch.partition.digest] = part
         part.partition = batch.partition
-        part.apply(outcome)
+        with self._writing:
+            part.apply(outcome)
         return part.position
 
     async def position(self, partition: Partition) -> Position:
@@ -105,6 +106,13 @@ class InMemoryStorage:
     def stands_at(self, partition: Partition, position: Position) -> bool:
         """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
         return self._position(partition) == position
+
+    def told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
+        """See :meth:`threadkeep.storage.port.Telling.told`."""
+        self._require_open()
+        now = micros(self._clock.now())
+        with self._writing:
+            return tuple(self._get(ref, now) for ref in refs)
 
     async def scan(
         self,
@@ -210,7 +218,8 @@ class InMemoryStorage:
             expired = [row for row in part.rows.values() if not _is_alive(row, moment)]
             if expired:
                 searchable = [row.place for row in expired if row.paths != NO_PATHS]
-                part.apply(Outcome(deleted=[row.place for row in expired], removed=searchable))
+                with self._writing:
+                    part.apply(Outcome(deleted=[row.place for row in expired], removed=searchable))
                 swept += len(expired)
         return swept
 

@@ -359,7 +359,7 @@ class Storage(Protocol):
 
 @runtime_checkable
 class Telling(Protocol):
-    """A storage in this process or file, which can tell without being waited for whether anything has happened.
+    """A storage in this process or file, which can tell a little without being waited for.
 
     It is asked from any thread, while the event loop is at other methods.
     """
@@ -370,6 +370,24 @@ class Telling(Protocol):
 
     def stands_at(self, partition: Partition, position: Position) -> bool:
         """Return whether *partition* is at *position* now; ``False``, too, where that cannot be told at once."""
+        ...
+
+    def told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
+        """Return what ``get`` would of a few *refs*, all of one moment; ``None`` where that cannot be told at once."""
+        ...
+
+
+@runtime_checkable
+class Spanning(Protocol):
+    """A storage that can write to several partitions in one step."""
+
+    async def commit_all(self, batches: Sequence[Batch]) -> tuple[Position, ...]:
+        """Apply batches, in their order: all of them or nothing, and otherwise as ``commit`` does each.
+
+        Raises:
+            RevisionConflictError, PartitionErasedError, InvalidInputError, TooLargeError: What ``commit`` would
+                raise for one of them; none was applied.
+        """
         ...
 
 

@@ -22,15 +22,15 @@ _MOST: Final = 100
 
 @dataclass(slots=True)
 class _Waiting:
-    batch: Batch
-    answer: asyncio.Future[Position]
+    batches: Sequence[Batch]
+    answer: asyncio.Future[tuple[Position, ...]]
 
 
 class GroupCommit:
     """Takes batches on the event loop and commits them in the writer's thread, in the order they came.
 
-    Where one batch of a group cannot be committed, none is, and each is tried alone: so one that is
-    refused takes no other with it.
+    Where one batch of a group cannot be committed, none is, and what was asked for at once is tried
+    alone: so one that is refused takes nobody else's with it.
 
     Args:
         clock: What the time is.
@@ -40,11 +40,11 @@ class GroupCommit:
         self._clock = clock
         self._queue: deque[_Waiting] = deque()
 
-    async def add(self, opened: SqliteConnections, batch: Batch) -> Position:
-        """Commit *batch* with those that wait at this moment; return when it is durable."""
-        waiting = _Waiting(batch, asyncio.get_running_loop().create_future())
+    async def add(self, opened: SqliteConnections, batches: Sequence[Batch]) -> tuple[Position, ...]:
+        """Commit *batches*, all or none, with those that wait at this moment; return when they are durable."""
+        waiting = _Waiting(batches, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
-        # Each batch brings its own call; those that find the queue empty have nothing left to do.
+        # Whoever comes brings a call; those that find the queue empty have nothing left to do.
         opened.writer.submit(self._work, opened)
         return await waiting.answer
 
@@ -60,7 +60,9 @@ class GroupCommit:
         with suppress(RuntimeError):
             group[0].answer.get_loop().call_soon_threadsafe(_answer, group, outcomes)
 
-    def _together(self, opened: SqliteConnections, group: Sequence[_Waiting]) -> Sequence[Position | Exception] | None:
+    def _together(
+        self, opened: SqliteConnections, group: Sequence[_Waiting]
+    ) -> Sequence[tuple[Position, ...] | Exception] | None:
         """Return the positions; ``None`` where a batch was refused, and then nothing was written."""
         if len(group) == 1:
             return None
@@ -69,29 +71,29 @@ class GroupCommit:
         except Exception:  # noqa: BLE001 - nothing is swallowed: each is tried alone, and its error is its caller's
             return None
 
-    def _alone(self, opened: SqliteConnections, waiting: _Waiting) -> Position | Exception:
+    def _alone(self, opened: SqliteConnections, waiting: _Waiting) -> tuple[Position, ...] | Exception:
         try:
-            (position,) = self._committed(opened, [waiting])
-        except Exception as error:  # noqa: BLE001 - it is raised where the batch came from
+            (positions,) = self._committed(opened, [waiting])
+        except Exception as error:  # noqa: BLE001 - it is raised where the batches came from
             return error
-        return position
+        return positions
 
-    def _committed(self, opened: SqliteConnections, group: Sequence[_Waiting]) -> list[Position]:
+    def _committed(self, opened: SqliteConnections, group: Sequence[_Waiting]) -> list[tuple[Position, ...]]:
         """Write *group* in one transaction; encoding, which may take a while, is done before it begins."""
-        changes = [encoded(waiting.batch) for waiting in group]
+        changes = [[(batch, encoded(batch)) for batch in waiting.batches] for waiting in group]
 
-        def write(connection: sqlite3.Connection) -> list[Position]:
+        def write(connection: sqlite3.Connection) -> list[tuple[Position, ...]]:
             return [
-                opened.tables.commit(connection, waiting.batch, its, micros(self._clock.now()))
-                for waiting, its in zip(group, changes, strict=True)
+                tuple(opened.tables.commit(connection, batch, its, micros(self._clock.now())) for batch, its in asked)
+                for asked in changes
             ]
 
         return opened.write(write)
 
 
-def _answer(group: Sequence[_Waiting], outcomes: Sequence[Position | Exception]) -> None:
+def _answer(group: Sequence[_Waiting], outcomes: Sequence[tuple[Position, ...] | Exception]) -> None:
     for waiting, outcome in zip(group, outcomes, strict=True):
-        if waiting.answer.done():  # whoever waited was cancelled; the batch stands all the same
+        if waiting.answer.done():  # whoever waited was cancelled; what was written stands all the same
             continue
         if isinstance(outcome, Exception):
             waiting.answer.set_exception(outcome)

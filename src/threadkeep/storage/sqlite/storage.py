@@ -113,25 +113,21 @@ class SqliteStorage:
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         """See :meth:`threadkeep.storage.port.Storage.get`."""
-        opened = self._require_open()
-        now = micros(self._clock.now())
-
-        def work(connection: sqlite3.Connection) -> tuple[Item | None, ...]:
-            return opened.tables.get(connection, refs, now)
-
-        if len(refs) <= _FEW:
-            found = opened.glance(lambda connection: _at_one_moment(connection, work))
-            if found is not None:
-                return found
-        return await self._read(work)
+        found = self.told(refs) if len(refs) <= _FEW else None
+        return found if found is not None else await self._read(self._getting(refs))
 
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.commit`."""
-        opened = self._require_open()
-        position = await self._commits.add(opened, batch)
-        if any(isinstance(operation, Delete) for operation in batch.operations):
-            opened.scrub_later()
+        (position,) = await self.commit_all([batch])
         return position
+
+    async def commit_all(self, batches: Sequence[Batch]) -> tuple[Position, ...]:
+        """See :meth:`threadkeep.storage.port.Spanning.commit_all`."""
+        opened = self._require_open()
+        positions = await self._commits.add(opened, batches)
+        if any(isinstance(operation, Delete) for batch in batches for operation in batch.operations):
+            opened.scrub_later()
+        return positions
 
     async def position(self, partition: Partition) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.position`."""
@@ -151,6 +147,11 @@ class SqliteStorage:
     def stands_at(self, partition: Partition, position: Position) -> bool:
         """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
         return position == self.standing(partition)
+
+    def told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
+        """See :meth:`threadkeep.storage.port.Telling.told`."""
+        work = self._getting(refs)
+        return self._require_open().glance(lambda connection: _at_one_moment(connection, work))
 
     async def scan(
         self,
@@ -248,6 +249,10 @@ class SqliteStorage:
         opened = self._require_open()
         partitions, items = await self._read(opened.tables.count)
         return Stats(partitions, items, size_bytes(self._path))
+
+    def _getting(self, refs: Sequence[Ref]) -> Callable[[sqlite3.Connection], tuple[Item | None, ...]]:
+        tables, now = self._require_open().tables, micros(self._clock.now())
+        return lambda connection: tables.get(connection, refs, now)
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         opened = self._require_open()
