@@ -89,7 +89,7 @@ class Admission:
         return owner is None or self._checked(thread_id, owner)
 
     def _checked(self, thread_id: ThreadId, owner: Owner) -> bool:
-        return self.owner is not None or self.binder is None or self.binder.checked(thread_id, owner)
+        return self.owner is not None or self.binder is None or bool(self.binder.checked(thread_id, owner))
 
     def _to_write(self, configurable: dict[str, Any], thread_id: ThreadId) -> RunnableConfig:
         # No more than that: savers put what else is there into the metadata, where it would be kept in the clear.

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.storage.port import Position, Ref, Storage
+from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError
+from threadkeep.storage.port import Batch, Position, Ref, Spanning, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import (
     ANA,
@@ -51,6 +51,41 @@ class Committing(World):
 
         assert (before.sequence, before.epoch) == (0, after.epoch)
         assert before.epoch
+
+    async def test_several_partitions_are_written_in_one_step(self, storage: Storage) -> None:
+        """ "All of them or nothing", each at its own partition's next number."""
+        if not isinstance(storage, Spanning):
+            return
+        await commit(storage, note("1"), partition=BOB)
+
+        positions = await storage.commit_all([Batch(ANA, [note("1")]), Batch(BOB, [note("2")])])
+
+        assert [position.sequence for position in positions] == [1, 2]
+        assert positions == (await storage.position(ANA), await storage.position(BOB))
+        assert await get(storage, "1") is not None
+        assert await get(storage, "2", partition=BOB) is not None
+
+    @pytest.mark.parametrize("refused", ["expectation", "epoch", "malformed"])
+    @pytest.mark.parametrize("order", ["first", "last"])
+    async def test_where_one_is_refused_none_of_several_is_applied(
+        self, storage: Storage, refused: str, order: str
+    ) -> None:
+        """Whichever it is, and for whatever it is refused."""
+        if not isinstance(storage, Spanning):
+            return
+        before = [await storage.position(partition) for partition in (ANA, BOB)]
+        bad, error = {
+            "expectation": (Batch(BOB, [note("1", expect=7)]), RevisionConflictError),
+            "epoch": (Batch(BOB, [note("1")], "another"), PartitionErasedError),
+            "malformed": (Batch(BOB, []), InvalidInputError),
+        }[refused]
+        good = Batch(ANA, [note("1")])
+
+        with pytest.raises(error):
+            await storage.commit_all([good, bad] if order == "last" else [bad, good])
+
+        assert [await storage.position(partition) for partition in (ANA, BOB)] == before
+        assert await get(storage, "1") is None
 
     async def test_partitions_count_for_themselves(self, storage: Storage) -> None:
         """A commit moves the sequence of its own partition only."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from threadkeep.errors import ClosedError
-from threadkeep.storage.port import Batch, Due, Embedding, Item, Partition, Put, Ref, Storage
+from threadkeep.storage.port import Batch, Due, Embedding, Item, Partition, Put, Ref, Storage, Telling
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import (
     ANA,
@@ -54,6 +56,45 @@ class Reading(World):
         found = await storage.get([Ref(BOB, NOTES, "1"), Ref(ANA, NOTES, "1")])
 
         assert [item and item.value["of"] for item in found] == ["bob", "ana"]
+
+    async def test_a_few_are_told_from_any_thread(self, storage: Storage, clock: FrozenClock) -> None:
+        """ "What get would", while the loop is elsewhere: in the order asked, ``None`` for what is not there."""
+        if not isinstance(storage, Telling):
+            return
+        await commit(storage, plain("1", {"of": "ana"}), plain("2", ttl=timedelta(minutes=1)))
+        await commit(storage, plain("1", {"of": "bob"}), partition=BOB)
+        refs = [Ref(BOB, NOTES, "1"), Ref(ANA, NOTES, "none"), Ref(ANA, NOTES, "2"), Ref(ANA, NOTES, "1")]
+
+        told = await asyncio.to_thread(storage.told, refs)
+        clock.advance(timedelta(minutes=1))
+        later = storage.told(refs)
+
+        assert told is not None
+        assert later is not None
+        assert [item and item.value for item in told] == [{"of": "bob"}, None, {"data": "likes tea"}, {"of": "ana"}]
+        assert later == await storage.get(refs) == (told[0], None, None, told[3])
+        assert storage.told([]) == ()
+
+    async def test_what_is_told_while_somebody_writes_was_there(self, storage: Storage) -> None:
+        """A row that is written anew is told as it was or as it is, and never as gone."""
+        if not isinstance(storage, Telling):
+            return
+        await commit(storage, plain("1", {"n": 0}))
+        over = threading.Event()
+        told: list[tuple[Item | None, ...] | None] = []
+
+        def look() -> None:
+            while not over.is_set():
+                told.append(storage.told([Ref(ANA, NOTES, "1")]))
+
+        looking = asyncio.create_task(asyncio.to_thread(look))
+        for n in range(1, 21):
+            await commit(storage, plain("1", {"n": n}))
+            await asyncio.sleep(0)
+        over.set()
+        await looking
+
+        assert all(found is None or found[0] is not None for found in told)
 
     async def test_no_refs_give_no_items(self, storage: Storage) -> None:
         """Asking for nothing is no error."""

@@ -9,11 +9,22 @@ import pytest
 import pytest_asyncio
 
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.storage.port import Due, Position, Storage, Telling
+from threadkeep.storage.port import Due, Position, Ref, Storage, Telling
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.expiring import MINUTE
 from threadkeep.testing.storage_contract.following import Follower
-from threadkeep.testing.storage_contract.world import ANA, OpenStorage, World, commit, get, keys, note, plain, require
+from threadkeep.testing.storage_contract.world import (
+    ANA,
+    NOTES,
+    OpenStorage,
+    World,
+    commit,
+    get,
+    keys,
+    note,
+    plain,
+    require,
+)
 
 
 class Sharing(World):
@@ -55,6 +66,8 @@ class Sharing(World):
             assert beside.standing(ANA) == await asyncio.to_thread(beside.standing, ANA) == position
             assert await asyncio.to_thread(beside.stands_at, ANA, position)
             assert not await asyncio.to_thread(beside.stands_at, ANA, before)
+            told = await asyncio.to_thread(beside.told, [Ref(ANA, NOTES, "1")])
+            assert told == (await require(beside, "1"),)
 
     async def test_what_was_written_outlives_the_storage(self, open_storage: OpenStorage) -> None:
         """ "When this returns, the batch is durable": a new storage reads it, and goes on counting."""
@@ -113,6 +126,8 @@ class Sharing(World):
         await storage.erase(ANA)
 
         assert (await beside.scan(ANA)).items == ()
+        if isinstance(beside, Telling):
+            assert beside.told([Ref(ANA, NOTES, "1")]) == (None,)
         with pytest.raises(PartitionErasedError):
             await commit(beside, note("2"), epoch=begun.epoch)
 
@@ -123,6 +138,8 @@ class Sharing(World):
         await commit(storage, note("1", due=Due("work", clock.now())))
 
         assert await get(stranger, "1") is None
+        if isinstance(stranger, Telling):
+            assert stranger.told([Ref(ANA, NOTES, "1")]) == (None,)
         assert (await stranger.position(ANA)).sequence == 0
         assert (await stranger.scan(ANA)).items == ()
         assert (await stranger.changes(ANA, None)).puts == ()
