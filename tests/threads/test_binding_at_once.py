@@ -18,6 +18,7 @@ import threadkeep
 from tests.storage.forking import ended_well, forked
 from tests.storage.test_sqlite_group_commit import transactions_of
 from tests.threads.checkpoints import aput, config_of, echo_graph
+from tests.threads.test_beginning import settled
 from tests.threads.test_fence import said
 from threadkeep.clock import SystemClock
 from threadkeep.errors import NotYoursError, PartitionErasedError
@@ -156,17 +157,27 @@ class TestBindingInOneStep:
         assert ended == ["COMMIT"]
         assert [type(one) for one in refused] == [NotYoursError] * 3
 
-    async def test_who_asks_after_a_deletion_does_not_wait_for_what_was_asked_before(self, storage: Storage):
-        bindings = ThreadBinding(storage)
-        await bindings.bind("1", ANA)
-        binder = guarded(bindings)
-        first = asyncio.ensure_future(binder.bind("1", BOB))
-        await asyncio.sleep(0)
+    async def test_who_asks_after_a_deletion_does_not_wait_for_what_was_asked_before(self):
+        storage, held = InMemoryStorage(clock=SystemClock()), asyncio.Event()
+        bindings, asked = ThreadBinding(storage), 0
+
+        async def connected() -> ThreadBinding:
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                await held.wait()
+            return bindings
+
+        binder = GuardedBinding(connected, Telemetry(), patience=Patience(timedelta(minutes=10)))
+        first = asyncio.create_task(binder.bind("1", BOB))
+        while not asked:
+            await asyncio.sleep(0)
         await binder.unbind("1")
+        async with asyncio.timeout(60):
+            await binder.bind("1", BOB)
+        held.set()
+        await first
 
-        await binder.bind("1", BOB)
-
-        await asyncio.gather(first, return_exceptions=True)
         assert await bindings.owner_of("1") == BOB
 
     @pytest.mark.parametrize("within", [pytest.param("threads"), pytest.param("processes", marks=pytest.mark.linux)])
@@ -220,8 +231,9 @@ class TestTurns:
         async with opened(tmp_path) as tk:
             assert tk.checkpointer is not None
             graph = echo_graph(tk.checkpointer)
-            await graph.ainvoke(said("one"), ANAS)
-            await graph.ainvoke(said("two"), ANAS)
+            for word in ("one", "two"):
+                await graph.ainvoke(said(word), ANAS)
+                await settled(tk.checkpointer)
             tk.app.home.soon(go_on.wait)
             try:
                 async with asyncio.timeout(60):

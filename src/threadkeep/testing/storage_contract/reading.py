@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -74,27 +73,6 @@ class Reading(World):
         assert [item and item.value for item in told] == [{"of": "bob"}, None, {"data": "likes tea"}, {"of": "ana"}]
         assert later == await storage.get(refs) == (told[0], None, None, told[3])
         assert storage.told([]) == ()
-
-    async def test_what_is_told_while_somebody_writes_was_there(self, storage: Storage) -> None:
-        """A row that is written anew is told as it was or as it is, and never as gone."""
-        if not isinstance(storage, Telling):
-            return
-        await commit(storage, plain("1", {"n": 0}))
-        over = threading.Event()
-        told: list[tuple[Item | None, ...] | None] = []
-
-        def look() -> None:
-            while not over.is_set():
-                told.append(storage.told([Ref(ANA, NOTES, "1")]))
-
-        looking = asyncio.create_task(asyncio.to_thread(look))
-        for n in range(1, 21):
-            await commit(storage, plain("1", {"n": n}))
-            await asyncio.sleep(0)
-        over.set()
-        await looking
-
-        assert all(found is None or found[0] is not None for found in told)
 
     async def test_no_refs_give_no_items(self, storage: Storage) -> None:
         """Asking for nothing is no error."""
