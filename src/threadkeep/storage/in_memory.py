@@ -73,7 +73,7 @@ class InMemoryStorage:
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         """See :meth:`threadkeep.storage.port.Storage.get`."""
-        return self.told(refs)
+        return self.get_at_once(refs)
 
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.commit`."""
@@ -107,8 +107,8 @@ class InMemoryStorage:
         """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
         return self._position(partition) == position
 
-    def told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
-        """See :meth:`threadkeep.storage.port.Telling.told`."""
+    def get_at_once(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
+        """See :meth:`threadkeep.storage.port.Telling.get_at_once`."""
         self._require_open()
         now = micros(self._clock.now())
         with self._writing:

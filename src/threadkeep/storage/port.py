@@ -372,7 +372,7 @@ class Telling(Protocol):
         """Return whether *partition* is at *position* now; ``False``, too, where that cannot be told at once."""
         ...
 
-    def told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
+    def get_at_once(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
         """Return what ``get`` would of a few *refs*, all of one moment; ``None`` where that cannot be told at once."""
         ...
 

@@ -198,7 +198,7 @@ class ThreadBinding:
             await self.leave(thread_id, owner)
 
     def _told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
-        return self._telling.told(refs) if self._telling is not None else None
+        return self._telling.get_at_once(refs) if self._telling is not None else None
 
     async def _label(self, thread_id: str) -> str | None:
         (holder,) = await self._storage.get([_binding(thread_id)])

@@ -113,7 +113,7 @@ class SqliteStorage:
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         """See :meth:`threadkeep.storage.port.Storage.get`."""
-        found = self.told(refs) if len(refs) <= _FEW else None
+        found = self.get_at_once(refs) if len(refs) <= _FEW else None
         return found if found is not None else await self._read(self._getting(refs))
 
     async def commit(self, batch: Batch) -> Position:
@@ -148,8 +148,8 @@ class SqliteStorage:
         """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
         return position == self.standing(partition)
 
-    def told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
-        """See :meth:`threadkeep.storage.port.Telling.told`."""
+    def get_at_once(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
+        """See :meth:`threadkeep.storage.port.Telling.get_at_once`."""
         work = self._getting(refs)
         return self._require_open().glance(lambda connection: _at_one_moment(connection, work))
 

@@ -64,15 +64,15 @@ class Reading(World):
         await commit(storage, plain("1", {"of": "bob"}), partition=BOB)
         refs = [Ref(BOB, NOTES, "1"), Ref(ANA, NOTES, "none"), Ref(ANA, NOTES, "2"), Ref(ANA, NOTES, "1")]
 
-        told = await asyncio.to_thread(storage.told, refs)
+        told = await asyncio.to_thread(storage.get_at_once, refs)
         clock.advance(timedelta(minutes=1))
-        later = storage.told(refs)
+        later = storage.get_at_once(refs)
 
         assert told is not None
         assert later is not None
         assert [item and item.value for item in told] == [{"of": "bob"}, None, {"data": "likes tea"}, {"of": "ana"}]
         assert later == await storage.get(refs) == (told[0], None, None, told[3])
-        assert storage.told([]) == ()
+        assert storage.get_at_once([]) == ()
 
     async def test_no_refs_give_no_items(self, storage: Storage) -> None:
         """Asking for nothing is no error."""

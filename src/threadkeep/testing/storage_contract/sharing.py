@@ -66,7 +66,7 @@ class Sharing(World):
             assert beside.standing(ANA) == await asyncio.to_thread(beside.standing, ANA) == position
             assert await asyncio.to_thread(beside.stands_at, ANA, position)
             assert not await asyncio.to_thread(beside.stands_at, ANA, before)
-            told = await asyncio.to_thread(beside.told, [Ref(ANA, NOTES, "1")])
+            told = await asyncio.to_thread(beside.get_at_once, [Ref(ANA, NOTES, "1")])
             assert told == (await require(beside, "1"),)
 
     async def test_what_was_written_outlives_the_storage(self, open_storage: OpenStorage) -> None:
@@ -127,7 +127,7 @@ class Sharing(World):
 
         assert (await beside.scan(ANA)).items == ()
         if isinstance(beside, Telling):
-            assert beside.told([Ref(ANA, NOTES, "1")]) == (None,)
+            assert beside.get_at_once([Ref(ANA, NOTES, "1")]) == (None,)
         with pytest.raises(PartitionErasedError):
             await commit(beside, note("2"), epoch=begun.epoch)
 
@@ -139,7 +139,7 @@ class Sharing(World):
 
         assert await get(stranger, "1") is None
         if isinstance(stranger, Telling):
-            assert stranger.told([Ref(ANA, NOTES, "1")]) == (None,)
+            assert stranger.get_at_once([Ref(ANA, NOTES, "1")]) == (None,)
         assert (await stranger.position(ANA)).sequence == 0
         assert (await stranger.scan(ANA)).items == ()
         assert (await stranger.changes(ANA, None)).puts == ()
