@@ -14,7 +14,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
 from threadkeep.errors import ContextTooLargeError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
-from threadkeep.langgraph.history import entries_of, rebuilt, said_in, shortened, summary_message, summary_text
+from threadkeep.langgraph.history import entries_of, is_talk, rebuilt, said_in, shortened, summary_message, summary_text
 from threadkeep.langgraph.tokens import Counted, asked, described, estimated, has_room, limit_of, matters
 from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.recall.budget import estimate_tokens
@@ -127,10 +127,7 @@ class Compaction:
     async def fitting(self, talk: Talk) -> History:
         """Return the talk's history, whole, and where it is over four fifths of the limit, shortened."""
         messages = list(talk.messages)
-        steps = repaired(entries_of(messages))
-        if not is_whole(steps, len(messages)):
-            self._tk.app.telemetry.count("window.repaired")
-        history = History(rebuilt(messages, steps), changed=not is_whole(steps, len(messages)))
+        history = History(messages, changed=False) if is_talk(messages) else self._whole(messages)
         if not talk.compress or has_room(
             history.messages, limit=talk.limit, system=talk.system, tools=self._described(talk.tools)
         ):
@@ -154,6 +151,13 @@ class Compaction:
             # What must stay is all there is: let the rule say how large it is.
             compacted(entries_of(seen.messages, counted.messages), limit=1, keep=0, overhead=counted.overhead)
         return smaller
+
+    def _whole(self, messages: list[BaseMessage]) -> History:
+        steps = repaired(entries_of(messages))
+        if is_whole(steps, len(messages)):
+            return History(messages, changed=False)
+        self._tk.app.telemetry.count("window.repaired")
+        return History(rebuilt(messages, steps), changed=True)
 
     async def _counted(self, talk: Talk, history: History) -> Counted:
         model, system, tools = talk.model, talk.system, list(talk.tools)

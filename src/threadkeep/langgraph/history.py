@@ -33,6 +33,19 @@ def entries_of(messages: Sequence[BaseMessage], tokens: Sequence[int] | None = N
     ]
 
 
+def is_talk(messages: Sequence[BaseMessage]) -> bool:
+    """Whether *messages* are texts alone: none makes a call or brings a result, so there is nothing to repair.
+
+    It looks no closer than it must: a history of which it says no may be whole all the same.
+    """
+    return all(
+        isinstance(message.content, str)
+        and not isinstance(message, ToolMessage)
+        and not (isinstance(message, AIMessage) and _calls_beside_text(message))
+        for message in messages
+    )
+
+
 def call_ids(message: BaseMessage) -> list[str]:
     """Return the ids of the tool calls that *message* makes, in order; ``""`` for one without an id.
 
@@ -112,6 +125,10 @@ def _result_ids(message: BaseMessage) -> list[str]:
     if isinstance(message, HumanMessage):
         return _block_ids(message, "tool_result", "tool_use_id", "toolResult", "toolUseId")
     return []
+
+
+def _calls_beside_text(message: AIMessage) -> bool:
+    return bool(message.tool_calls or message.invalid_tool_calls or message.additional_kwargs.get("tool_calls"))
 
 
 def _raw_calls(message: AIMessage) -> list[dict[str, Any]]:
