@@ -33,7 +33,7 @@ TALK = [
     HumanMessage("Hello!"),
     AIMessage("Hello."),
     HumanMessage("What was said before.", additional_kwargs={"lc_source": "summarization"}),
-    FunctionMessage("far", name="look"),
+    FunctionMessage(content="far", name="look"),
 ]
 
 
