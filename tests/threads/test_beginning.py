@@ -58,9 +58,10 @@ async def test_while_the_home_loop_is_at_something_else(make: Make, home: Home):
     assert third["words"][-3:] == ["TWO", "three", "THREE"]
 
 
-async def test_an_owners_run_does_so_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Whose thread it is was just answered, and the owner's epoch is read where it is asked."""
-    monkeypatch.setattr(binding, "_ANSWER_SECONDS", 60.0)
+@pytest.mark.parametrize("seconds", [0.0, 60.0], ids=["after a pause", "at once"])
+async def test_an_owners_run_does_so_too(seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Whose thread it is was just answered, or no answer of before holds; the epoch is read where it is asked."""
+    monkeypatch.setattr(binding, "_ANSWER_SECONDS", seconds)
     go_on = Event()
     async with threadkeep.open(f"sqlite:///{(tmp_path / 'memory.db').as_posix()}", embedder="none") as tk:
         assert tk.checkpointer is not None

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import langchain.agents
@@ -18,7 +17,6 @@ import threadkeep
 from tests.storage.forking import ended_well, forked
 from tests.storage.test_sqlite_group_commit import transactions_of
 from tests.threads.checkpoints import aput, config_of, echo_graph
-from tests.threads.test_beginning import settled
 from tests.threads.test_fence import said
 from threadkeep.clock import SystemClock
 from threadkeep.errors import NotYoursError, PartitionErasedError
@@ -222,27 +220,6 @@ async def _in_threads(works: list[Callable[[], None]]) -> None:
 
 
 class TestTurns:
-    async def test_one_that_comes_after_a_pause_begins_where_it_is(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ):
-        """No answer of before holds any more, and the home loop is at something else."""
-        monkeypatch.setattr(binding, "_ANSWER_SECONDS", 0.0)
-        go_on = Event()
-        async with opened(tmp_path) as tk:
-            assert tk.checkpointer is not None
-            graph = echo_graph(tk.checkpointer)
-            for word in ("one", "two"):
-                await graph.ainvoke(said(word), ANAS)
-                await settled(tk.checkpointer)
-            tk.app.home.soon(go_on.wait)
-            try:
-                async with asyncio.timeout(60):
-                    done = await graph.ainvoke(said("three"), ANAS)
-            finally:
-                go_on.set()
-
-        assert done["words"][-2:] == ["three", "THREE"]
-
     async def test_what_another_process_gave_away_is_refused_at_once(self, tmp_path: Path):
         """Within the second that it was asked in: a run, a look and a write of nobody's run."""
         async with opened(tmp_path) as here, opened(tmp_path) as there:
