@@ -40,6 +40,7 @@ from threadkeep.memories.service import Memories
 from threadkeep.memories.tidying import Tidying
 from threadkeep.memories.upkeep import Upkeep
 from threadkeep.memories.uses import Uses
+from threadkeep.models.port import UsesConnections
 from threadkeep.owners.audit import Audit
 from threadkeep.owners.erasing import Erasing
 from threadkeep.owners.opt_out import OptOuts
@@ -251,6 +252,7 @@ class App:
         )
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
             check(settings)
+        self.closers += [user.aclose for user in (self.extractor, self.reranker) if isinstance(user, UsesConnections)]
         _open.add(self)
 
     @property

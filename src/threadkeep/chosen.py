@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from threadkeep.capture.accounts import Prices
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from threadkeep.capture.engines.port import Engine
+    from threadkeep.models.helper_models import HelperModel
     from threadkeep.models.port import Embedder, Reranker
     from threadkeep.recall.vectors.port import VectorEngine
     from threadkeep.storage.port import Storage
@@ -278,6 +279,24 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
     raise SettingsError(msg)
 
 
+def helper_of(settings: Settings, model: BaseChatModel | str | None) -> HelperModel:
+    """Make the helper model that calls *model* as the settings say.
+
+    Raises:
+        ModelUnavailableError: The model cannot be made; the message says what is missing.
+    """
+    from threadkeep.models.helper_models import HelperModel
+    from threadkeep.models.langchain import chat_model
+
+    parameters = {
+        "temperature": settings.helper_temperature,
+        "reasoning_effort": settings.helper_reasoning_effort,
+        "use_responses_api": settings.helper_responses_api,
+    }
+    made = chat_model(model) if model is None or isinstance(model, str) else model
+    return HelperModel(made, {name: value for name, value in parameters.items() if value is not None})
+
+
 def extractor_of(settings: Settings, model: BaseChatModel | str | None) -> Extractor | None:
     """Make the model extractor that ENABLE_FACT_EXTRACTION asks for; ``None``: it asks for none.
 
@@ -296,9 +315,8 @@ def extractor_of(settings: Settings, model: BaseChatModel | str | None) -> Extra
         msg = "ENABLE_FACT_EXTRACTION needs a model; set FACT_EXTRACTION_MODEL to provider:name."
         raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
     from threadkeep.capture.extractors.instructions import instructions_of
-    from threadkeep.models.langchain import chat_model
 
-    made = chat_model(chosen) if isinstance(chosen, str) else chosen
+    made = helper_of(settings, chosen)
     told = instructions_of(settings.extractor, settings.extraction_prompt)
     timeout = timedelta(seconds=settings.extraction_timeout_seconds)
     if settings.extractor == "langmem":
@@ -325,10 +343,8 @@ def reranker_of(settings: Settings, model: BaseChatModel | str | None) -> Rerank
         return None
     from threadkeep.models.rerankers import reranker
 
-    def chosen() -> Any:
-        from threadkeep.models.langchain import chat_model
-
-        return chat_model(model or settings.model) if model is None or isinstance(model, str) else model
+    def chosen() -> HelperModel:
+        return helper_of(settings, settings.model if model is None else model)
 
     key = settings.cohere_key.get_secret_value() if settings.cohere_key else None
     try:

@@ -310,6 +310,25 @@ class Settings(BaseSettings):
         validation_alias="FACT_EXTRACTION_MODEL",
         description="The extracting model, as provider:name; unset: the model given to open(), else THREADKEEP_MODEL.",
     )
+    helper_temperature: float | None = Field(
+        default=0,
+        validation_alias="THREADKEEP_HELPER_TEMPERATURE",
+        ge=0,
+        le=2,
+        allow_inf_nan=False,
+        description="Temperature of calls for extraction, reranking and summaries, a number; left out where the model "
+        "refuses it; empty: the model's own.",
+    )
+    helper_reasoning_effort: str | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_HELPER_REASONING_EFFORT",
+        description="Reasoning effort of those calls, as the provider spells it, e.g. low; unset: the model's own.",
+    )
+    helper_responses_api: bool | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_HELPER_RESPONSES_API",
+        description="true or false: whether those calls use OpenAI's Responses API; unset: LangChain decides.",
+    )
     extractor: Literal["structured", "langmem"] = Field(
         default="structured",
         validation_alias="THREADKEEP_EXTRACTOR",

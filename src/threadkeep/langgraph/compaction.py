@@ -16,6 +16,7 @@ from threadkeep.errors import ContextTooLargeError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.history import entries_of, is_talk, rebuilt, said_in, shortened, summary_message, summary_text
 from threadkeep.langgraph.tokens import Counted, asked, described, estimated, has_room, limit_of, matters
+from threadkeep.models.helper_models import HelperModel
 from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.recall.budget import estimate_tokens
 from threadkeep.threads.summary import Said, cut_to, extractive_summary
@@ -251,12 +252,21 @@ class Compaction:
             try:
                 prompt = [HumanMessage(_prompt(said, before))]
                 config: Any = {"tags": ["nostream"], "callbacks": [], "metadata": {"lc_source": "summarization"}}
-                answer = await asyncio.wait_for(model.ainvoke(prompt, config), SUMMARY_TIMEOUT.total_seconds())
+                answer = await asyncio.wait_for(_answer(model, prompt, config), SUMMARY_TIMEOUT.total_seconds())
                 if text := cut_to(answer.text, budget_tokens=budget_tokens, count=estimate_tokens):
                     return text
             except Exception as error:  # noqa: BLE001 - a summary never fails a turn; counted and logged
                 self._tk.app.telemetry.degraded("window.model", error)
         return extractive_summary(said, budget_tokens=budget_tokens, count=estimate_tokens, before=before)
+
+
+async def _answer(model: Any, prompt: Any, config: Any) -> Any:
+    """Ask *model* through an HTTP client of this call's own: this may be another event loop than the agent's."""
+    helper = HelperModel(model)
+    try:
+        return await helper.ask(prompt, config)
+    finally:
+        await helper.aclose()
 
 
 def _prompt(said: Sequence[Said], before: str) -> str:

@@ -10,7 +10,8 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, overload
+from urllib.parse import urlsplit
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -44,6 +45,9 @@ KNOWN_DIMS: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3
 
 MAX_CHARACTERS: Final = 24_000
 """What is sent of a text: about 6,000 tokens of prose, under every provider's limit."""
+
+MAX_BYTES: Final = 20_000
+"""The same for a text that is not ASCII, which takes up to one token for three bytes."""
 
 EMPTY: Final = "(empty)"
 """Sent in place of a text with nothing in it, which providers refuse."""
@@ -89,6 +93,8 @@ class OfflineChatModel(BaseChatModel):
 
     It reads what recall rendered into the newest human message or a system message, and ignores tools.
     """
+
+    any_event_loop: ClassVar[bool] = True
 
     @property
     def _llm_type(self) -> str:
@@ -172,6 +178,7 @@ class LangChainEmbedder:
         dims: int | None = None,
         remote: bool = True,
         timeout: timedelta = timedelta(seconds=30),
+        shared: bool = True,
     ) -> None:
         """Store what is given; nothing is called.
 
@@ -181,7 +188,13 @@ class LangChainEmbedder:
             dims: Length of a vector, where it is known; another length is an error.
             remote: Whether texts leave this machine.
             timeout: How long one call may take.
+            shared: Whether the application may use *embeddings*, too. Its asynchronous client then belongs to the
+                application's event loop, and is not used here.
         """
+        if getattr(embeddings, "check_embedding_ctx_length", False):
+            # Counting tokens would download a vocabulary; texts are cut before they are sent.
+            embeddings = cast("Any", embeddings).model_copy(update={"check_embedding_ctx_length": False})
+        self._in_thread = shared and getattr(embeddings, "async_client", None) is not None
         model = _model_of(embeddings)
         asked = _asked_dims(embeddings)
         told = f"{_provider_of(embeddings)}:{model or type(embeddings).__name__}"
@@ -217,13 +230,17 @@ class LangChainEmbedder:
     async def _unit_vectors(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         try:
             async with asyncio.timeout(self._timeout.total_seconds()):
-                rows = await self._embeddings.aembed_documents(list(texts))
+                if self._in_thread:
+                    rows = await asyncio.to_thread(self._embeddings.embed_documents, list(texts))
+                else:
+                    rows = await self._embeddings.aembed_documents(list(texts))
             vectors = np.asarray(rows, dtype=np.float32)
         except TimeoutError:
-            msg = f"The embedder {self.name} did not answer within {self._timeout.total_seconds():g} seconds."
+            seconds = f"{self._timeout.total_seconds():g} seconds"
+            msg = f"The embedder {self.name}{_at_host(self._embeddings)} did not answer within {seconds}."
             raise EmbedderUnavailableError(msg) from None
         except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
-            msg = f"The embedder {self.name} failed ({_kind(error)})."
+            msg = f"The embedder {self.name}{_at_host(self._embeddings)} failed ({_kind(error)})."
             raise EmbedderUnavailableError(msg) from None
         if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():  # noqa: PLR2004 - a matrix
             msg = f"The embedder {self.name} did not give one vector of numbers for each text."
@@ -261,6 +278,7 @@ def embedder(
         made,
         name=f"{provider}:{model}" + (f"@{dims}" if shortened else ""),
         dims=dims,
+        shared=False,
     )
 
 
@@ -396,8 +414,26 @@ def _unset_secret(model: BaseChatModel) -> str | None:
 
 
 def _kind(error: Exception) -> str:
+    """Return type, status and the operating system's reason of *error*; its own words may quote a key."""
     status = getattr(error, "status_code", None)
-    return f"{type(error).__name__}, status {status}" if isinstance(status, int) else type(error).__name__
+    if isinstance(status, int):
+        return f"{type(error).__name__}, status {status}"
+    cause: BaseException | None = error
+    while cause is not None and not (isinstance(cause, OSError) and cause.strerror):
+        cause = cause.__cause__ or cause.__context__
+    reason = f", {cause.strerror}" if isinstance(cause, OSError) else ""
+    return f"{type(error).__name__}{reason}"
+
+
+def _at_host(embeddings: Embeddings) -> str:
+    """Return `` at HOST`` where the address of the provider's server is known."""
+    for field in ("openai_api_base", "base_url", "azure_endpoint"):
+        value = getattr(embeddings, field, None)
+        if isinstance(value, str) and (host := urlsplit(value).netloc.rpartition("@")[2]):
+            return f" at {host}"
+    client: Any = getattr(embeddings, "async_client", None)
+    url: Any = getattr(getattr(client, "_client", None), "base_url", None)
+    return f" at {url.host}" if getattr(url, "host", None) else ""
 
 
 def _provider_of(embeddings: Embeddings) -> str:
@@ -420,5 +456,6 @@ def _asked_dims(embeddings: Embeddings) -> int | None:
 
 def _sendable(text: str) -> str:
     """Return *text* as providers take it: no half characters, no NUL, not empty, not over their limits."""
-    whole = text.strip()[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8").replace("\x00", " ")
+    encoded = text.strip()[:MAX_CHARACTERS].encode("utf-8", "replace")
+    whole = (encoded if encoded.isascii() else encoded[:MAX_BYTES]).decode("utf-8", "ignore").replace("\x00", " ")
     return whole if whole.strip() else EMPTY

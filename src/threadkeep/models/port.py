@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+@runtime_checkable
+class UsesConnections(Protocol):
+    """An extractor, reranker or embedder that holds connections; ``tk.close()`` closes them."""
+
+    async def aclose(self) -> None:
+        """Close the connections. Runs in Threadkeep's event loop."""
+        ...
+
+
 class Reranker(Protocol):
     """Compares a question with texts one by one: slower than vectors, and closer."""
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from threadkeep.errors import RerankerUnavailableError
 
 if TYPE_CHECKING:
+    from threadkeep.models.helper_models import HelperModel
     from threadkeep.models.port import Reranker
 
 COHERE_URL: Final = "https://api.cohere.com"
@@ -114,21 +115,25 @@ class ChatReranker:
     """A chat model that is asked which notes help.
 
     Args:
-        model: A LangChain chat model.
+        model: The helper model.
     """
 
     remote: bool = True
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: HelperModel) -> None:
         self.name = "model"
         self._model = model
+
+    async def aclose(self) -> None:
+        """Close the model's HTTP client."""
+        await self._model.aclose()
 
     async def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
         """Return 1 for what the model names first, less for each next one, 0 for what it does not name."""
         notes = {number: text[:_CHARACTERS] for number, text in enumerate(texts, start=1)}
         asked = json.dumps({"question": question, "notes": notes}, ensure_ascii=False)
         try:
-            reply = await self._model.ainvoke([("system", _ASKED), ("human", asked)])
+            reply = await self._model.ask([("system", _ASKED), ("human", asked)])
         except Exception as error:  # noqa: BLE001 - providers raise their own; its words may quote a key
             msg = f"The chat model could not be asked ({type(error).__name__})."
             raise RerankerUnavailableError(msg) from None
@@ -143,14 +148,16 @@ class ChatReranker:
         return found
 
 
-def reranker(name: str, *, cohere_key: str | None, cohere_url: str | None, chat_model: Callable[[], Any]) -> Reranker:
+def reranker(
+    name: str, *, cohere_key: str | None, cohere_url: str | None, chat_model: Callable[[], HelperModel]
+) -> Reranker:
     """Make the reranker called *name*; it is loaded at its first use.
 
     Args:
         name: ``model``, or a provider and its model, such as ``cohere:rerank-v3.5``.
         cohere_key: Of Cohere's service.
         cohere_url: Where that is; ``None``: Cohere's own.
-        chat_model: Makes the chat model.
+        chat_model: Makes the helper model of the reranker ``model``.
 
     Raises:
         RerankerUnavailableError: There is no such provider, or what it needs is missing.

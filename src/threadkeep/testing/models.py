@@ -9,7 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -58,6 +58,7 @@ class ScriptedModel(BaseChatModel):
         tools: What was bound last.
     """
 
+    any_event_loop: ClassVar[bool] = True
     replies: Sequence[Any] = Field(default=("Noted.",), min_length=1)
     prompts: list[list[BaseMessage]] = Field(default_factory=list)
     tools: list[Any] = Field(default_factory=list)

@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
@@ -113,19 +112,3 @@ def _require_answer(message: AIMessage) -> None:
     if max(map(len, (message.text, *called))) > MAX_REPLY_CHARACTERS:
         msg = f"The extraction model answered with more than {MAX_REPLY_CHARACTERS:,} characters."
         raise ExtractionError(msg)
-
-
-def name_of(model: BaseChatModel) -> str:
-    """Return the model's name for accounts; its class where it has none."""
-    for field in ("model_name", "model", "model_id"):
-        value = getattr(model, field, None)
-        if isinstance(value, str) and value:
-            return value
-    return type(model).__name__
-
-
-def at_temperature_0(model: BaseChatModel) -> BaseChatModel:
-    """Return *model* at temperature 0, where it has one that is set or may be."""
-    if "temperature" not in type(model).model_fields:
-        return model
-    return model.model_copy(update={"temperature": 0})

@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadkeep.capture.extractors.calls import Meter, at_temperature_0, metered, name_of
+from threadkeep.capture.extractors.calls import Meter, metered
 from threadkeep.capture.extractors.episodes import with_episode
 from threadkeep.capture.extractors.instructions import Instructions
 from threadkeep.capture.extractors.port import Extraction
@@ -28,6 +28,7 @@ from threadkeep.errors import ExtractionError, SettingsError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.record import Kind, Memory, Source
 from threadkeep.memories.shapes import SCHEMA_NAMES
+from threadkeep.models.helper_models import HelperModel
 
 QUERY_LIMIT: Final = 20
 """LangMem asks ``query_limit // 4`` times and looks at so many memories; below 4 it looks at none and knows nothing."""
@@ -130,14 +131,17 @@ class LangMemExtractor:
     uses_known: bool = True
 
     def __init__(
-        self, model: BaseChatModel, instructions: Instructions, *, timeout: timedelta, deletes: bool = False
+        self, model: HelperModel, instructions: Instructions, *, timeout: timedelta, deletes: bool = False
     ) -> None:
         self._langmem = imported()
-        self._model = at_temperature_0(model)
-        self._name = name_of(model)
+        self._model = model
         self._instructions = instructions
         self._timeout = timeout
         self._deletes = deletes
+
+    async def aclose(self) -> None:
+        """Close the model's HTTP client."""
+        await self._model.aclose()
 
     async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
         """Return what LangMem would write of *turn*.
@@ -146,31 +150,35 @@ class LangMemExtractor:
             ExtractionError: The model or LangMem failed, took too long, or gave nothing that can be used.
         """
         view = MemoriesInView(known[:QUERY_LIMIT])
-        manager = self._langmem.manager(
-            self._model,
-            schemas=list(SCHEMAS),
-            instructions=self._instructions.text,
-            enable_inserts=True,
-            enable_deletes=self._deletes,
-            query_limit=QUERY_LIMIT,
-            namespace=_PLACE,
-            store=view,
-        )
+
+        def manager(model: BaseChatModel) -> Runnable[Any, Any]:
+            return self._langmem.manager(
+                model,
+                schemas=list(SCHEMAS),
+                instructions=self._instructions.text,
+                enable_inserts=True,
+                enable_deletes=self._deletes,
+                query_limit=QUERY_LIMIT,
+                namespace=_PLACE,
+                store=view,
+            )
 
         async def managed(config: RunnableConfig, meter: Meter) -> tuple[str, ...]:
             try:
-                await manager.ainvoke({"messages": _spoken(turn), "max_steps": 1}, config=config)
+                await self._model.ask({"messages": _spoken(turn), "max_steps": 1}, config, shapes=(manager,))
             except self._langmem.configuration_error as error:  # it is no Exception: it would take the worker with it
                 msg = "LangMem could not be set up for this turn."
                 raise ExtractionError(msg) from error
-            asked_again = meter.usage(model=self._name, prompt="").calls > 1
+            asked_again = meter.usage(model=self._model.name, prompt="").calls > 1
             if view.faults or meter.faults or (asked_again and not view.written):
                 # LangMem asks up to three times where a model's arguments do not fit, and then says nothing.
                 msg = "LangMem got nothing from the extraction model that fits its schemas."
                 raise ExtractionError(msg)
             return (ONLY_TALKED,) if meter.words and not view.written else ()
 
-        remarks, usage = await metered(managed, model=self._name, prompt=self._instructions.name, timeout=self._timeout)
+        remarks, usage = await metered(
+            managed, model=self._model.name, prompt=self._instructions.name, timeout=self._timeout
+        )
         candidates, removals = _read(view, turn, {memory.memory_id for memory in known})
         return Extraction(with_episode(candidates, turn), removals, usage, remarks)
 

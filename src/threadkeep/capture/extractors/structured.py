@@ -13,13 +13,14 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from threadkeep.capture.extractors.calls import Meter, at_temperature_0, metered, name_of
+from threadkeep.capture.extractors.calls import Meter, metered
 from threadkeep.capture.extractors.episodes import with_episode
 from threadkeep.capture.extractors.instructions import Instructions
 from threadkeep.capture.extractors.port import Extraction
 from threadkeep.capture.record import Candidate, Turn
 from threadkeep.errors import ExtractionError
 from threadkeep.memories.record import Memory, Source
+from threadkeep.models.helper_models import HelperModel, unbound
 
 MAX_FACTS: Final = 3
 MAX_CONTEXT_CHARACTERS: Final = 16_384
@@ -46,7 +47,7 @@ class Learnt(BaseModel):
 
 
 class StructuredExtractor:
-    """At most three facts and one episode a turn, from one call at temperature 0.
+    """At most three facts and one episode a turn, from one call.
 
     Args:
         model: The helper model.
@@ -57,11 +58,14 @@ class StructuredExtractor:
     name: str = "structured"
     uses_known: bool = True
 
-    def __init__(self, model: BaseChatModel, instructions: Instructions, *, timeout: timedelta) -> None:
-        self._name = name_of(model)
+    def __init__(self, model: HelperModel, instructions: Instructions, *, timeout: timedelta) -> None:
+        self._model = model
         self._instructions = instructions
         self._timeout = timeout
-        self._ask = _structured(at_temperature_0(model))
+
+    async def aclose(self) -> None:
+        """Close the model's HTTP client."""
+        await self._model.aclose()
 
     async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:
         """Return the facts and the episode that the model finds in *turn*.
@@ -74,20 +78,34 @@ class StructuredExtractor:
 
         async def answered(config: RunnableConfig, _meter: Meter) -> Learnt:
             try:
-                return _learnt(await self._ask.ainvoke(asked, config))
+                return _learnt(await self._model.ask(asked, config, shapes=_SHAPES))
             except ValidationError as error:  # some clients read the schema themselves
                 raise _not_asked_for(error) from None
 
-        learnt, usage = await metered(answered, model=self._name, prompt=self._instructions.name, timeout=self._timeout)
+        learnt, usage = await metered(
+            answered, model=self._model.name, prompt=self._instructions.name, timeout=self._timeout
+        )
         return Extraction(with_episode(_candidates(learnt, turn, facts), turn), usage=usage)
 
 
-def _structured(model: BaseChatModel) -> Runnable[Any, Any]:
-    """Return *model* bound to the schema, strictly where its provider knows that."""
+def _strict(model: BaseChatModel) -> Runnable[Any, Any]:
+    """Bind *model* to the schema, strictly where its provider's client knows that."""
     try:
         return model.with_structured_output(Learnt, include_raw=True, strict=True)
     except (TypeError, ValueError):
         return model.with_structured_output(Learnt, include_raw=True)
+
+
+def _by_tool(model: BaseChatModel) -> Runnable[Any, Any]:
+    """Bind *model* to the schema as a tool that it has to call, where its provider's client knows that."""
+    try:
+        return model.with_structured_output(Learnt, include_raw=True, method="function_calling")
+    except (TypeError, ValueError):
+        return model.with_structured_output(Learnt, include_raw=True)
+
+
+_SHAPES: Final = (_strict, _by_tool, unbound)
+"""How to ask for the schema, the surest way first; unbound, the instructions alone ask for JSON."""
 
 
 def _shown(turn: Turn, known: Sequence[Memory]) -> str:
@@ -112,7 +130,7 @@ def _learnt(answer: Any) -> Learnt:
     Raises:
         ValidationError: It is not of the schema.
     """
-    fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {"raw": answer}
     parsed, raw = fields.get("parsed"), fields.get("raw")
     if isinstance(parsed, Learnt):
         return parsed

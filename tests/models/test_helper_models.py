@@ -1,0 +1,284 @@
+"""Helper models beside the agent's own model: real clients against servers on loopback that keep connections alive."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from typing import Any, ClassVar
+
+import pytest
+from langchain.agents import create_agent
+from langchain_anthropic import ChatAnthropic
+from langchain_core.language_models import BaseChatModel
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+
+import threadkeep
+from threadkeep.errors import EmbedderUnavailableError
+from threadkeep.models.helper_models import HelperModel
+from threadkeep.models.langchain import LangChainEmbedder
+from threadkeep.settings import Settings
+from threadkeep.testing import HashingEmbedder
+from threadkeep.testing.loopback import LoopbackServer
+
+FACT = {"text": "The user's team deploys with ArgoCD.", "kind": "semantic", "replaces": None}
+LEARNT = json.dumps({"facts": [FACT], "episode": "The user told how they deploy."})
+
+
+class _Exchange(BaseHTTPRequestHandler):
+    served: ClassVar[ModelServer]
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        status, body = self.served.answer(self.path, request)
+        encoded = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
+        """Print nothing."""
+
+
+@dataclass(eq=False)
+class ModelServer(LoopbackServer):
+    """Speaks OpenAI's chat completions and Anthropic's messages, with connections that are kept alive.
+
+    Attributes:
+        refuses: Fields of a request that are answered by status 400.
+        requests: Every request, with its status.
+    """
+
+    handler = _Exchange
+    refuses: frozenset[str] = frozenset()
+    requests: list[tuple[int, dict[str, Any]]] = field(default_factory=list[tuple[int, dict[str, Any]]])
+
+    def answer(self, path: str, request: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
+        """Return status and body; the learning prompt gets facts, another one a plain word."""
+        refused = sorted(self.refuses & request.keys())
+        self.requests.append((400 if refused else 200, request))
+        if refused:
+            return 400, _refusal(path, refused[0])
+        text = LEARNT if "known_memories" in json.dumps(request["messages"]) else "[1]"
+        return 200, _message(path, text, request)
+
+    @property
+    def refusals(self) -> int:
+        """How many requests were refused."""
+        return sum(status == 400 for status, _ in self.requests)
+
+    @property
+    def learning(self) -> list[dict[str, Any]]:
+        """The accepted requests that ask for facts."""
+        return [
+            request for status, request in self.requests if status == 200 and "known_memories" in json.dumps(request)
+        ]
+
+
+def _refusal(path: str, name: str) -> Mapping[str, Any]:
+    if path.endswith("/messages"):
+        error = {"type": "invalid_request_error", "message": f"`{name}` is not supported by this model."}
+        return {"type": "error", "error": error}
+    message = f"Unsupported value: '{name}' is not supported with this model."
+    return {"error": {"message": message, "type": "invalid_request_error", "param": name, "code": "unsupported_value"}}
+
+
+def _message(path: str, text: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    if path.endswith("/messages"):
+        usage = {"input_tokens": 5, "output_tokens": 5}
+        content: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        if request.get("tools") and "facts" in text:
+            called = {
+                "type": "tool_use",
+                "id": "call_1",
+                "name": request["tools"][0]["name"],
+                "input": json.loads(text),
+            }
+            content = [called]
+        fixed = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+        return fixed | {"content": content, "usage": usage, "stop_sequence": None}
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if request.get("tools") and "facts" in text:
+        function = {"name": request["tools"][0]["function"]["name"], "arguments": text}
+        message = {"role": "assistant", "content": None}
+        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+    usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as entered:
+        yield entered
+
+
+def openai_model(server: ModelServer, **more: Any) -> ChatOpenAI:
+    return ChatOpenAI(model="small-helper", base_url=f"{server.origin}/v1", api_key="none", max_retries=0, **more)
+
+
+def anthropic_model(server: ModelServer, **more: Any) -> ChatAnthropic:
+    made: Any = ChatAnthropic
+    return made(model="claude-helper", base_url=server.origin, api_key="none", max_retries=0, max_tokens=500, **more)
+
+
+VENDORS = pytest.mark.parametrize("make", [openai_model, anthropic_model], ids=["openai", "anthropic"])
+
+
+class TestBesideTheAgent:
+    @VENDORS
+    @pytest.mark.parametrize("users", [1, 8])
+    async def test_asynchronous_turns_and_helper_calls_share_a_base_url(
+        self, make: Any, users: int, server: ModelServer
+    ):
+        """LangChain's cached client belongs to the agent's event loop; extraction and reranking use their own."""
+        async with opened(make(server)) as tk:
+            agent = agent_with(tk, make(server))
+
+            async def user(number: int) -> None:
+                config = tk.config(user_id=f"user-{number}", thread_id=f"thread-{number}")
+                for turn in range(4):
+                    said = f"We deploy service {number}-{turn} with ArgoCD. How do I roll back?"
+                    await agent.ainvoke({"messages": [("user", said)]}, config)
+
+            await asyncio.gather(*(user(number) for number in range(users)))
+            await tk.drain()
+            counts = failures(tk)
+
+        assert counts == {}
+        assert len(server.learning) == 4 * users
+
+    @VENDORS
+    def test_synchronous_turns_and_helper_calls_share_a_base_url(self, make: Any, server: ModelServer):
+        """The same from a program without an event loop, by several threads at once."""
+        with opened(make(server)) as tk:
+            agent = agent_with(tk, make(server))
+
+            def user(number: int) -> None:
+                for turn in range(4):
+                    said = f"We deploy service {number}-{turn} with ArgoCD. How do I roll back?"
+                    config = tk.config(user_id=f"user-{number}", thread_id=f"thread-{number}")
+                    agent.invoke({"messages": [("user", said)]}, config)
+
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(user, range(4)))
+            tk.sync.drain()
+            counts = failures(tk)
+
+        assert counts == {}
+        assert len(server.learning) == 16
+
+    async def test_the_same_model_object_serves_agent_and_helper(self, server: ModelServer):
+        """The application may give open() the very model that its agent uses; it is copied, never changed."""
+        model = openai_model(server)
+        async with opened(model) as tk:
+            agent = agent_with(tk, model)
+            for turn in range(4):
+                question = {"messages": [("user", f"We deploy service {turn} with ArgoCD.")]}
+                await agent.ainvoke(question, tk.config(user_id="ana", thread_id="t1"))
+            await tk.drain()
+            counts = failures(tk)
+
+        assert counts == {}
+        assert model.temperature is None
+
+
+class TestRefusedParameters:
+    @VENDORS
+    async def test_refused_parameter_is_dropped_once_and_remembered(self, make: Any, server: ModelServer):
+        """gpt-5 and its like refuse a temperature: the first extraction asks twice, the next ones once."""
+        server.refuses = frozenset({"temperature"})
+        async with opened(make(server), reranker=None) as tk:
+            for turn in range(3):
+                said = [("user", f"We deploy service {turn} with ArgoCD."), ("assistant", "Noted.")]
+                await tk.capture(said, owner="ana", thread_id="t1", wait=True)
+            counts = failures(tk)
+
+        assert counts == {}
+        assert (server.refusals, len(server.learning)) == (1, 3)
+
+    async def test_refused_schema_is_asked_for_in_another_way(self, server: ModelServer):
+        """A server without structured output is asked by a tool, and without tools by the instructions alone."""
+        server.refuses = frozenset({"response_format", "tools"})
+        async with opened(openai_model(server), reranker=None) as tk:
+            for turn in range(2):
+                said = [("user", f"We deploy service {turn} with ArgoCD."), ("assistant", "Noted.")]
+                await tk.capture(said, owner="ana", thread_id="t1", wait=True)
+            counts = failures(tk)
+
+        assert counts == {}
+        assert (server.refusals, len(server.learning)) == (2, 2)
+
+    async def test_another_refusal_is_raised(self, server: ModelServer):
+        """A status of 400 that names nothing that we sent is no reason to ask again."""
+        server.refuses = frozenset({"messages"})
+        helper = HelperModel(openai_model(server), {"temperature": 0})
+
+        with pytest.raises(Exception, match="messages"):
+            await helper.ask("Hello")
+        await helper.aclose()
+        assert server.refusals == 1
+
+    async def test_settings_reach_the_request(self, server: ModelServer):
+        """Reasoning effort and temperature are sent as they are set."""
+        more = {"helper_temperature": "0.5", "helper_reasoning_effort": "low"}
+        async with opened(openai_model(server), reranker=None, **more) as tk:
+            await tk.capture([("user", "We deploy with ArgoCD.")], owner="ana", thread_id="t1", wait=True)
+
+        (request,) = server.learning
+        assert (request["temperature"], request["reasoning_effort"]) == (0.5, "low")
+
+
+class TestTransports:
+    async def test_transport_of_the_application_is_kept(self, server: ModelServer):
+        """A model with an HTTP client of the application's, such as one for a proxy, is called through that."""
+        import openai
+
+        made: Any = openai
+        seen: list[str] = []
+        with made.DefaultHttpxClient(event_hooks={"request": [lambda request: seen.append(str(request.url))]}) as http:
+            answer = await HelperModel(openai_model(server, http_client=http)).ask("Hello")
+
+        assert answer.text == "[1]"
+        assert len(seen) == 1
+
+
+class TestEmbeddings:
+    async def test_failed_host_and_reason_are_named(self):
+        """Without counting tokens, which would download a vocabulary, and without the key."""
+        made: Any = OpenAIEmbeddings
+        embeddings = made(base_url="http://127.0.0.1:9/v1", api_key="secret-key", max_retries=0)
+
+        with pytest.raises(EmbedderUnavailableError, match=r"at 127\.0\.0\.1:9 failed .*refused") as caught:
+            await LangChainEmbedder(embeddings).embed(["hello"])
+        assert "secret-key" not in str(caught.value)
+
+
+def opened(model: BaseChatModel, *, reranker: str | None = "model", **more: str) -> threadkeep.Threadkeep:
+    chosen = {} if reranker is None else {"reranker": reranker, "rerank_timeout_ms": "10000"}
+    settings = Settings.load(
+        store_type="memory", enable_fact_extraction="true", recall_timeout_ms="20000", **chosen, **more
+    )
+    return threadkeep.open(settings=settings, model=model, embedder=HashingEmbedder())
+
+
+def agent_with(tk: threadkeep.Threadkeep, model: BaseChatModel) -> Any:
+    made: Any = create_agent(model, [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+    return made
+
+
+def failures(tk: threadkeep.Threadkeep) -> dict[str, int]:
+    """Return what was counted of failed helper calls."""
+    counted = tk.app.telemetry.counts()
+    return {
+        name: count
+        for name, count in counted.items()
+        if "fail" in name or ("rerank" in name and name != "recall.reranked")
+    }
