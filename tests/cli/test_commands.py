@@ -100,7 +100,7 @@ class TestMemories:
         answer("memories", "correct", memory_id, "I live in Berlin.", "--user", USER)
         shown = answer("memories", "show", memory_id, "--user", USER)
         assert (shown["text"], shown["history"][0]["text"]) == ("I live in Berlin.", "I live in Lisbon.")
-        assert answer("memories", "forget", memory_id, "--user", USER)["memory_ids"] == [memory_id]
+        assert answer("memories", "forget", memory_id, "--user", USER, "--yes")["memory_ids"] == [memory_id]
         assert answer("memories", "list", "--user", USER) == []
 
     def test_nothing_is_no_question(self) -> None:

@@ -113,7 +113,7 @@ class TestKeys:
         found = answer("keys", "check", code=1)
         assert found["damaged"] == {f"owner//{USER}": 1}
         assert USER in run("keys", "check").output
-        assert answer("keys", "check", "--remove", code=1)["removed"] == 1
+        assert answer("keys", "check", "--remove", "--yes", code=1)["removed"] == 1
 
         assert answer("keys", "check")["sound"]
         assert "items open" in run("keys", "check").output

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, out, plain, print_json, run
+from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, plain, print_json, run
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def ingest(
             for file, text in texts
         ]
 
-    done = run(kept, data_dir)
+    done = run(kept, data_dir, creates=True)
     if json:
         print_json([{"document_id": one.document_id, "parts": one.parts, "changed": one.changed} for one in done])
         return
@@ -143,6 +143,7 @@ def delete(
     data_dir: DataDir = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="The whole collection.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Remove a document, or with --all the whole collection."""
@@ -151,6 +152,12 @@ def delete(
         raise typer.BadParameter(msg)
 
     async def gone(tk: Threadkeep) -> int:
+        what = (
+            f"the document {plain(document)}"
+            if document
+            else f"all {len(await tk.collections.list(name, tenant=tenant)):,} documents"
+        )
+        confirm(f"Remove {what} of the collection {plain(name)}, in {place_of(tk)}?", yes=yes)
         if document is None:
             return await tk.collections.erase(name, tenant=tenant)
         await tk.collections.delete(name, document, tenant=tenant)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, opened, out, print_json
+from threadkeep.cli.output import DataDir, Json, env_settings, existing, opened, out, print_json
 
 if TYPE_CHECKING:
     from threadkeep.errors import StaleVectorsError
@@ -29,8 +31,15 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check the installation: settings and where they came from, storage, embedder, model."""
-    with opened(data_dir) as tk:
-        report = {"checks": _checks(tk, measure=measure), "data_flows": _flows(tk), "settings": _settings(tk)}
+    wanted = env_settings(data_dir)
+    used = existing(wanted)
+    missing = None if used is wanted else wanted.sqlite_path
+    with opened(data_dir, settings=used) as tk:
+        report = {
+            "checks": _checks(tk, measure=measure, missing=missing),
+            "data_flows": _flows(tk),
+            "settings": _settings(tk),
+        }
     healthy = all(row["state"] != "broken" for row in report["checks"])
     if json:
         print_json({"healthy": healthy, **report})
@@ -39,7 +48,15 @@ def doctor(
     sys.exit(0 if healthy else 1)
 
 
-def _checks(tk: Threadkeep, *, measure: bool) -> list[dict[str, str]]:
+def _missing_row(path: Path) -> dict[str, str]:
+    """Return whether the first write may create the database at *path*."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if os.access(folder, os.W_OK):
+        return {"what": "storage", "state": "ok", "detail": f"sqlite {path}, created at the first write"}
+    return {"what": "storage", "state": "broken", "detail": f"{folder} is not writable; choose another --data-dir."}
+
+
+def _checks(tk: Threadkeep, *, measure: bool, missing: Path | None) -> list[dict[str, str]]:
     from threadkeep.errors import ModelUnavailableError, StorageError
     from threadkeep.models.langchain import chat_model
     from threadkeep.storage.port import Advising
@@ -48,7 +65,7 @@ def _checks(tk: Threadkeep, *, measure: bool) -> list[dict[str, str]]:
     storage = tk.app.storage
     try:
         health = tk.sync.ready()
-        rows.append({"what": "storage", "state": "ok", "detail": health.storage})
+        rows.append(_missing_row(missing) if missing else {"what": "storage", "state": "ok", "detail": health.storage})
         backend = tk.app.backend
         if isinstance(backend, Advising):
             said = tk.app.home.run_sync(backend.advice())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, out, print_json, run
+from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, print_json, run
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
@@ -100,6 +100,7 @@ def check(
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove what is damaged, and what is left of erased owners.")
     ] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Open every item, and say what does not open."""
@@ -107,6 +108,8 @@ def check(
 
     async def work(tk: Threadkeep) -> Checked:
         sealed = _require_sealed(tk)
+        if remove:
+            confirm(f"Remove every item that does not open, in {place_of(tk)}?", yes=yes)
         return await tk.app.call(lambda _: checked(sealed.inner, sealed.keys, remove=remove))
 
     found = run(work, data_dir)

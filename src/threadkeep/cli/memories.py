@@ -8,13 +8,27 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, Output, User, give_lines, out, plain, print_json, run
+from threadkeep.cli.output import (
+    DEFAULT_USER,
+    DataDir,
+    Json,
+    Output,
+    User,
+    Yes,
+    confirm,
+    give_lines,
+    out,
+    place_of,
+    plain,
+    print_json,
+    run,
+)
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
+    from threadkeep.memories.record import Forgotten, Memory, Source
     from threadkeep.memories.record import Kind as KindOf
-    from threadkeep.memories.record import Memory, Source
 
 app = typer.Typer(help="See, correct and remove what is remembered about a user.", no_args_is_help=True)
 
@@ -93,6 +107,7 @@ def add(
             text, owner=user, kind=_kind(kind) or "semantic", pinned=pin, approved_by=approved_by
         ),
         data_dir,
+        creates=True,
     )
     if json:
         print_json(kept)
@@ -127,9 +142,17 @@ def correct(
 
 
 @app.command()
-def forget(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Remove a memory with its history and what was derived from it."""
-    gone = run(lambda tk: tk.memories.forget(memory_id, owner=user), data_dir)
+def forget(
+    memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, yes: Yes = False, json: Json = False
+) -> None:
+    """Remove a memory with its history and what was derived from it. It cannot be undone."""
+
+    async def confirmed(tk: Threadkeep) -> Forgotten:
+        memory = await tk.memories.require(memory_id, owner=user)
+        confirm(f"Forget “{plain(memory.text)}” of {plain(user)} in {place_of(tk)}?", yes=yes)
+        return await tk.memories.forget(memory_id, owner=user)
+
+    gone = run(confirmed, data_dir)
     if json:
         print_json(gone)
         return
@@ -280,7 +303,7 @@ def import_(
     except (OSError, ValueError) as error:
         msg = f"{file} cannot be read ({type(error).__name__}); give a file of JSON Lines in UTF-8."
         raise InvalidInputError(msg) from error
-    done = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir)
+    done = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir, creates=True)
     if json:
         print_json(done)
     else:

@@ -132,16 +132,69 @@ def opened(data_dir: Path | None, *, settings: Settings | None = None, **options
     return threadkeep.open(settings=settings or env_settings(data_dir), **options)
 
 
-def run(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None, **options: Any) -> T:
-    """Open the memory, check that it can be used, do *work*, and close it in order."""
+def run(
+    work: Callable[[Threadkeep], Coroutine[Any, Any, T]],
+    data_dir: Path | None = None,
+    *,
+    creates: bool = False,
+    settings: Settings | None = None,
+) -> T:
+    """Open the memory, check that it can be used, do *work*, and close it in order.
+
+    Args:
+        work: What to do.
+        data_dir: Folder of the SQLite files.
+        creates: Whether a missing database is created. Without it, *work* sees an empty memory instead.
+        settings: Instead of the environment's.
+    """
     import asyncio
 
+    wanted = settings or env_settings(data_dir)
+    used = wanted if creates else existing(wanted)
+
     async def whole() -> T:
-        async with opened(data_dir, **options) as tk:
+        async with opened(data_dir, settings=used) as tk:
             await tk.ready()
             return await work(tk)
 
     return asyncio.run(whole())
+
+
+def existing(settings: Settings) -> Settings:
+    """Return *settings*, or those of an empty memory in RAM where the SQLite database does not exist."""
+    if settings.store_type not in (None, "sqlite") or settings.checkpoint_type is not None:
+        return settings
+    path = settings.sqlite_path
+    if path.exists():
+        return settings
+    err.print(f"There is no memory at {path} yet.", markup=False)
+    return settings.model_copy(update={"store_type": "memory", "keys": None})
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask *question* on the error stream unless *yes*; go on only if the answer is yes.
+
+    Raises:
+        Exit: The answer was no, or there was none; nothing has been done.
+    """
+    if yes:
+        return
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        agreed = False
+        err.print()
+    if not agreed:
+        err.print("Nothing was done. Answer y, or pass --yes.")
+        raise typer.Exit(1)
+
+
+def place_of(tk: Threadkeep) -> str:
+    """Return kind and place of the storage, as it may be shown; never a password."""
+    return f"{tk.app.storage.name} {tk.app.storage.location}"
 
 
 @contextmanager

@@ -14,11 +14,14 @@ from threadkeep.cli.output import (
     Json,
     Output,
     User,
+    Yes,
     as_lines,
+    confirm,
     give_lines,
     may_be_written,
     new_file,
     out,
+    place_of,
     plain,
     print_json,
     run,
@@ -26,6 +29,7 @@ from threadkeep.cli.output import (
 
 if TYPE_CHECKING:
     from threadkeep.library import Threadkeep
+    from threadkeep.owners.record import Erased, Replayed
 
 app = typer.Typer(help="Show, export or erase everything that is held about a user.", no_args_is_help=True)
 
@@ -89,7 +93,7 @@ def opt_out(
     json: Json = False,
 ) -> None:
     """Recall and learn nothing of a user from now on, or nothing in one thread. What is remembered stays."""
-    run(lambda tk: tk.owners.opt_out(user, thread_id=thread, out=not undo), data_dir)
+    run(lambda tk: tk.owners.opt_out(user, thread_id=thread, out=not undo), data_dir, creates=True)
     if json:
         print_json({"user_id": user, "thread_id": thread, "opted_out": not undo})
         return
@@ -119,13 +123,18 @@ def erase(
     user: Annotated[str, typer.Option("--user", "-u", help="Whom to erase; must be given.")],
     data_dir: DataDir = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Remove everything that is held about a user, threads included. It cannot be undone."""
-    if not yes:
-        typer.confirm(f"Erase everything about {plain(user)}?", abort=True, err=True)
-    gone = run(lambda tk: tk.owners.erase(user), data_dir)
+
+    async def confirmed(tk: Threadkeep) -> Erased:
+        held = await tk.owners.show(user)
+        what = f"{sum(held.memories.values()):,} memories and {len(held.threads):,} threads"
+        confirm(f"Erase everything about {plain(user)} ({what}) in {place_of(tk)}?", yes=yes)
+        return await tk.owners.erase(user)
+
+    gone = run(confirmed, data_dir)
     if json:
         print_json(gone)
         return
@@ -141,10 +150,16 @@ def replay_erasures(
     ] = None,
     data_dir: DataDir = None,
     *,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Erase again whoever was erased and came back with a backup. Run it after each restore, before anything else."""
-    done = run(lambda tk: tk.owners.replay_erasures(*(receipts or ())), data_dir)
+    """Erase again every owner that a restored backup brought back. Run it after each restore, before anything else."""
+
+    async def confirmed(tk: Threadkeep) -> Replayed:
+        confirm(f"Erase every owner again that was erased before, in {place_of(tk)}?", yes=yes)
+        return await tk.owners.replay_erasures(*(receipts or ()))
+
+    done = run(confirmed, data_dir)
     if json:
         print_json(done)
         return

@@ -154,7 +154,9 @@ def policy(
     from threadkeep.memories.record import Kind, Speaker
 
     found = run(
-        lambda tk: tk.proposals.policy(user) if rules is None else tk.proposals.set_policy(rules, owner=user), data_dir
+        lambda tk: tk.proposals.policy(user) if rules is None else tk.proposals.set_policy(rules, owner=user),
+        data_dir,
+        creates=rules is not None,
     )
     table = {who: {kind: found.verdict(kind, who) for kind in get_args(Kind)} for who in get_args(Speaker)}
     if json:

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, env_settings, err, out, plain, print_json, progress
+from threadkeep.cli.output import (
+    DataDir,
+    Json,
+    Yes,
+    confirm,
+    env_settings,
+    err,
+    existing,
+    out,
+    plain,
+    print_json,
+    progress,
+)
 
 if TYPE_CHECKING:
     from threadkeep.models.port import Embedder
@@ -242,6 +254,7 @@ def copy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read everything, write nothing, say what there is.")
     ] = False,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Copy a storage, or move in from elsewhere: everything, then read back; run again, it goes on where it was.
@@ -251,6 +264,8 @@ def copy(
     from threadkeep.moving.service import reading_from
 
     settings = env_settings(data_dir)
+    if overwrite and not dry_run:
+        confirm(f"Replace what differs in {_location(target, settings)}?", yes=yes)
     title = "Reading" if dry_run else "Copying"
     with progress(title, quiet=json) as bar:
 
@@ -270,7 +285,13 @@ def copy(
 
         into = settings if to_prefix is None else settings.model_copy(update={"store_key_prefix": to_prefix})
         _require_another(source, target, settings, from_prefix, to_prefix)
-        done = _run(target, _unsealed(into) if to_unsealed else into, work, embeds=not (without_vectors or dry_run))
+        done = _run(
+            target,
+            _unsealed(into) if to_unsealed else into,
+            work,
+            embeds=not (without_vectors or dry_run),
+            creates=not dry_run,
+        )
     if json:
         print_json({**_fields(done), "complete": done.complete})
     else:
@@ -284,14 +305,16 @@ def _run(
     work: Callable[[Storage, Moving], Awaitable[T]],
     *,
     embeds: bool = False,
+    creates: bool = False,
 ) -> T:
-    """Open the storage at *url*, do *work* with it, and close it."""
+    """Open the storage at *url*, do *work* with it, and close it; a missing one is empty unless this *creates* it."""
     from threadkeep.chosen import embedder_of, settings_of, storage_of
     from threadkeep.clock import SystemClock
     from threadkeep.moving.service import Moving, connected
 
     clock = SystemClock()
     resolved = _patient(settings_of(url, settings))
+    resolved = resolved if creates else existing(resolved)
     embedder: Embedder | None = embedder_of(resolved) if embeds else None
 
     async def whole() -> T:
@@ -331,8 +354,21 @@ async def _source(
         )
         raise InvalidInputError(msg)
     base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
-    storage = storage_of(_patient(settings_of(url, base)), clock)
+    resolved = settings_of(url, base)
+    if resolved is not existing(resolved):
+        msg = f"There is no database at {resolved.sqlite_path}; correct --from."
+        raise InvalidInputError(msg)
+    storage = storage_of(_patient(resolved), clock)
     return StorageSource(storage, key_prefix=base.store_key_prefix)
+
+
+def _location(url: str | None, settings: Settings) -> str:
+    """Return kind and place of a storage, without a password."""
+    from threadkeep.chosen import settings_of, storage_of
+    from threadkeep.clock import SystemClock
+
+    storage = storage_of(settings_of(url, settings), SystemClock())
+    return f"{storage.name} {storage.location}"
 
 
 def _unsealed(settings: Settings) -> Settings:

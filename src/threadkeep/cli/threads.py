@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, Yes, confirm, out, place_of, plain, print_json, run
 
 if TYPE_CHECKING:
-    from threadkeep.langgraph.threads import Thread
+    from threadkeep.langgraph.threads import Pruned, Thread
+    from threadkeep.library import Threadkeep
 
 app = typer.Typer(help="See, prune, copy and delete a user's threads.", no_args_is_help=True)
 
@@ -18,6 +20,9 @@ Id = Annotated[str, typer.Argument(help="The thread's id, as `list` shows it.", 
 Ids = Annotated[
     list[str] | None, typer.Argument(help="Ids of threads, as `list` shows them.", metavar="[THREAD_ID...]")
 ]
+_COUNTED: Final = 1_000
+"""How many threads are counted for a question."""
+
 Days = Annotated[float | None, typer.Option(help="Only threads that have rested so long.", min=0, show_default=False)]
 
 
@@ -100,21 +105,25 @@ def prune(
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
     """Remove old checkpoints of these threads, or of all; the newest of each always stays."""
     since, rested = _time(keep_since), _days(older_than_days)
-    done = run(
-        lambda tk: tk.threads.prune(
+
+    async def confirmed(tk: Threadkeep) -> Sequence[Pruned]:
+        which = await _which(tk, thread_ids, user, rested)
+        confirm(f"Remove old checkpoints of {which}, in {place_of(tk)}?", yes=yes)
+        return await tk.threads.prune(
             thread_ids or None,
             owner=user,
             latest=latest,
             since=since,
             waiting=keep_interrupted,
             older_than=rested,
-        ),
-        data_dir,
-    )
+        )
+
+    done = run(confirmed, data_dir)
     if json:
         print_json(done)
         return
@@ -130,16 +139,32 @@ def delete(
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Delete threads with all their checkpoints; memories stay."""
+    """Delete threads with all their checkpoints; memories stay. It cannot be undone."""
     rested = _days(older_than_days)
-    done = run(lambda tk: tk.threads.delete(thread_ids or None, owner=user, older_than=rested), data_dir)
+
+    async def confirmed(tk: Threadkeep) -> Sequence[str]:
+        which = await _which(tk, thread_ids, user, rested)
+        confirm(f"Delete {which} with all checkpoints, in {place_of(tk)}?", yes=yes)
+        return await tk.threads.delete(thread_ids or None, owner=user, older_than=rested)
+
+    done = run(confirmed, data_dir)
     if json:
         print_json(done)
         return
     for thread_id in done:
         out.print(f"Deleted {plain(thread_id)}", markup=False)
+
+
+async def _which(tk: Threadkeep, thread_ids: Sequence[str] | None, user: str, rested: timedelta | None) -> str:
+    """Return in words which threads a command is about."""
+    if thread_ids and rested is None:
+        return f"the threads {', '.join(map(plain, thread_ids))} of {plain(user)}"
+    number = len(await tk.threads.list(user, older_than=rested, limit=_COUNTED))
+    more = "at least " if number == _COUNTED else ""
+    return f"{more}{number:,} threads of {plain(user)}"
 
 
 def _days(days: float | None) -> timedelta | None:

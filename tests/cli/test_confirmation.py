@@ -1,0 +1,148 @@
+"""Commands that destroy ask first, and commands that read never create a database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+import threadkeep
+from threadkeep.cli.main import app
+
+USER = "ana.maria@x.org"
+
+DESTRUCTIVE = [
+    ["memories", "forget", "{memory}", "--user", USER],
+    ["threads", "delete", "t1", "--user", USER],
+    ["threads", "prune", "t1", "--user", USER],
+    ["collections", "delete", "handbook", "--all"],
+    ["owners", "erase", "--user", USER],
+    ["owners", "replay-erasures"],
+    ["storage", "copy", "--from", "{source}", "--into-existing", "--overwrite"],
+]
+
+READING = [
+    ["memories", "list"],
+    ["memories", "search", "coffee"],
+    ["memories", "export"],
+    ["proposals", "list"],
+    ["proposals", "tombstones"],
+    ["proposals", "policy"],
+    ["threads", "list"],
+    ["threads", "stats"],
+    ["collections", "names"],
+    ["collections", "list", "handbook"],
+    ["collections", "search", "handbook", "coffee"],
+    ["owners", "show"],
+    ["owners", "export"],
+    ["owners", "erasure-receipts"],
+    ["audit", "list"],
+    ["queue", "list"],
+    ["storage", "stats"],
+    ["storage", "check"],
+    ["keys", "status"],
+    ["doctor"],
+]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THREADKEEP_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
+    return tmp_path
+
+
+@pytest.fixture
+def filled(folder: Path) -> dict[str, str]:
+    """A memory and a document, and another database to copy from."""
+    with threadkeep.open(owner=USER) as tk:
+        kept = tk.sync.memories.remember("I like coffee")
+        tk.sync.collections.ingest("handbook", "How to brew.", document_id="brew")
+    other = folder / "other.db"
+    with threadkeep.open(f"sqlite:///{other}", owner=USER) as tk:
+        tk.sync.memories.remember("I like tea")
+    return {"memory": str(kept.memory_id), "source": f"sqlite:///{other}"}
+
+
+def run(words: Sequence[str], *, stdin: str = "") -> Result:
+    return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
+
+
+def named(words: Sequence[str], names: dict[str, str]) -> list[str]:
+    return [word.format(**names) for word in words]
+
+
+def contents() -> tuple[int, int]:
+    """Return how many memories and documents there are."""
+    memories = json.loads(run(["memories", "list", "--user", USER, "--json"]).stdout)
+    documents = json.loads(run(["collections", "list", "handbook", "--json"]).stdout)
+    return len(memories), len(documents)
+
+
+class TestDestructive:
+    @pytest.mark.parametrize("words", DESTRUCTIVE, ids=lambda words: " ".join(words[:2]))
+    @pytest.mark.parametrize("stdin", ["n\n", ""], ids=["no", "no answer"])
+    def test_without_a_yes_nothing_is_done(self, words: list[str], stdin: str, filled: dict[str, str]):
+        """The question names the storage, and the message says how to go on."""
+        result = run(named(words, filled), stdin=stdin)
+
+        assert result.exit_code == 1
+        assert "--yes" in result.stderr
+        assert "sqlite" in result.stderr
+        assert contents() == (1, 1)
+
+    @pytest.mark.parametrize("words", DESTRUCTIVE, ids=lambda words: " ".join(words[:2]))
+    def test_a_yes_goes_on(self, words: list[str], filled: dict[str, str]):
+        """By the option, for scripts; a missing thread is then reported by the command itself."""
+        result = CliRunner().invoke(app, [*named(words, filled), "--yes"])
+
+        assert "Nothing was done" not in result.stderr
+
+    def test_an_answer_goes_on(self, filled: dict[str, str]):
+        """The question shows what goes."""
+        result = run(["memories", "forget", filled["memory"], "--user", USER], stdin="y\n")
+
+        assert result.exit_code == 0
+        assert "I like coffee" in result.stderr
+        assert contents() == (0, 1)
+
+    def test_question_hides_the_password(self, folder: Path):
+        """The place of the storage is shown without it."""
+        target = "postgresql://ana:s3cret@127.0.0.1:1/m"
+        words = ["storage", "copy", "--from", "memory://", "--to", target, "--into-existing", "--overwrite"]
+        result = run(words, stdin="n\n")
+
+        assert "127.0.0.1" in result.stderr
+        assert "s3cret" not in result.output + result.stderr
+
+
+class TestReading:
+    @pytest.mark.parametrize("words", READING, ids=lambda words: " ".join(words[:2]))
+    def test_reading_creates_nothing(self, words: list[str], folder: Path):
+        """An empty result and a note on the error stream instead."""
+        result = run(words)
+
+        assert result.exit_code == 0, result.output
+        assert not (folder / "data").exists()
+
+    def test_the_missing_database_is_named(self, folder: Path):
+        """A wrong folder is seen at once."""
+        result = run(["memories", "list", "--data-dir", str(folder / "typo"), "--json"])
+
+        assert json.loads(result.stdout) == []
+        assert str(folder / "typo") in result.stderr
+
+    def test_copying_from_a_missing_database_is_refused(self, folder: Path):
+        """It would copy nothing and call that complete."""
+        with pytest.raises(threadkeep.ThreadkeepError, match=r"no database at .*nothing\.db"):
+            run(["storage", "copy", "--from", f"sqlite:///{folder / 'nothing.db'}"])
+
+    def test_writing_creates(self, folder: Path):
+        """The first memory makes the database."""
+        assert run(["memories", "add", "I like coffee"]).exit_code == 0
+        assert (folder / "data").exists()
