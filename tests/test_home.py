@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import pytest
 
 from threadkeep.errors import ClosedError
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from threadkeep.patience import Patience
+from threadkeep.concurrency import Patience
 
 HOUR = timedelta(hours=1)
 MOMENT = timedelta(milliseconds=1)

@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 import threadkeep
-from threadkeep import tracing
+from threadkeep import observability as tracing
 from threadkeep.functions import trace_agent_stream
+from threadkeep.observability import trace_agent
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.tracing import trace_agent
 
 ANA = "ana@x.org"
 TAUGHT = "My favourite colour is ultramarine."

@@ -10,7 +10,7 @@ from typing import Final
 
 from tools.finding import ROOT, Finding, python_files, report
 
-VAGUE_FILES: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "base"})
+VAGUE_FILES: Final = frozenset({"utils", "util", "helpers", "helper", "common", "misc"})
 VAGUE_CLASS: Final = re.compile(r"\w(Manager|Helpers?|Utils?|Handler|Processor|Data|Info)$")
 VAGUE_CLASS_IN_TEXT: Final = re.compile(rf"\bclass\s+\w*{VAGUE_CLASS.pattern.removesuffix('$')}\b")
 

@@ -160,7 +160,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/commands.md": commands_page,
     "docs/errors.md": errors_page,
     "docs/settings.md": settings_page,
-    "src/threadkeep/blocking.pyi": sync_face,
+    "src/threadkeep/sync_bridge.pyi": sync_face,
 }
 
 

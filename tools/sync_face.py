@@ -1,4 +1,4 @@
-"""Write what type checkers see of ``tk.sync``: ``blocking.pyi``, from the signatures of the Python door."""
+"""Write what type checkers see of ``tk.sync``: ``sync_bridge.pyi``, from the signatures of the Python door."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Final
 from tools.finding import ROOT
 
 DOORS: Final = {
-    "threadkeep.library": ("Threadkeep",),
+    "threadkeep.client": ("Threadkeep",),
     "threadkeep.doors": ("MemoryDoor", "ProposalDoor", "QueueDoor", "OwnerDoor", "CollectionDoor"),
     "threadkeep.langgraph.threads": ("ThreadDoor",),
-    "threadkeep.langgraph.jobs": ("RunDoor",),
-    "threadkeep.langgraph.agents.door": ("AgentDoor",),
+    "threadkeep.langgraph.runs": ("RunDoor",),
+    "threadkeep.langgraph.agents.service": ("AgentDoor",),
 }
 """Every class that ``tk.sync`` stands for, by its module; in the stub they are called ``Sync…``."""
 
@@ -46,8 +46,8 @@ class Method:
 
 
 def sync_face() -> str:
-    """Return ``src/threadkeep/blocking.pyi``."""
-    imports = {"from threadkeep.app import App", "from typing import Any"}
+    """Return ``src/threadkeep/sync_bridge.pyi``."""
+    imports = {"from threadkeep.container import App", "from typing import Any"}
     classes: list[str] = []
     for module, names in DOORS.items():
         tree = ast.parse((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
@@ -125,6 +125,6 @@ class _Shown(ast.NodeTransformer):
 def _formatted(text: str) -> str:
     """Return the stub as `make fix` leaves it."""
     for command in (("check", "--quiet", "--select", "I,F401", "--fix"), ("format", "--quiet")):
-        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "src/threadkeep/blocking.pyi", "-"]
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "src/threadkeep/sync_bridge.pyi", "-"]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True, cwd=ROOT).stdout
     return text

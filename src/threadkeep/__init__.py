@@ -16,14 +16,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from threadkeep.capture.record import Receipt
+    from threadkeep.capture.models import Receipt
+    from threadkeep.client import Health, Threadkeep, open  # noqa: A004 - the verb of the public surface
     from threadkeep.errors import ThreadkeepError
-    from threadkeep.library import Health, Threadkeep, open  # noqa: A004 - the verb of the public surface
-    from threadkeep.memories.record import Forgotten, Kept, Memory, NewMemory, Source, Version
-    from threadkeep.owners.owner import Owner
-    from threadkeep.owners.record import Erased, Holdings
-    from threadkeep.proposals.record import Choice, Chosen, Proposal, Proposed, Tombstone
-    from threadkeep.recall.record import Recall, Recalled
+    from threadkeep.identity import Owner
+    from threadkeep.memories.models import Forgotten, Kept, Memory, NewMemory, Source, Version
+    from threadkeep.owners.models import Erased, Holdings
+    from threadkeep.proposals.models import Choice, Chosen, Proposal, Proposed, Tombstone
+    from threadkeep.recall.models import Recall, Recalled
     from threadkeep.settings import Settings
 
 __all__ = [
@@ -55,28 +55,28 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Choice": "proposals.record",
-    "Chosen": "proposals.record",
-    "Erased": "owners.record",
-    "Forgotten": "memories.record",
-    "Health": "library",
-    "Holdings": "owners.record",
-    "Kept": "memories.record",
-    "Memory": "memories.record",
-    "NewMemory": "memories.record",
-    "Owner": "owners.owner",
-    "Proposal": "proposals.record",
-    "Proposed": "proposals.record",
-    "Recall": "recall.record",
-    "Recalled": "recall.record",
-    "Receipt": "capture.record",
+    "Choice": "proposals.models",
+    "Chosen": "proposals.models",
+    "Erased": "owners.models",
+    "Forgotten": "memories.models",
+    "Health": "client",
+    "Holdings": "owners.models",
+    "Kept": "memories.models",
+    "Memory": "memories.models",
+    "NewMemory": "memories.models",
+    "Owner": "identity",
+    "Proposal": "proposals.models",
+    "Proposed": "proposals.models",
+    "Recall": "recall.models",
+    "Recalled": "recall.models",
+    "Receipt": "capture.models",
     "Settings": "settings",
-    "Source": "memories.record",
-    "Threadkeep": "library",
+    "Source": "memories.models",
+    "Threadkeep": "client",
     "ThreadkeepError": "errors",
-    "Tombstone": "proposals.record",
-    "Version": "memories.record",
-    "open": "library",
+    "Tombstone": "proposals.models",
+    "Version": "memories.models",
+    "open": "client",
 }
 
 

@@ -7,27 +7,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from threadkeep.capture.record import QueuedTurn
-from threadkeep.collections.record import Document, Ingested, Passages, Similar, collection
+from threadkeep.capture.models import QueuedTurn
+from threadkeep.collections.models import Document, Ingested, Passages, Similar, collection
 from threadkeep.errors import InvalidInputError, NotYoursError, OwnerRequiredError
+from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, TurnId
-from threadkeep.memories.arriving import Imported, parsed
 from threadkeep.memories.audit import Entry
-from threadkeep.memories.merging import Merge
-from threadkeep.memories.record import Approval, Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
-from threadkeep.memories.tidying import Tidied
+from threadkeep.memories.importer import Imported, parsed
+from threadkeep.memories.maintenance import Merge
+from threadkeep.memories.models import Approval, Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
+from threadkeep.memories.retention import Tidied
+from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
 from threadkeep.owners.opt_out import require_wanted
-from threadkeep.owners.owner import Owner
-from threadkeep.owners.record import Erased, Holdings, Replayed, Verified
-from threadkeep.proposals.input import name
+from threadkeep.proposals.models import Action, Choice, Chosen, NewProposal, Proposal, Proposed, State, Tombstone, name
 from threadkeep.proposals.policy import Policy
-from threadkeep.proposals.record import Action, Choice, Chosen, NewProposal, Proposal, Proposed, State, Tombstone
-from threadkeep.recall.record import Recalled
+from threadkeep.recall.models import Recalled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from threadkeep.app import App, Rooms
+    from threadkeep.container import App, Rooms
     from threadkeep.owners.receipts import ErasureReceipt
     from threadkeep.storage.port import Partition
 

@@ -8,25 +8,25 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.app import Rooms
-from threadkeep.capture.extractors.port import Extraction, Extractor
+from threadkeep.capture.extractors.base import Extraction, Extractor
 from threadkeep.capture.learning import judged, learnt
-from threadkeep.capture.personal import Redact, redactor
+from threadkeep.capture.models import Message, Receipt
 from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes
-from threadkeep.capture.record import Message, Receipt
-from threadkeep.capture.redact import redact
 from threadkeep.capture.turns import pending, split
-from threadkeep.chosen import extractor_of
 from threadkeep.clock import SystemClock
+from threadkeep.container import Rooms
 from threadkeep.errors import InvalidInputError, NotYoursError, SettingsError
+from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
-from threadkeep.memories.shapes import MEMORIES, memory_of, value_of
+from threadkeep.memories.codec import MEMORIES, memory_of, value_of
 from threadkeep.models.langchain import plain_messages
-from threadkeep.owners.owner import Owner
+from threadkeep.observability import Telemetry
+from threadkeep.registry import extractor_of
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Item, Ref
-from threadkeep.telemetry import Telemetry
-from threadkeep.threads.names import thread_id_from
+from threadkeep.text.pii import Redact, redactor
+from threadkeep.text.redaction import redact
+from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore

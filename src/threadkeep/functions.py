@@ -13,28 +13,27 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.app import Rooms
-from threadkeep.chosen import settings_of
+from threadkeep.client import Threadkeep
+from threadkeep.client import open as open_memory
+from threadkeep.container import Rooms
 from threadkeep.errors import InvalidInputError, NotYoursError
 from threadkeep.fact_extraction import create_fact_extractor, extract_and_store_facts, is_fact_extraction_enabled
+from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, new_id
-from threadkeep.library import Threadkeep
-from threadkeep.library import open as open_memory
+from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_of
 from threadkeep.memories.lifecycle import recallable
-from threadkeep.memories.record import Kind, Memory, Source
-from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_of
-from threadkeep.owners.owner import Owner
-from threadkeep.proposals.record import MemoryState, NewProposal, Proposal, Proposed
-from threadkeep.recall.budget import estimate_tokens
-from threadkeep.recall.record import Recalled
-from threadkeep.recall.render import cross_thread_context, memory_context_text
-from threadkeep.runs.record import Run
+from threadkeep.memories.models import Kind, Memory, Source
+from threadkeep.observability import log, trace_agent_stream
+from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
+from threadkeep.recall.models import Recalled
+from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.rendering import cross_thread_context, memory_context_text
+from threadkeep.registry import settings_of
+from threadkeep.runs.models import Run
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Item, Partition, Ref
-from threadkeep.telemetry import log
-from threadkeep.threads.summary import extractive_summary
+from threadkeep.text.summary import extractive_summary
 from threadkeep.threads.window import compacted, is_whole, over, repaired, safe_split
-from threadkeep.tracing import trace_agent_stream
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, SystemMessage
@@ -427,7 +426,7 @@ def summarize_messages(messages: Sequence[Any], *, max_tokens: int = 256) -> str
     """Return what *messages* were about in their own sentences, without a model.
 
     Source:
-        SumBasic; see :func:`threadkeep.threads.summary.extractive_summary`.
+        SumBasic; see :func:`threadkeep.text.summary.extractive_summary`.
     """
     from threadkeep.langgraph.history import said_in
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict
 
-from threadkeep.capture.on_record import doubtful
+from threadkeep.capture.turn_history import doubtful
 from threadkeep.clock import SystemClock
 from threadkeep.errors import StorageError
+from threadkeep.observability import DEGRADED, MEMORIES, RECALL, RECALLED, TENANT, THREAD, TOKENS, USER, span
 from threadkeep.recall.at_hand import NotAtHandError
-from threadkeep.recall.record import Recall
-from threadkeep.tracing import DEGRADED, MEMORIES, RECALL, RECALLED, TENANT, THREAD, TOKENS, USER, span
+from threadkeep.recall.models import Recall
 
 if TYPE_CHECKING:
-    from threadkeep.app import App, Rooms
-    from threadkeep.capture.record import Message
+    from threadkeep.capture.models import Message
+    from threadkeep.container import App, Rooms
+    from threadkeep.identity import Owner
     from threadkeep.ids import MemoryId, MessageId, ThreadId
-    from threadkeep.memories.record import Memory
-    from threadkeep.owners.owner import Owner
-    from threadkeep.tracing import Recording
+    from threadkeep.memories.models import Memory
+    from threadkeep.observability import Recording
 
 
 class _Asked(TypedDict):

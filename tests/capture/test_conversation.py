@@ -14,7 +14,7 @@ from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
 
 import threadkeep
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, OpenAIServer, ScriptedModel
 from threadkeep.testing.openai_server import ToolCalls

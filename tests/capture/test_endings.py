@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 import threadkeep
-from threadkeep.capture.endings import denies, ended_by
 from threadkeep.testing import HashingEmbedder
+from threadkeep.text.retractions import denies, ended_by
 
 
 class TestEndedBy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.capture.statements import is_standing, statements
+from threadkeep.text.facts import is_standing, statements
 
 STANDING_ELSEWHERE = """
 Antworte mir immer auf Deutsch.

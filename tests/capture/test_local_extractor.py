@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from threadkeep.capture.extractors.local import MAX_FACTS, LocalExtractor, candidates
-from threadkeep.capture.record import Message, Role, Turn
+from threadkeep.capture.extractors.local import MAX_FACTS, LocalExtractor, extract_candidates
+from threadkeep.capture.models import Message, Role, Turn
 from threadkeep.ids import MessageId, ThreadId, TurnId
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
@@ -17,11 +17,11 @@ def turn_of(*messages: tuple[Role, str], recalled: tuple[str, ...] = ()) -> Turn
 
 
 def facts(turn: Turn) -> list[str]:
-    return [found.text for found in candidates(turn) if found.kind == "semantic"]
+    return [found.text for found in extract_candidates(turn) if found.kind == "semantic"]
 
 
 def episodes(turn: Turn) -> list[str]:
-    return [found.text for found in candidates(turn) if found.kind == "episodic"]
+    return [found.text for found in extract_candidates(turn) if found.kind == "episodic"]
 
 
 class TestExtract:
@@ -51,7 +51,7 @@ class TestExtract:
     )
     def test_how_to_behave_is_told_from_facts(self, text: str):
         """It is asked about, as a model's extractor does; a name to be called by is a fact."""
-        assert [found.kind for found in candidates(turn_of(("user", text)))] == ["procedural", "episodic"]
+        assert [found.kind for found in extract_candidates(turn_of(("user", text)))] == ["procedural", "episodic"]
         assert facts(turn_of(("user", "Call me Max."))) == ["Call me Max."]
 
     def test_whom_it_is_said_to_is_cut_off(self):
@@ -108,7 +108,7 @@ class TestExtract:
         """One such wish holds for the whole turn."""
         turn = turn_of(("user", "I live in Lisbon."), ("user", "Please don't remember this."))
 
-        assert candidates(turn) == ()
+        assert extract_candidates(turn) == ()
 
     def test_the_same_said_twice_is_one_fact(self):
         """A repetition in a turn is no second fact."""
@@ -120,7 +120,7 @@ class TestExtract:
         """Times within a turn differ, so that the last word stands."""
         turn = turn_of(("user", "My favourite colour is red. My favourite colour is blue, sorry."))
 
-        found = [c for c in candidates(turn) if c.kind == "semantic"]
+        found = [c for c in extract_candidates(turn) if c.kind == "semantic"]
 
         assert [c.source.at for c in found] == sorted({c.source.at for c in found if c.source.at})
 
@@ -153,7 +153,7 @@ class TestEpisode:
     @pytest.mark.parametrize("text", ["", "  ", "Hi!", "Thanks a lot!", "ok", "👍", "```\ncode only\n```"])
     def test_small_talk_has_none(self, text: str):
         """A greeting is no episode."""
-        assert candidates(turn_of(("user", text))) == ()
+        assert extract_candidates(turn_of(("user", text))) == ()
 
     def test_long_question_is_cut_at_a_word(self):
         """An episode is one short sentence."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import threadkeep
-from threadkeep.capture.personal import KINDS, redactor
-from threadkeep.capture.redact import redact
 from threadkeep.errors import SettingsError
 from threadkeep.testing import HashingEmbedder
+from threadkeep.text.pii import KINDS, redactor
+from threadkeep.text.redaction import redact
 
 ALL = redactor(KINDS, region="US")
 

@@ -18,8 +18,8 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import threadkeep
-from threadkeep.memories.record import Memory, Source
-from threadkeep.recall.render import END, HEADING, quoted_statements
+from threadkeep.memories.models import Memory, Source
+from threadkeep.recall.rendering import END, HEADING, quoted_statements
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 

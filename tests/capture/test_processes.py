@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.capture.world import ANA, LONG, facts, memories, room, rows, turn
+from threadkeep.capture.queue import Terms
 from threadkeep.capture.service import Captures
-from threadkeep.capture.waiting import Terms
 from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
 from threadkeep.storage.sqlite.storage import SqliteStorage

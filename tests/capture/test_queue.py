@@ -21,16 +21,15 @@ from tests.capture.world import (
     turn,
     until,
 )
+from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
-from threadkeep.capture.extractors.port import Extraction
-from threadkeep.capture.outbox import WORKER_DIED, Outbox
-from threadkeep.capture.record import Turn
-from threadkeep.capture.waiting import Terms
+from threadkeep.capture.models import Turn
+from threadkeep.capture.queue import WORKER_DIED, Outbox, Terms
 from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
-from threadkeep.memories.record import Memory
+from threadkeep.memories.models import Memory
+from threadkeep.observability import Telemetry
 from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing import FrozenClock
 
 TH, OTHER = ThreadId("th"), ThreadId("other")

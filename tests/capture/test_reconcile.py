@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from threadkeep.capture.models import Candidate
 from threadkeep.capture.reconcile import (
     Add,
     Contradiction,
@@ -22,15 +23,14 @@ from threadkeep.capture.reconcile import (
     reconcile,
     writes,
 )
-from threadkeep.capture.record import Candidate
-from threadkeep.capture.timeline import MAX_SOURCES
+from threadkeep.capture.slot_history import MAX_SOURCES
 from threadkeep.ids import MessageId, ThreadId, TurnId
+from threadkeep.memories.codec import memory_of, value_of
 from threadkeep.memories.lifecycle import corrected
-from threadkeep.memories.meaning import signature
-from threadkeep.memories.record import Approval, Memory, Source
-from threadkeep.memories.shapes import memory_of, value_of
-from threadkeep.memories.wording import content_words
+from threadkeep.memories.models import Approval, Memory, Source
 from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.text.normalization import content_words
+from threadkeep.text.semantics import signature
 
 NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLACE: Final = ("memories", "ana")

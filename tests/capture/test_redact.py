@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.capture.redact import MARK, has_secret, redact
+from threadkeep.text.redaction import MARK, has_secret, redact
 
 # Put together here, so that scanners of this repository do not take the samples for real ones.
 SECRETS = [
@@ -69,7 +69,7 @@ ORDINARY = [
     "Commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b broke the build",
     "sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "The request id was 123e4567-e89b-12d3-a456-426614174000",
-    "See https://github.com/example/repo/blob/main/src/threadkeep/capture/redact.py#L10",
+    "See https://github.com/example/repo/blob/main/src/threadkeep/text/redaction.py#L10",
     "Look at AwsEcsClusterStackProdWest2024Deployment01",
     "The host is my-long-service-name-2024-prod-west-01.internal",
     "user:name is how the field is called",

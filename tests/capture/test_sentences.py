@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.capture.sentences import MAX_CHARACTERS, sentences
+from threadkeep.text.sentences import MAX_CHARACTERS, sentences
 
 
 class TestSentences:

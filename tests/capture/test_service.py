@@ -29,19 +29,19 @@ from tests.capture.world import (
 )
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
-from threadkeep.capture.record import Message
+from threadkeep.capture.models import Message
 from threadkeep.capture.service import Captures
 from threadkeep.capture.turns import MAX_UNKNOWN
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
-from threadkeep.memories.ledger import Ledger
-from threadkeep.memories.record import Memory, Source
-from threadkeep.memories.shapes import put_of
+from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.codec import put_of
+from threadkeep.memories.models import Memory, Source
 from threadkeep.models.langchain import plain_messages
-from threadkeep.recall.search import Search
+from threadkeep.observability import Telemetry
+from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Due, Item, Partition, Position, Put, Ref
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.testing.clock import START
 

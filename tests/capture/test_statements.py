@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.capture.statements import MIN_SCORE, is_request, is_small_talk, statements, unwanted
+from threadkeep.text.facts import MIN_SCORE, is_request, is_small_talk, statements, unwanted
 
 KEPT = """
 I live in Lisbon

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from threadkeep.capture.record import Message
-from threadkeep.capture.support import backing
+from threadkeep.capture.models import Message
+from threadkeep.capture.provenance import backing
 from threadkeep.ids import MessageId
 
 

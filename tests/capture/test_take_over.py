@@ -14,13 +14,13 @@ import pytest
 
 import threadkeep
 from tests.storage.forking import forked
-from threadkeep.app import App
-from threadkeep.capture.extractors.port import Extraction
-from threadkeep.capture.record import Turn
+from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.models import Turn
 from threadkeep.capture.service import POLL
-from threadkeep.chosen import settings_of, storage_of
 from threadkeep.clock import SystemClock
-from threadkeep.memories.record import Memory
+from threadkeep.container import App
+from threadkeep.memories.models import Memory
+from threadkeep.registry import settings_of, storage_of
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from threadkeep.capture.record import Message, Role
+from threadkeep.capture.models import Message, Role
 from threadkeep.capture.turns import (
     MAX_TEXT_CHARACTERS,
     Spoken,
@@ -18,10 +18,10 @@ from threadkeep.capture.turns import (
     record_of,
     split,
 )
+from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ThreadId
-from threadkeep.memories.record import Memory, Source
-from threadkeep.owners.owner import Owner
-from threadkeep.recall.render import block
+from threadkeep.memories.models import Memory, Source
+from threadkeep.recall.rendering import block
 from threadkeep.storage.port import Item, Ref
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)

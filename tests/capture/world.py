@@ -8,24 +8,24 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from threadkeep.capture.engines.embedded import EmbeddedEngine
+from threadkeep.capture.extractors.base import Extraction, Extractor
 from threadkeep.capture.extractors.local import LocalExtractor
-from threadkeep.capture.extractors.port import Extraction, Extractor
 from threadkeep.capture.learning import Learning
-from threadkeep.capture.queue import Queue
-from threadkeep.capture.record import Candidate, Message, Role, Turn
+from threadkeep.capture.models import Candidate, Message, Role, Turn
+from threadkeep.capture.queue import Terms
+from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
 from threadkeep.capture.service import Captures
-from threadkeep.capture.waiting import Terms
+from threadkeep.capture.worker import Queue
 from threadkeep.clock import Clock
+from threadkeep.identity import Owner
 from threadkeep.ids import MessageId
-from threadkeep.memories.ledger import Ledger
-from threadkeep.memories.record import Memory, Source
-from threadkeep.memories.shapes import memory_of
-from threadkeep.owners.owner import Owner
-from threadkeep.recall.search import Search
+from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.codec import memory_of
+from threadkeep.memories.models import Memory, Source
+from threadkeep.observability import Telemetry
+from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Changes, Item, Partition, Position, Ref, Storage
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing import HashingEmbedder
 
 ANA: Final = Owner("ana@example.org")

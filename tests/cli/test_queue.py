@@ -17,13 +17,13 @@ import pytest
 from typer.testing import CliRunner
 
 import threadkeep
-from threadkeep.app import App
-from threadkeep.capture.extractors.port import Extraction, Extractor
-from threadkeep.capture.record import Turn
-from threadkeep.chosen import storage_of
+from threadkeep.capture.extractors.base import Extraction, Extractor
+from threadkeep.capture.models import Turn
 from threadkeep.cli.main import app
 from threadkeep.clock import SystemClock
-from threadkeep.memories.record import Memory
+from threadkeep.container import App
+from threadkeep.memories.models import Memory
+from threadkeep.registry import storage_of
 from threadkeep.settings import Settings
 from threadkeep.testing.openai_server import Hang, OpenAIServer
 

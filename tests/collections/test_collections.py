@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import threadkeep
 from threadkeep.cli.main import app
-from threadkeep.collections.record import collection
+from threadkeep.collections.models import collection
 from threadkeep.collections.service import MAX_PARTS, PART_CHARACTERS
 from threadkeep.errors import DocumentNotFoundError, InvalidInputError, NotYoursError, TooLargeError
-from threadkeep.moving.service import Moving
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder
+from threadkeep.transfer.service import Moving
 
 TRAINS = "Trains leave for Lisbon at seven.\n\nThe night train has a dining car. " + "Rails are made of steel. " * 80
 TEA = "Green tea is brewed at eighty degrees.\n\nBlack tea takes boiling water. " + "Leaves are dried slowly. " * 80

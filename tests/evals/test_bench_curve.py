@@ -23,7 +23,7 @@ from threadkeep.evals.bench_curve import (
     taken_over,
 )
 from threadkeep.evals.plot import svg
-from threadkeep.memories.record import NewMemory
+from threadkeep.memories.models import NewMemory
 
 
 def row(index: str, n: int, milliseconds: float) -> dict[str, object]:

@@ -18,7 +18,7 @@ from threadkeep.evals.capture import chart, duplicates, in_own_voice, is_support
 from threadkeep.evals.conversation import Observation
 from threadkeep.evals.locomo import load_locomo
 from threadkeep.evals.replay import ReplayClock, every_memory, exchanges, replay
-from threadkeep.memories.record import NewMemory
+from threadkeep.memories.models import NewMemory
 
 
 def noted(folder: Path) -> Path:
@@ -161,7 +161,7 @@ class TestMeasure:
 
 
 def _memory(text: str):
-    from threadkeep.memories.record import Memory, Source
+    from threadkeep.memories.models import Memory, Source
 
     at = ReplayClock(load_at()).now()
     source = Source("user", None, "D1:1")  # pyright: ignore[reportArgumentType]

@@ -13,8 +13,8 @@ from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
 from threadkeep.evals import changes
 from threadkeep.evals.changes import SUBJECTS, make_stories, run_leakage, run_staleness
-from threadkeep.memories.slots import slot_of
 from threadkeep.testing import HashingEmbedder
+from threadkeep.text.slots import slot_of
 
 
 class TestStories:

@@ -13,8 +13,8 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-from threadkeep.chosen import settings_of, storage_of
 from threadkeep.clock import SystemClock
+from threadkeep.registry import settings_of, storage_of
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Storage
 from threadkeep.storage.redis.scripts import COMMIT

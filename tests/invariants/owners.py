@@ -6,7 +6,7 @@ import random
 from typing import Any, Final
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.owners.owner import Owner, owner_of_label
+from threadkeep.identity import Owner, owner_of_label
 
 ALPHABETS: Final = (
     "abcdefghijklmnopqrstuvwxyz0123456789",

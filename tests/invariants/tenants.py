@@ -26,8 +26,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 import threadkeep
 from tests.invariants.raw_sql import READING, STATEMENTS, RawSql
 from threadkeep.errors import MemoryNotFoundError, NotYoursError
+from threadkeep.identity import Owner
 from threadkeep.ids import new_id
-from threadkeep.owners.owner import Owner
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Batch, Delete, Item, Operation, Position, Put, Ref, Storage, Touch
 from threadkeep.testing import HashingEmbedder

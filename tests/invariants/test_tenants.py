@@ -8,7 +8,7 @@ import threadkeep
 from tests.invariants import tenants
 from tests.storage.postgres_world import run
 from threadkeep.doors import Whose, as_owner
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.storage.port import Partition
 
 pytestmark = pytest.mark.slow

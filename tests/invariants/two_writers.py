@@ -18,7 +18,7 @@ from langgraph.graph import START, StateGraph
 
 from tests.invariants.tenants import place
 from threadkeep.errors import ThreadMovedOnError
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.factory import checkpointer_over
 from threadkeep.threads.postgres import PostgresCheckpoints

@@ -22,13 +22,13 @@ from typing import Any, Final, NoReturn, Self
 
 import threadkeep
 from tests.invariants.sigkill import statement
-from threadkeep.app import App
+from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
-from threadkeep.capture.extractors.port import Extraction
-from threadkeep.capture.record import Turn
-from threadkeep.chosen import storage_of
+from threadkeep.capture.models import Turn
 from threadkeep.clock import SystemClock
-from threadkeep.memories.record import Memory
+from threadkeep.container import App
+from threadkeep.memories.models import Memory
+from threadkeep.registry import storage_of
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.servers import _die_with_parent
@@ -253,7 +253,7 @@ def _import_everything(path: Path) -> None:
 
 
 def _memory(url: str, *, workers: int, extractor: Thinking | None = None) -> threadkeep.Threadkeep:
-    from threadkeep.chosen import settings_of
+    from threadkeep.registry import settings_of
 
     settings = settings_of(url, Settings().model_copy(update={**SETTINGS, "capture_workers": workers}))
     clock = SystemClock()

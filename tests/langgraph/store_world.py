@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import pytest
 
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.memories.ledger import Ledger
+from threadkeep.memories.audited_writer import Ledger
 from threadkeep.memories.service import Memories
-from threadkeep.recall.search import Search
+from threadkeep.observability import Telemetry
 from threadkeep.recall.service import Recalls
+from threadkeep.search.retriever import Search
 from threadkeep.storage.port import Storage
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 on_memory: Final = pytest.mark.parametrize("world", ["memory"], indirect=True)

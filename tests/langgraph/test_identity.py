@@ -20,8 +20,8 @@ from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime, ServerInfo
 
 from threadkeep.errors import InvalidInputError, OwnerConflictError, OwnerRequiredError, TooLargeError
+from threadkeep.identity import Owner
 from threadkeep.langgraph.identity import owner_from, thread_id_of
-from threadkeep.owners.owner import Owner
 
 ANA, BOB = Owner("ana@x.org"), Owner("bob", "https://issuer.example")
 SERVER = {"assistant_id": "assistant", "graph_id": "graph"}

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import threadkeep
 import threadkeep.errors
 from threadkeep.errors import EmbedderUnavailableError, OwnerConflictError, OwnerRequiredError
-from threadkeep.recall.render import HEADING
+from threadkeep.recall.rendering import HEADING
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ANA = "ana@x.org"

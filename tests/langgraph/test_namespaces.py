@@ -6,8 +6,8 @@ import pytest
 from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
 
 from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.identity import Owner
 from threadkeep.langgraph.namespaces import InvalidNamespaceError, labels_of, one_partition, require_own, writable
-from threadkeep.owners.owner import Owner
 
 ILLEGAL = [("a.b",), ("a", ""), ("a", "\x00"), ("a", 1), ("a", None), None, 7]
 

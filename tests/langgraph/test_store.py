@@ -20,8 +20,8 @@ from langgraph.store.base import (
 
 from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import InvalidInputError, TooLargeError
+from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.owners.owner import Owner
 
 ILLEGAL = [("a.b",), ("a", ""), ("a", "\x00"), ("a", 1)]
 

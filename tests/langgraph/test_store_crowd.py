@@ -11,10 +11,10 @@ import pytest
 
 from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import ClosedError, TooLargeError
-from threadkeep.home import Home
-from threadkeep.langgraph.crowd import AT_ONCE
+from threadkeep.event_loop import Home
+from threadkeep.identity import partition_of
+from threadkeep.langgraph.batching import AT_ONCE
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.owners.owner import partition_of
 from threadkeep.storage.port import MAX_VALUE_BYTES
 
 DOCS = ("docs",)

@@ -13,8 +13,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
 from tests.langgraph.store_world import StoreWorld
+from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.owners.owner import Owner
 
 ANA = Owner("ana@x.org")
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.langgraph.store_world import StoreWorld, on_memory
+from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.memories.record import Approval, NewMemory
-from threadkeep.owners.owner import Owner
+from threadkeep.memories.models import Approval, NewMemory
 
 ANA = Owner("ana@x.org")
 

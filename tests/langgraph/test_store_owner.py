@@ -9,8 +9,8 @@ from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp,
 
 from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import NotYoursError
+from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.owners.owner import Owner
 
 FOREIGN: list[tuple[str, ...]] = [
     ("memories", "bobby"),

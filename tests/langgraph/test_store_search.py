@@ -9,8 +9,8 @@ from langgraph.store.base import PutOp
 
 from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError
+from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.owners.owner import Owner
 from threadkeep.storage.port import Batch, Put
 
 Filter = dict[str, Any]

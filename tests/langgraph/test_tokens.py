@@ -12,9 +12,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.tools import tool
 
 import threadkeep
-from threadkeep.langgraph import compaction
-from threadkeep.langgraph.compaction import Compaction, Talk
+from threadkeep.langgraph import window as compaction
 from threadkeep.langgraph.tokens import described, estimated, has_room
+from threadkeep.langgraph.window import Compaction, Talk
 from threadkeep.testing import HashingEmbedder
 
 TEXTS = st.text(st.characters(), max_size=60)

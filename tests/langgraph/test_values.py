@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 from threadkeep.errors import InvalidInputError, TooLargeError
-from threadkeep.langgraph.values import json_copy
+from threadkeep.langgraph.operations import json_copy
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 values = st.dictionaries(
@@ -94,7 +94,7 @@ class TestJsonCopy:
 
     def test_a_value_that_holds_one_list_very_often_is_refused(self, monkeypatch: pytest.MonkeyPatch):
         """What is small in memory and endless as JSON ends in a sentence, too."""
-        monkeypatch.setattr("threadkeep.langgraph.values.MAX_VALUE_BYTES", 10_000)
+        monkeypatch.setattr("threadkeep.langgraph.operations.MAX_VALUE_BYTES", 10_000)
         part: list[Any] = []
         for _ in range(60):
             part = [part, part]

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 
 
 def owner_label(user_id: str) -> str:

@@ -183,7 +183,7 @@ async def test_many_threads_search_while_everything_changes(
     url: str, max_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody sees what was forgotten, or another's, or misses what was kept; nothing fails."""
-    monkeypatch.setattr("threadkeep.recall.held.MEMORIES_KEPT", 8)
+    monkeypatch.setattr("threadkeep.search.cache.MEMORIES_KEPT", 8)
     model, told = RememberingEmbedder(), Told()
     async with threadkeep.open(url, embedder=model) as tk:
         await tk.ready()

@@ -19,9 +19,9 @@ import threadkeep
 from tests.library.test_answering_at_hand import home_busy, url
 from tests.recall.world import RememberingEmbedder
 from tests.storage.forking import ended_well, forked
-from threadkeep import tracing
+from threadkeep import observability as tracing
 from threadkeep.errors import ClosedError, InvalidInputError, StorageUnavailableError
-from threadkeep.recall.record import Recall
+from threadkeep.recall.models import Recall
 from threadkeep.settings import Settings
 from threadkeep.testing import Held, ScriptedModel
 

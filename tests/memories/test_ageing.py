@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.ids import MemoryId, ProposalId
-from threadkeep.memories.ageing import Limits, standing, stays
-from threadkeep.memories.record import Approval, Memory
+from threadkeep.memories.models import Approval, Memory
+from threadkeep.memories.retention import Limits, standing, stays
 from threadkeep.testing.clock import START
 
 DAY: Final = timedelta(days=1)

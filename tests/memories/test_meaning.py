@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.evals.paraphrase_bank import KNOWN
-from threadkeep.memories.meaning import gist_of, same_meaning, signature
 from threadkeep.testing import NASTY_TEXTS
+from threadkeep.text.semantics import gist_of, same_meaning, signature
 
 
 class TestSameMeaning:

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.memories.questions import slots_asked
-from threadkeep.memories.slots import slot_of
+from threadkeep.text.slots import slot_of, slots_asked
 
 ANSWERED = [
     ("Where do I live these days?", "I relocated to Porto"),

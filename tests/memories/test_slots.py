@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.memories.slots import slot_of
+from threadkeep.text.slots import slot_of
 
 SAME = [
     ("My favourite colour is red", "My favourite colour is blue now"),

@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 import threadkeep
 from threadkeep.cli.main import app
 from threadkeep.errors import PartitionErasedError
-from threadkeep.memories.record import NewMemory, Source
-from threadkeep.memories.uses import USES
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
+from threadkeep.memories.last_used import USES
+from threadkeep.memories.models import NewMemory, Source
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Batch
 from threadkeep.storage.sealed.master import new_master_key

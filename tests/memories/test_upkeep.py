@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import threadkeep
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
-from threadkeep.memories.record import NewMemory, Source
+from threadkeep.memories.models import NewMemory, Source
 from threadkeep.owners.service import README
 from threadkeep.testing import FrozenClock, HashingEmbedder
 

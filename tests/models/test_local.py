@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from threadkeep.chosen import embedder_of
 from threadkeep.errors import EmbedderUnavailableError, SettingsError
 from threadkeep.models import local
 from threadkeep.models.local import LocalEmbedder
+from threadkeep.registry import embedder_of
 from threadkeep.settings import Settings
 
 NASTY = [

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.shapes import memory_of
-from threadkeep.moving.arriving import (
+from threadkeep.identity import Owner
+from threadkeep.memories.codec import memory_of
+from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.transfer.importer import (
     ForeignItem,
     Labels,
     LeftOutError,
@@ -19,8 +21,6 @@ from threadkeep.moving.arriving import (
     mapping_of,
     shape_of,
 )
-from threadkeep.owners.owner import Owner
-from threadkeep.storage.port import Item, Partition, Ref
 
 WHEN = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 NOBODY = Labels({})

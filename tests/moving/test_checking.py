@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 
 from tests.moving.world import ANA, BOB, DAY, EMBEDDER, commit, embedding, fill, memory, memory_of
-from threadkeep.moving.service import Moving
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Embedding, Put
 from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.transfer.service import Moving
 
 
 @pytest.fixture

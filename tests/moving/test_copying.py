@@ -13,12 +13,12 @@ from tests.moving.world import ANA, DAY, EMBEDDER, commit, fill, items_of, memor
 from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, StorageUnavailableError
 from threadkeep.ids import new_id
-from threadkeep.moving.service import Moving
-from threadkeep.moving.source import MARKS, StorageSource
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Position, Storage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import FrozenClock
+from threadkeep.transfer.service import Moving
+from threadkeep.transfer.sources import MARKS, StorageSource
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ class TestEveryBackend:
 
 
 def storage_at(url: str, clock: Clock) -> Storage:
-    from threadkeep.chosen import settings_of, storage_of
+    from threadkeep.registry import settings_of, storage_of
     from threadkeep.settings import Settings
 
     settings = Settings().model_copy(update={"store_key_prefix": new_id(), "postgres_statement_timeout_ms": 60_000})
@@ -327,7 +327,7 @@ class Racing(Wrapped):
 
 
 def test_the_checksum_knows_no_order():
-    from threadkeep.moving.record import Tally
+    from threadkeep.transfer.models import Tally
 
     one, other = Tally(), Tally()
     for tally, order in ((one, "abc"), (other, "cab")):

@@ -11,11 +11,11 @@ import pytest_asyncio
 from tests.moving.test_copying import Wrapped
 from tests.moving.world import ANA, commit, fill, items_of, memory, memory_of, told
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.moving.service import Moving
-from threadkeep.recall.search import Search
+from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Position
 from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.transfer.service import Moving
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ import pytest
 from tests.moving.world import commit, items_of
 from tests.moving.world import memory_of as storage_of
 from threadkeep.errors import InvalidInputError
+from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
-from threadkeep.memories.record import Approval
-from threadkeep.memories.shapes import memory_of
-from threadkeep.moving.arriving import Labels
-from threadkeep.moving.foreign import ForeignSource, foreign_reader
-from threadkeep.moving.service import Moving, reading_from
-from threadkeep.owners.owner import Owner
-from threadkeep.proposals.shapes import DUE, proposal_of
+from threadkeep.memories.codec import memory_of
+from threadkeep.memories.models import Approval
+from threadkeep.proposals.codec import DUE, proposal_of
 from threadkeep.storage.port import Put, Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
+from threadkeep.transfer.importer import Labels
+from threadkeep.transfer.service import Moving, reading_from
+from threadkeep.transfer.sources import ForeignSource, foreign_reader
 
 ROW: dict[str, Any] = {
     "id": "892db2ae-06d9-49e5-8b3e-585ef9b85b8e",

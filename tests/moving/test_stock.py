@@ -16,17 +16,16 @@ from langgraph.store.base import PutOp
 from tests.moving.world import items_of
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, NotAStorageError, StorageUnavailableError
-from threadkeep.moving.arriving import Labels, mapping_of
-from threadkeep.moving.foreign import ForeignSource, Reader, foreign_reader
-from threadkeep.moving.record import Copied
-from threadkeep.moving.service import Moving, reading_from
-from threadkeep.moving.source import PAGE
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Storage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.models import HashingEmbeddings
+from threadkeep.transfer.importer import Labels, mapping_of
+from threadkeep.transfer.models import Copied
+from threadkeep.transfer.service import Moving, reading_from
+from threadkeep.transfer.sources import PAGE, ForeignSource, Reader, foreign_reader
 
 EMBEDDER = HashingEmbedder(dims=16)
 INDEX: Any = {"dims": 16, "embed": HashingEmbeddings(dims=16)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Due, Embedding, Item, Operation, Partition, Put, Storage
 from threadkeep.testing import NASTY_TEXTS, FrozenClock, HashingEmbedder

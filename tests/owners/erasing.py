@@ -14,9 +14,9 @@ from langgraph.graph.message import add_messages
 
 import threadkeep
 from tests.threads.dumps import dump_of
+from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
-from threadkeep.memories.record import NewMemory, Source
-from threadkeep.owners.owner import Owner
+from threadkeep.memories.models import NewMemory, Source
 from threadkeep.storage.port import Item
 from threadkeep.testing import HashingEmbedder
 

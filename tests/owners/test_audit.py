@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import threadkeep
-from threadkeep.app import App
+from threadkeep.container import App
 from threadkeep.errors import InvalidInputError, RevisionConflictError
+from threadkeep.identity import Owner
 from threadkeep.memories.audit import AUDIT, Entry
-from threadkeep.memories.record import NewMemory, Source
-from threadkeep.memories.shapes import head_ref
-from threadkeep.owners.owner import Owner
+from threadkeep.memories.codec import head_ref
+from threadkeep.memories.models import NewMemory, Source
 from threadkeep.settings import Settings
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Item, Position, Put

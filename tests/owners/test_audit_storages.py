@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from redis import Redis
 
 import threadkeep
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.testing import HashingEmbedder
 
 ANA: Final = Owner("ana@x.org")

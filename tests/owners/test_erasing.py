@@ -19,9 +19,9 @@ from langgraph.graph import StateGraph
 
 import threadkeep
 from tests.owners.erasing import EACH, Canaries, GatedEmbedder, State, plant, raw, rows_of, shut
-from threadkeep.capture.record import Message
+from threadkeep.capture.models import Message
 from threadkeep.errors import InvalidInputError, NotYoursError, PartitionErasedError, SettingsError, ThreadMovedOnError
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.storage.port import Partition
 from threadkeep.storage.walking import items_in, partitions_in
 from threadkeep.testing import FrozenClock, HashingEmbedder

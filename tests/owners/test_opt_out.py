@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 import threadkeep
 from threadkeep.errors import OptedOutError
-from threadkeep.memories.record import NewMemory
+from threadkeep.memories.models import NewMemory
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ANA: Final = "ana@x.org"

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from threadkeep.owners.owner import OWNED_ROOTS, Owner, owner_of_label, partition_of
+from threadkeep.identity import OWNED_ROOTS, Owner, owner_of_label, partition_of
 from threadkeep.storage.port import Partition
 
 user_ids = st.text(min_size=1, max_size=60)

@@ -15,7 +15,7 @@ from redis import Redis
 
 import threadkeep
 from tests.owners.erasing import Canaries, plant, raw, rows_of
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.servers import _package
 

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from threadkeep.errors import InvalidInputError, SettingsError
-from threadkeep.memories.record import Kind, Speaker
+from threadkeep.memories.models import Kind, Speaker
 from threadkeep.proposals.policy import Policy, rules_of, spelled
 
 

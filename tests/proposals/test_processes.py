@@ -16,7 +16,7 @@ from langgraph.types import Command
 import threadkeep
 from tests.proposals.decider import OWNER, TEXT, agent
 from threadkeep.errors import ProposalDecidedError
-from threadkeep.proposals.record import Choice
+from threadkeep.proposals.models import Choice
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ROOT: Final = Path(__file__).parent.parent.parent

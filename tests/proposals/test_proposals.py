@@ -19,8 +19,8 @@ from threadkeep.errors import (
     RevisionConflictError,
     TooLargeError,
 )
-from threadkeep.memories.record import NewMemory, Source
-from threadkeep.proposals.record import Choice
+from threadkeep.memories.models import NewMemory, Source
+from threadkeep.proposals.models import Choice
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder
 

@@ -9,7 +9,7 @@ import pytest
 
 import threadkeep
 from tests.proposals.world import ANA
-from threadkeep.memories.record import Source
+from threadkeep.memories.models import Source
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 SAID = "I owe Bob 200 dollars."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from threadkeep.app import App
-from threadkeep.memories.record import Source
-from threadkeep.owners.owner import Owner
+from threadkeep.container import App
+from threadkeep.identity import Owner
+from threadkeep.memories.models import Source
 from threadkeep.settings import Settings
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder

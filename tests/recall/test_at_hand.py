@@ -15,17 +15,18 @@ from hypothesis import strategies as st
 
 from tests.recall.world import ANA, MEMORIES, RememberingEmbedder, StillClock, keep, put
 from threadkeep.evals.facts import make_facts
-from threadkeep.memories.ledger import Ledger
-from threadkeep.memories.record import NewMemory
+from threadkeep.identity import Owner
+from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.models import NewMemory
 from threadkeep.memories.service import Memories
-from threadkeep.owners.owner import Owner
-from threadkeep.recall.conversations import Conversations
-from threadkeep.recall.record import Ranking, Recall
-from threadkeep.recall.search import Search
+from threadkeep.observability import Telemetry
+from threadkeep.recall.models import Recall
 from threadkeep.recall.service import Recalls
+from threadkeep.search.conversations import Conversations
+from threadkeep.search.hits import Ranking
+from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Partition, Position
-from threadkeep.telemetry import Telemetry
 
 BOB = Partition("owner", ("", "bob"))
 WORDS = ("tea", "green", "cat", "Biscuit", "Lisbon", "Melanie", "runs", "the", "of", "when", "yesterday")
@@ -184,7 +185,7 @@ class TestRankingAtHand:
         """Comparing very many takes milliseconds."""
         await keep(storage, search, "tea one", "tea two")
         await search.ranking(ANA, "tea", limit=1)
-        monkeypatch.setattr("threadkeep.recall.search._INLINE_ROWS", 1)
+        monkeypatch.setattr("threadkeep.search.retriever._INLINE_ROWS", 1)
 
         assert at_hand(search) is None
 

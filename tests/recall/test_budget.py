@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
-from threadkeep.memories.record import Kind, Memory
-from threadkeep.recall.budget import estimate_tokens, fit, normalised, says_no_more
-from threadkeep.recall.record import Recalled
+from threadkeep.memories.models import Kind, Memory
+from threadkeep.recall.models import Recalled
+from threadkeep.recall.packing import estimate_tokens, fit, normalised, says_no_more
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 FRAME = "[begin]\n[end]"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.dates import Span, Yearly, dates_in
+from threadkeep.text.dates import Span, Yearly, dates_in
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 EPOCH = date(1970, 1, 1).toordinal()

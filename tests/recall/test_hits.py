@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.hits import Hits
-from threadkeep.recall.record import Hit
+from threadkeep.search.hits import Hit, Hits
 from threadkeep.storage.port import Namespace
 
 levels = st.sampled_from([0.0, 0.25, 0.5, 1.0])

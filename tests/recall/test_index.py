@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recall.world import MEMORIES, NOW, changes, embedding, item
-from threadkeep.recall.index import PartitionIndex
-from threadkeep.recall.lexical import K1, B, Postings
-from threadkeep.recall.matrix import Precision
-from threadkeep.recall.question import Reading, read
-from threadkeep.recall.rank import WEIGHTS
-from threadkeep.recall.record import Hit, Method
-from threadkeep.recall.text import tokenise
+from threadkeep.search.hits import Hit, Method
+from threadkeep.search.index import PartitionIndex
+from threadkeep.search.lexical import K1, B, Postings
+from threadkeep.search.matrix import Precision
+from threadkeep.search.query import Reading, read
+from threadkeep.search.scoring import WEIGHTS
 from threadkeep.storage.port import Item, Namespace
+from threadkeep.text.tokenizing import tokenise
 
 WORDS = [
     "Ana: well",

@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 import threadkeep
-from threadkeep.recall.languages import FUNCTION_WORDS, LANGUAGES, language_of, languages_of
-from threadkeep.recall.text import alternatives, tokenise
 from threadkeep.settings import Settings
+from threadkeep.text.languages import FUNCTION_WORDS, LANGUAGES, language_of, languages_of
+from threadkeep.text.tokenizing import alternatives, tokenise
 
 KNOWN = {
     "english": ["My brother studies medicine in Porto.", "I was allergic to walnuts.", "We painted the kitchen blue."],

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from threadkeep.recall.loading import without_collector
+from threadkeep.search.loading import without_collector
 
 
 class TestWithoutCollector:

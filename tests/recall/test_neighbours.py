@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.neighbours import NOBODY, Said, neighbours, ordered
-from threadkeep.recall.rank import Weights
-from threadkeep.recall.traits import ASSISTANT, USER
+from threadkeep.search.conversations import NOBODY, Said, neighbours, ordered
+from threadkeep.search.features import ASSISTANT, USER
+from threadkeep.search.scoring import Weights
 
 PLAIN = Weights(previous=0.1, answer=0.5, next=0.25, second=0.01, session=0.0)
 HOUR = 3600.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.question import Reading, asks_about_everything, named, read, without_names, without_people
+from threadkeep.search.query import Reading, asks_about_everything, named, read, without_names, without_people
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.rank import Candidates, best, recency, similarity, standardised
+from threadkeep.search.scoring import Candidates, best, recency, similarity, standardised
 
 floats = st.floats(0, 1, allow_nan=False)
 

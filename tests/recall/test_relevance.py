@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.hits import Hits
-from threadkeep.recall.rank import closeness
-from threadkeep.recall.record import Hit, Ranking, Subject
 from threadkeep.recall.relevance import concerns, in_order, matters, spread
+from threadkeep.search.hits import Hit, Hits, Ranking, Subject
+from threadkeep.search.scoring import closeness
 
 
 def hit(cosine: float | None, lexical: float, strength: float = 0.0) -> Hit:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from threadkeep.ids import MemoryId, ThreadId
-from threadkeep.memories.record import Memory, Source
-from threadkeep.recall.record import Recall
-from threadkeep.recall.render import (
+from threadkeep.memories.models import Memory, Source
+from threadkeep.recall.models import Recall
+from threadkeep.recall.rendering import (
     BULLETS_HEADING,
     END,
     HEADING,

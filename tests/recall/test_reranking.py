@@ -18,7 +18,7 @@ import pytest
 import threadkeep
 from threadkeep.errors import RerankerUnavailableError, SettingsError
 from threadkeep.models.rerankers import CrossEncoder
-from threadkeep.recall.record import Recall
+from threadkeep.recall.models import Recall
 from threadkeep.settings import Settings
 from threadkeep.testing.loopback import LoopbackServer
 from threadkeep.testing.models import ScriptedModel

@@ -13,13 +13,13 @@ import pytest
 
 from tests.recall.world import ANA, MEMORIES, NOW, HeldStorage, StillClock, embedder, embedding, keep, put
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
-from threadkeep.memories.shapes import memory_of
-from threadkeep.recall import search as search_module
-from threadkeep.recall.index import PartitionIndex
-from threadkeep.recall.search import Search
+from threadkeep.memories.codec import memory_of
+from threadkeep.observability import Telemetry
+from threadkeep.search import retriever as search_module
+from threadkeep.search.index import PartitionIndex
+from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Ref, Touch
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
 
 BOB = Partition("owner", ("", "bob"))
@@ -522,7 +522,7 @@ class TestMemories:
 
     async def test_only_so_many_are_kept(self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch):
         """Those of whoever was not asked for longest go first, and are unpacked anew."""
-        monkeypatch.setattr("threadkeep.recall.held.MEMORIES_KEPT", 4)
+        monkeypatch.setattr("threadkeep.search.cache.MEMORIES_KEPT", 4)
         for partition in (ANA, BOB):
             await keep(storage, search, *(f"tea {n}" for n in range(3)), partition=partition)
             ranking = await search.ranking(partition, "tea", limit=3)

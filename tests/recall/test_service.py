@@ -15,18 +15,18 @@ import pytest
 from tests.recall.world import HeldStorage, StillClock, embedder, embedding, put
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
 from threadkeep.evals.facts import make_facts
+from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId
-from threadkeep.memories.ledger import Ledger
-from threadkeep.memories.record import Kind, NewMemory, Source
+from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.models import Kind, NewMemory, Source
 from threadkeep.memories.service import Memories
 from threadkeep.models.local import LocalEmbedder
-from threadkeep.owners.owner import Owner
-from threadkeep.recall.budget import estimate_tokens
-from threadkeep.recall.record import Recall
-from threadkeep.recall.search import Search
+from threadkeep.observability import Telemetry
+from threadkeep.recall.models import Recall
+from threadkeep.recall.packing import estimate_tokens
 from threadkeep.recall.service import QUESTIONS_AT_FIRST, Recalls
+from threadkeep.search.retriever import Search
 from threadkeep.storage.port import Batch, Changes, Partition, Position, Put
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
 
 ANA = Owner("ana@x.org")

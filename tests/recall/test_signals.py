@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from threadkeep.recall.dates import Span, Yearly
-from threadkeep.recall.signals import near_dates, not_the_users, said_by
-from threadkeep.recall.traits import ASSISTANT, DOCUMENT, OTHER, TOOL, USER
+from threadkeep.search.features import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, near_dates, not_the_users, said_by
+from threadkeep.text.dates import Span, Yearly
 
 
 def days(*dates: str) -> np.ndarray:

@@ -9,11 +9,11 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from threadkeep.owners.owner import Owner
-from threadkeep.recall.search import Search
+from threadkeep.identity import Owner
+from threadkeep.observability import Telemetry
+from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Put
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing import FrozenClock
 
 ANA = Owner("ana").partition

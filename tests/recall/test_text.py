@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.store.base import get_text_at_path
 
-from threadkeep.recall.languages import Language
-from threadkeep.recall.text import (
+from threadkeep.text.languages import Language
+from threadkeep.text.tokenizing import (
     MAX_TERMED_CHARACTERS,
     plain_words,
     texts_of,

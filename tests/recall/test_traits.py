@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.recall.world import NOW
-from threadkeep.recall.traits import ASSISTANT, OTHER, USER, traits_of
+from threadkeep.search.features import ASSISTANT, OTHER, USER, traits_of
 
 EARLIER = NOW - timedelta(days=3)
 

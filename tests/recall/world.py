@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from threadkeep.recall.search import Search
+from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import (
     Batch,

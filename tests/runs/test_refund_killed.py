@@ -17,7 +17,7 @@ import threadkeep
 from examples import refund as example
 from examples.refund import CUSTOMER, build, written_to
 from tests.storage.forking import ended_well, forked
-from threadkeep.langgraph.jobs import RunDoor
+from threadkeep.langgraph.runs import RunDoor
 from threadkeep.settings import Settings
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from threadkeep.chosen import settings_of, storage_of
-from threadkeep.recall.search import Search
+from threadkeep.registry import settings_of, storage_of
+from threadkeep.search.retriever import Search
 from threadkeep.storage.port import Batch, Embedding, Partition, Put, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.models import HashingEmbedder

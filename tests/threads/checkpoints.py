@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import START, StateGraph
 
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice

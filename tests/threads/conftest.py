@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.storage.postgres.pool import PostgresPool
-from threadkeep.threads.backend import Backend
+from threadkeep.threads.base import Backend
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice
 from threadkeep.threads.factory import backend_of, checkpointer_over

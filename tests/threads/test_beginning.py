@@ -17,11 +17,11 @@ import threadkeep
 from tests.threads.checkpoints import config_of, connection_of, echo_graph
 from tests.threads.test_fence import HERE, Gates, gated, said
 from threadkeep.errors import ThreadkeepError
-from threadkeep.home import Home
-from threadkeep.threads import binding
-from threadkeep.threads.backend import begun_in
+from threadkeep.event_loop import Home
+from threadkeep.threads import thread_ownership as binding
+from threadkeep.threads.base import begun_in
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.fence import Claim, Head, goes_by_lease, judge
+from threadkeep.threads.fencing import Claim, Head, goes_by_lease, judge
 
 Make = Callable[..., ThreadkeepCheckpointer]
 KINDS: tuple[Literal["put", "writes", "delete"], ...] = ("put", "writes", "delete")

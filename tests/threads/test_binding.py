@@ -12,6 +12,7 @@ import pytest
 from tests.threads.checkpoints import aput, avalue_of, config_of, echo_graph
 from tests.threads.conftest import MakeCheckpointer
 from threadkeep.clock import SystemClock
+from threadkeep.concurrency import Patience
 from threadkeep.errors import (
     InvalidInputError,
     NotYoursError,
@@ -19,13 +20,12 @@ from threadkeep.errors import (
     PartitionErasedError,
     StorageUnavailableError,
 )
-from threadkeep.owners.owner import Owner
-from threadkeep.patience import Patience
+from threadkeep.identity import Owner
+from threadkeep.observability import Telemetry
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Position, Put, Storage
-from threadkeep.telemetry import Telemetry
-from threadkeep.threads.binding import Binder, GuardedBinding, ThreadBinding
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.threads.thread_ownership import Binder, GuardedBinding, ThreadBinding
 
 ANA, BOB = Owner("ana@x.org"), Owner("bob", "issuer")
 

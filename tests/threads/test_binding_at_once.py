@@ -18,19 +18,19 @@ from tests.storage.forking import ended_well, forked
 from tests.storage.test_sqlite_group_commit import transactions_of
 from tests.threads.checkpoints import aput, config_of, echo_graph
 from tests.threads.test_fence import said
+from threadkeep.client import Threadkeep
 from threadkeep.clock import SystemClock
+from threadkeep.concurrency import Patience
 from threadkeep.errors import NotYoursError, PartitionErasedError
-from threadkeep.library import Threadkeep
-from threadkeep.owners.owner import Owner
-from threadkeep.patience import Patience
-from threadkeep.recall.record import Recall
+from threadkeep.identity import Owner
+from threadkeep.observability import Telemetry
+from threadkeep.recall.models import Recall
 from threadkeep.recalling import Recalling
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Partition, Position, Put, Storage
 from threadkeep.storage.sqlite.storage import SqliteStorage
-from threadkeep.telemetry import Telemetry
-from threadkeep.threads import binding
-from threadkeep.threads.binding import GuardedBinding, ThreadBinding
+from threadkeep.threads import thread_ownership as binding
+from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
 
 ANA, BOB = Owner("ana"), Owner("bob")
 ANAS, BOBS = config_of("1", user_id="ana"), config_of("1", user_id="bob")

@@ -13,9 +13,9 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 
 from tests.threads.checkpoints import KEY
 from tests.threads.conftest import Places
-from threadkeep.home import Home
-from threadkeep.owners.owner import Owner
-from threadkeep.threads.cipher import Cipher
+from threadkeep.event_loop import Home
+from threadkeep.identity import Owner
+from threadkeep.threads.codec import Cipher
 from threadkeep.threads.factory import checkpointer_over
 
 OWNER = Owner("ana@x.org", "https://issuer.example")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.threads.conftest import KINDS, Places
-from threadkeep.threads.backend import Capabilities
+from threadkeep.threads.base import Capabilities
 
 PAGE = Path(__file__).parents[2] / "docs" / "threads.md"
 ROWS = {

@@ -25,9 +25,9 @@ from tests.threads.checkpoints import (
 from tests.threads.conftest import Places
 from tests.threads.dumps import dump_of
 from threadkeep.errors import SettingsError, StorageError
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.cipher import Cipher
+from threadkeep.threads.codec import Cipher
 
 ANA = Owner("ana@x.org")
 OTHER_KEY = KEY.swapcase()

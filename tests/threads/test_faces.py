@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from tests.threads.checkpoints import METADATA, aput, avalue_of, checkpoint_of, config_of, put, value_of
 from threadkeep.errors import ClosedError, InvalidInputError, TooLargeError
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.threads import sqlite
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
@@ -298,7 +298,7 @@ class TestClosing:
     def test_a_program_that_forgets_to_close_ends(self, path: Path):
         """No thread of ours keeps the interpreter, and what was acknowledged is in the file."""
         program = (
-            "import sys; from pathlib import Path; from threadkeep.home import Home\n"
+            "import sys; from pathlib import Path; from threadkeep.event_loop import Home\n"
             "from threadkeep.threads.factory import checkpointer_over\n"
             "from threadkeep.threads.sqlite import SqliteCheckpoints\n"
             "from tests.threads.checkpoints import put, config_of\n"

@@ -19,7 +19,7 @@ from tests.invariants import two_writers
 from tests.threads.checkpoints import config_of, echo_graph, put, value_of
 from threadkeep.errors import ThreadBusyError, ThreadMovedOnError
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.fence import Claim, Head, judge, moved
+from threadkeep.threads.fencing import Claim, Head, judge, moved
 from threadkeep.threads.postgres import REFUSALS, SQL
 
 HERE = config_of("1")

@@ -24,7 +24,7 @@ import os, sys
 from pathlib import Path
 from tests.threads.checkpoints import config_of, put, value_of
 from threadkeep.errors import ClosedError
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.threads.factory import checkpointer_over
 from threadkeep.threads.sqlite import SqliteCheckpoints
 path = Path(sys.argv[1])

@@ -17,8 +17,8 @@ from langgraph.types import Command, interrupt
 from tests.threads.checkpoints import KEY, ScriptedModel, Words, config_of, echo_graph
 from tests.threads.test_fence import HERE, Make, said
 from threadkeep.errors import ConflictError, InvalidInputError
-from threadkeep.threads.cipher import Cipher
-from threadkeep.threads.pruning import Keep, Row, kept, to_anchor
+from threadkeep.threads.codec import Cipher
+from threadkeep.threads.maintenance import Keep, Row, kept, to_anchor
 
 TURNS = 50
 ALL_KINDS_TURNS = 8

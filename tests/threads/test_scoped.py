@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.threads.checkpoints import METADATA, checkpoint_of, config_of, echo_graph, put, value_of
+from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
-from threadkeep.owners.owner import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 ANA, BOB = Owner("ana@x.org"), Owner("bob")

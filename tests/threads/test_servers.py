@@ -36,7 +36,7 @@ from threadkeep.errors import (
     StorageVersionError,
     TooLargeError,
 )
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.testing.faults import FaultProxy
 from threadkeep.testing.servers import MongoServer, PostgresServer, RedisStackServer, Server
@@ -55,8 +55,8 @@ served = pytest.mark.parametrize("kind", list(SERVERS), indirect=True)
 TOGETHER = """
 import sys
 from tests.threads.checkpoints import config_of, put
-from threadkeep.chosen import postgres_pool_of
-from threadkeep.home import Home
+from threadkeep.registry import postgres_pool_of
+from threadkeep.event_loop import Home
 from threadkeep.settings import Settings
 from threadkeep.threads.factory import create_checkpointer
 thread, postgres, redis, mongodb = sys.argv[1:]

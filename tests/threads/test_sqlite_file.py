@@ -25,7 +25,7 @@ from threadkeep.errors import (
     StorageUnavailableError,
     StorageVersionError,
 )
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 ANA, BOB = Owner("ana"), Owner("bob")
@@ -95,7 +95,7 @@ class TestOpening:
     def test_processes_that_begin_one_file_together_all_succeed(self, path: Path):
         """Nobody fails because somebody else is just setting the file up."""
         program = (
-            "import sys; from pathlib import Path; from threadkeep.home import Home\n"
+            "import sys; from pathlib import Path; from threadkeep.event_loop import Home\n"
             "from threadkeep.threads.factory import checkpointer_over\n"
             "from threadkeep.threads.sqlite import SqliteCheckpoints\n"
             "from tests.threads.checkpoints import put, config_of\n"

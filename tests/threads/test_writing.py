@@ -18,7 +18,7 @@ import threadkeep
 from tests.threads.checkpoints import Words, aput, config_of, connection_of, echo_graph, value_of
 from tests.threads.test_fence import Gates, gated, said
 from threadkeep.errors import ClosedError, NotYoursError, StorageError
-from threadkeep.home import Home
+from threadkeep.event_loop import Home
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.sqlite import LOGGED_AT_MOST
 

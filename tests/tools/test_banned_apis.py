@@ -97,7 +97,7 @@ class TestCheckPure:
     @pytest.mark.parametrize("source", ["async def rank(): ...", "async def f():\n    await g()"])
     def test_awaiting_in_a_pure_module_is_found(self, source: str):
         """A rule that awaits cannot be tested as a value."""
-        assert any("pure" in message for message in found_in(source, "src/threadkeep/recall/rank.py"))
+        assert any("pure" in message for message in found_in(source, "src/threadkeep/search/scoring.py"))
 
     def test_a_service_may_await(self):
         """It is where the waiting happens."""

@@ -12,10 +12,10 @@ from langgraph.graph.state import CompiledStateGraph
 
 import threadkeep
 from threadkeep import Forgotten, Health, Kept, Memory, Owner, Proposal, Recall, Recalled, Receipt, Threadkeep
-from threadkeep.capture.record import QueuedTurn
-from threadkeep.collections.record import Passages
+from threadkeep.capture.models import QueuedTurn
+from threadkeep.collections.models import Passages
 from threadkeep.langgraph.threads import Thread
-from threadkeep.runs.record import Run
+from threadkeep.runs.models import Run
 
 
 @dataclass

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.capture.endings import ended_by
 from threadkeep.ids import digest
-from threadkeep.memories.meaning import signature
-from threadkeep.memories.shapes import MEMORIES, is_memory_namespace, memory_of, text_paths_of
-from threadkeep.memories.slots import slot_of
-from threadkeep.memories.wording import content_words
+from threadkeep.memories.codec import MEMORIES, is_memory_namespace, memory_of, text_paths_of
+from threadkeep.text.normalization import content_words
+from threadkeep.text.retractions import ended_by
+from threadkeep.text.semantics import signature
+from threadkeep.text.slots import slot_of
 
 if TYPE_CHECKING:
     from threadkeep.storage.port import Changes, Item, Namespace, Partition, Position, Storage

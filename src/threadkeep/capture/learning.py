@@ -10,29 +10,28 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from threadkeep.capture import reconcile as rules
-from threadkeep.capture.accounts import Prices, account_put, account_ref, priced
-from threadkeep.capture.extractors.port import Extraction
+from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.known import KnownStatements, is_ours
-from threadkeep.capture.record import Candidate, Turn, Usage
-from threadkeep.capture.redact import redact
-from threadkeep.capture.reviews import Review, Reviews, confirming, proposal_id_of
-from threadkeep.capture.support import backing
+from threadkeep.capture.models import Candidate, Prices, Turn, Usage, account_put, account_ref, priced
+from threadkeep.capture.provenance import backing
+from threadkeep.capture.review_context import Review, Reviews, confirming, proposal_id_of
 from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
 from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
-from threadkeep.memories import shapes
-from threadkeep.memories.ledger import TRIES, Ledger, give_way
+from threadkeep.memories import codec as shapes
+from threadkeep.memories.audited_writer import TRIES, Ledger, give_way
+from threadkeep.memories.models import Memory
 from threadkeep.memories.port import Searcher
-from threadkeep.memories.record import Memory
 from threadkeep.memories.vectors import comparable, cosine, rows_of
-from threadkeep.memories.wording import content_words, normalised
 from threadkeep.storage.port import Batch, Embedding, Expectation, Item, Put, Ref, Storage
+from threadkeep.text.normalization import content_words, normalised
+from threadkeep.text.redaction import redact
 
 if TYPE_CHECKING:
-    from threadkeep.capture.extractors.port import Extractor
+    from threadkeep.capture.extractors.base import Extractor
     from threadkeep.clock import Clock
-    from threadkeep.owners.owner import Owner
-    from threadkeep.telemetry import Telemetry
+    from threadkeep.identity import Owner
+    from threadkeep.observability import Telemetry
 
 _ALIKE: Final = 20
 MAX_CANDIDATES: Final = 64

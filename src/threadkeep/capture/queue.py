@@ -1,232 +1,400 @@
-"""The worker: takes waiting turns from the outbox, thread by thread, and learns from them."""
+"""The outbox: takes turn records for a worker by leases, and keeps aside what failed too often.
+
+A worker takes records by a commit that names it and makes them due again when its lease ends. So a record
+that nobody finishes is found again by itself, whatever became of the worker.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import os
-import platform
-from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
-from datetime import timedelta
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.capture.engines.port import Engine, Found
-from threadkeep.capture.outbox import MAX_TAKEN, Claim, Outbox
-from threadkeep.capture.record import QueuedTurn
-from threadkeep.capture.waiting import Ready, Terms, Waiting, key_of
-from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
-from threadkeep.ids import ThreadId, TurnId, new_id
-from threadkeep.owners.owner import Owner
-from threadkeep.storage.port import Ref, Storage
+from threadkeep.capture.models import QueuedTurn
+from threadkeep.capture.turns import DUE, DUE_PARKED, TURNS, TurnRecord, put_of, record_of, turns_namespace
+from threadkeep.errors import PartitionErasedError, RevisionConflictError
+from threadkeep.identity import Owner, owner_of_label
+from threadkeep.ids import ThreadId, TurnId, short_digest
+from threadkeep.memories.audited_writer import TRIES, give_way
+from threadkeep.storage.port import Batch, Item, Put, Ref, Storage
+from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.telemetry import Telemetry
-
-_LOOK_AGAIN_SECONDS: Final = 0.25
-_BUSY: Final = timedelta(seconds=1)
-_RENEWALS: Final = 3
-"""How often a lease is renewed before it would end."""
-_RELEASE_SECONDS: Final = 1.0
-
-Learn = Callable[[Ref, Owner], Awaitable[bool]]
+    from threadkeep.observability import Telemetry
 
 
-class Queue:
-    """Runs *learn* for every turn that waits; nothing that it holds in memory is needed to go on.
+WORKER_DIED: Final = "The worker that had it did not come back."
+MAX_TAKEN: Final = 8
+"""How many turns are taken by one commit; each is written anew while the lease goes on."""
+MAX_LISTED: Final = 10_000
 
-    Args:
-        storage: Where the records are.
-        learn: Learns from one record; returns whether it finished it.
-        clock: What the time is.
-        telemetry: Counts and logs what was survived.
-        engine: Who says that turns wait.
-        terms: How workers share them.
+_LIMIT: Final = 200
+_FAR: Final = timedelta(days=36_500)
+
+
+@dataclass(eq=False, slots=True)
+class Claim:
+    """Turn records that a worker has taken.
+
+    Attributes:
+        key: Of the thread; see :func:`threadkeep.capture.queue.key_of`.
+        owner: Whose.
+        refs: Those that it still has to finish, in order.
     """
 
-    def __init__(
-        self, storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry, *, engine: Engine, terms: Terms
-    ) -> None:
-        worker = f"{platform.node()}-{os.getpid()}-{new_id()[:8]}"
-        self.outbox = Outbox(storage, clock, telemetry, terms=terms, worker=worker)
-        self.engine = engine
-        self._learn = learn
+    key: str
+    owner: Owner
+    refs: list[Ref] = field(default_factory=list[Ref])
+
+    def drop(self, ref: Ref) -> None:
+        """Note that *ref* is finished, or somebody else's."""
+        if ref in self.refs:
+            self.refs.remove(ref)
+
+
+class Outbox:
+    """The turn records that wait, of all owners.
+
+    Args:
+        storage: Where they are.
+        clock: What the time is; leases of several machines are told by each one's own.
+        telemetry: Counts what was taken over and kept aside.
+        terms: See :class:`~threadkeep.capture.queue.Terms`.
+        worker: Names this worker; different for every process.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, telemetry: Telemetry, *, terms: Terms, worker: str) -> None:
+        self._storage = storage
+        self._clock = clock
         self._telemetry = telemetry
-        self._progress = asyncio.Event()
-        self._found: dict[str, Waiting] = {}
-        self._running: set[str] = set()
-        self._hurried: Counter[str] = Counter()
-        self.processed = 0
+        self.terms = terms
+        self.worker = worker
 
-    async def start(self) -> None:
-        """Let the engine begin; the second call does nothing."""
-        await self.engine.start(self)
+    @property
+    def lease_ends(self) -> datetime:
+        """When a lease ends that begins now."""
+        return self._clock.now() + self.terms.lease
 
-    async def stop(self) -> None:
-        """Stop; what is not finished is given back. The second call does nothing."""
-        await self.engine.stop()
+    async def ready(self, *, running: Iterable[str], hurried: Iterable[str] | None) -> Ready:
+        """Return which threads' turns may be taken now; see :func:`threadkeep.capture.queue.ready`."""
+        now = self._clock.now()
+        soon = now + max(self.terms.lease, self.terms.debounce)
+        items = await self._storage.due(DUE, now=soon, limit=_LIMIT)
+        return ready(
+            items,
+            now=now,
+            terms=self.terms,
+            worker=self.worker,
+            running=frozenset(running),
+            hurried=None if hurried is None else frozenset(hurried),
+        )
 
-    def wake(self, owner: Owner, thread_id: ThreadId | None) -> None:
-        """Say that turns of a thread wait."""
-        self.engine.wake(key_of(owner, thread_id))
+    async def take(self, waiting: Waiting) -> Claim | None:
+        """Take turns for this worker; ``None`` where somebody else was faster, with any of them.
 
-    @contextmanager
-    def hurrying(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[None]:
-        """Say that somebody waits for these threads: until then they are not debounced by this process."""
-        keys = Counter(key_of(owner, thread_id) for thread_id in thread_ids if self.outbox.terms.debounce)
-        self._hurried += keys
-        for key in keys:
-            self.engine.wake(key)
-        try:
-            yield
-        finally:
-            self._hurried -= keys
-
-    def progress(self) -> asyncio.Event:
-        """Return an event that is set when the next record is through."""
-        return self._progress
-
-    async def find(self) -> Found:
-        """See :meth:`threadkeep.capture.engines.port.Work.find`."""
-        ready = await self._ready(self._hurried)
-        return Found(ready.keys, ready.next_at)
-
-    async def learn(self, key: str | None = None) -> bool:
-        """See :meth:`threadkeep.capture.engines.port.Work.learn`."""
-        waiting = self._found.pop(key, None) if key else None
-        if waiting is None:
-            await self._ready(self._hurried)
-            waiting = self._found.pop(key, None) if key else None
-        if waiting is None:
-            waiting = self._found.pop(next(iter(self._found)), None) if self._found else None
-        if waiting is None or waiting.key in self._running:
-            return False
-        self._running.add(waiting.key)
-        try:
-            for start in range(0, len(waiting.items), MAX_TAKEN):
-                items = waiting.items[start : start + MAX_TAKEN]
-                claim = await self.outbox.take(Waiting(waiting.key, waiting.owner, items))
-                if claim is None:  # somebody else was faster
-                    break
-                await self.work(claim, self._learn)
-        finally:
-            self._running.discard(waiting.key)
-            self._tell()
-        return True
-
-    async def work(self, claim: Claim, learn: Learn) -> None:
-        """Run *learn* for what *claim* has, and renew its lease meanwhile; what is not finished is given back."""
-        renewing = asyncio.get_running_loop().create_task(self._renew(claim))
-        try:
-            for ref in list(claim.refs):
-                if ref in claim.refs:
-                    await self._attempt(ref, claim, learn)
-        finally:
-            renewing.cancel()
-            await asyncio.wait({renewing})
-            if claim.refs:
-                await self._give_back(claim)
-
-    async def drain(self, timeout: timedelta, *, others: bool = False) -> bool:
-        """Learn from what waits, at most for *timeout*; return whether nothing that may be taken is left.
-
-        Args:
-            timeout: How long.
-            others: Wait for what other workers are at, too, or take it over when their leases end.
+        Of what a worker had that died, the first one counts as failed once more: it was at that one. So what kills
+        every worker ends aside as well.
         """
+        claim = Claim(waiting.key, waiting.owner)
+        puts: list[Put] = []
+        dead: set[str] = set()
+        parked = 0
+        for item in waiting.items:
+            record = record_of(item)
+            if record is None:
+                continue
+            if record.worker is not None and record.worker not in (self.worker, *dead):
+                dead.add(record.worker)
+                record = self._failed(record, WORKER_DIED)
+            if record.state == "failed":
+                parked += 1
+                puts.append(put_of(record, waiting.owner, due_at=self._clock.now(), expect=item.revision))
+                continue
+            record = replace(record, worker=self.worker)
+            puts.append(put_of(record, waiting.owner, due_at=self.lease_ends, expect=item.revision))
+            claim.refs.append(item.ref)
         try:
-            async with asyncio.timeout(timeout.total_seconds()):
-                while True:
-                    progress = self.progress()
-                    ready = await self._ready(None)
-                    if ready.waiting:
-                        await self._learn_all(ready.keys)
-                    elif self._running or (others and ready.elsewhere):
-                        with suppress(TimeoutError):
-                            await asyncio.wait_for(progress.wait(), _LOOK_AGAIN_SECONDS)
-                    else:
-                        return True
-        except (TimeoutError, StorageError) as error:
-            self._telemetry.degraded("capture.drain", error)
-            return False
+            await self._storage.commit(Batch(waiting.owner.partition, puts))
+        except (RevisionConflictError, PartitionErasedError):
+            return None
+        if dead:
+            self._telemetry.count("capture.taken_over", len(dead))
+        if parked:
+            self._telemetry.count("capture.parked", parked)
+        return claim
+
+    async def renew(self, claim: Claim) -> None:
+        """Let the lease of *claim* begin anew; what is not this worker's any more is dropped from it."""
+        await self._rewrite(claim, lambda record: (record, self.lease_ends))
+
+    async def release(self, claim: Claim, *, delay: timedelta) -> None:
+        """Give back what *claim* still has, for anybody to take after *delay*."""
+        await self._rewrite(claim, lambda record: (replace(record, worker=None), self._clock.now() + delay))
+        claim.refs.clear()
+
+    async def fail(self, ref: Ref, owner: Owner, reason: str) -> datetime | None:
+        """Let a turn wait, longer each time; after enough tries it is kept aside, with its text and the reason.
+
+        Returns:
+            When it is due again; ``None`` where it is kept aside, or somebody else has dealt with it.
+        """
+        for attempt in range(TRIES):
+            (item,) = await self._storage.get([ref])
+            record = record_of(item) if item else None
+            if item is None or record is None or record.state != "pending" or record.worker not in (None, self.worker):
+                return None
+            failed = replace(self._failed(record, reason), worker=None)
+            due_at = self._clock.now() + retry_delay(failed)
+            try:
+                await self._storage.commit(
+                    Batch(owner.partition, [put_of(failed, owner, due_at=due_at, expect=item.revision)])
+                )
+            except RevisionConflictError:  # the lease went on at that moment, or somebody has dealt with it
+                await give_way(attempt)
+                continue
+            except PartitionErasedError:
+                return None
+            if failed.state == "failed":
+                self._telemetry.count("capture.parked")
+                return None
+            return due_at
+        return None
+
+    async def listed(self, owner: Owner | None = None) -> list[QueuedTurn]:
+        """Return every turn that waits, runs or is kept aside, of *owner* or of all; 10,000 of each at most."""
+        now = self._clock.now()
+        found = [queued_turn(item, now=now) for item in await self._items((DUE, DUE_PARKED), owner)]
+        return sorted((turn for turn in found if turn is not None), key=lambda turn: (turn.recorded_at, turn.turn_id))
 
     async def retry(self, owner: Owner | None, turn_ids: Sequence[TurnId] | None) -> list[QueuedTurn]:
-        """See :meth:`threadkeep.capture.outbox.Outbox.retry`; the engine is told."""
-        retried = await self.outbox.retry(owner, turn_ids)
-        for turn in retried:
-            self.wake(turn.owner, turn.thread_id)
+        """Let turns that are kept aside, or wait after a failure, be tried at once, as if never tried.
+
+        Args:
+            owner: Whose; ``None``: anybody's.
+            turn_ids: Which; ``None``: all that are kept aside.
+        """
+        retried: list[QueuedTurn] = []
+        for item in await self._items((DUE_PARKED,) if turn_ids is None else (DUE, DUE_PARKED), owner):
+            now = self._clock.now()
+            record, queued, whose = record_of(item), queued_turn(item, now=now), owner_of(item.ref)
+            if record is None or queued is None or whose is None or queued.state == "running":
+                continue
+            if turn_ids is not None and record.turn.turn_id not in turn_ids:
+                continue
+            again = replace(record, state="pending", tries=0, worker=None)
+            try:
+                put = put_of(again, whose, due_at=now, expect=item.revision)
+                await self._storage.commit(Batch(whose.partition, [put]))
+            except (RevisionConflictError, PartitionErasedError):
+                continue  # somebody has dealt with it
+            retried.append(queued)
         return retried
 
-    async def _ready(self, hurried: Iterable[str] | None) -> Ready:
-        ready = await self.outbox.ready(running=self._running, hurried=hurried)
-        self._found = {waiting.key: waiting for waiting in ready.waiting}
-        return ready
+    async def counts(self) -> tuple[int, int, int, datetime | None]:
+        """Return how many wait, run and are kept aside, and since when the oldest waits; 10,000 of each at most."""
+        turns = await self.listed()
+        states = [turn.state for turn in turns]
+        oldest = min((turn.recorded_at for turn in turns if turn.state != "dead"), default=None)
+        return states.count("waiting"), states.count("running"), states.count("dead"), oldest
 
-    async def _learn_all(self, keys: Sequence[str]) -> None:
-        """Learn from all of these threads, as many at once as there are workers.
+    async def _items(self, kinds: Sequence[str], owner: Owner | None) -> list[Item]:
+        if owner is None:
+            far = self._clock.now() + _FAR
+            return [item for kind in kinds for item in await self._storage.due(kind, now=far, limit=MAX_LISTED)]
+        rows = items_in(self._storage, owner.partition, prefix=turns_namespace(owner))
+        return [item async for item in rows if item.due is not None and item.due.kind in kinds]
 
-        Raises:
-            StorageError: The storage did not answer for one of them.
-        """
-        left = list(reversed(keys))
-        errors: list[StorageError | ClosedError] = []
-
-        async def one_after_the_other() -> None:
-            while left and not errors:
-                try:
-                    await self.learn(left.pop())
-                except (StorageError, ClosedError) as error:
-                    errors.append(error)
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(max(1, self.engine.workers), len(keys))):
-                group.create_task(one_after_the_other())
-        if errors:
-            raise errors[0]
-
-    async def _attempt(self, ref: Ref, claim: Claim, learn: Learn) -> None:
-        owner = claim.owner
-        try:
-            finished = await learn(ref, owner)
-        except (StorageError, ClosedError):
-            raise
-        except RevisionConflictError as error:  # other writers kept getting in the way: given back with the rest
-            self._telemetry.degraded("capture.busy", error)
-            return
-        except Exception as error:  # noqa: BLE001 - an extractor is anybody's code: its failure is this record's, and the others go on
-            self._telemetry.degraded("capture.extract", error)
-            reason = str(error) if isinstance(error, ThreadkeepError) else type(error).__name__
-            due_at = await self.outbox.fail(ref, owner, reason)
-            if due_at is not None:
-                self.engine.wake(claim.key, at=due_at)
-        else:
-            self.processed += finished
-        claim.drop(ref)
-        self._tell()
-
-    async def _renew(self, claim: Claim) -> None:
-        while claim.refs:
-            await asyncio.sleep(self.outbox.terms.lease.total_seconds() / _RENEWALS)
+    async def _rewrite(self, claim: Claim, change: Callable[[TurnRecord], tuple[TurnRecord, datetime]]) -> None:
+        """Write what *claim* has as *change* says; what is not this worker's any more is dropped from it."""
+        for attempt in range(TRIES):
+            refs = list(claim.refs)
+            puts: list[Put] = []
+            for ref, item in zip(refs, await self._storage.get(refs) if refs else (), strict=True):
+                record = record_of(item) if item else None
+                if item is None or record is None or record.state != "pending" or record.worker != self.worker:
+                    claim.drop(ref)
+                    continue
+                changed, due_at = change(record)
+                puts.append(put_of(changed, claim.owner, due_at=due_at, expect=item.revision))
+            if not puts:
+                return
             try:
-                await self.outbox.renew(claim)
-            except StorageError as error:  # it may end while others take it over; one commit wins
-                self._telemetry.degraded("capture.lease", error)
+                await self._storage.commit(Batch(claim.owner.partition, puts))
+            except RevisionConflictError:  # one was finished meanwhile
+                await give_way(attempt)
+                continue
+            except PartitionErasedError:
+                claim.refs.clear()
+            return
 
-    async def _give_back(self, claim: Claim) -> None:
-        """Give back what is not finished; where that fails, its lease ends by itself."""
-        try:
-            async with asyncio.timeout(_RELEASE_SECONDS):
-                await self.outbox.release(claim, delay=timedelta(0) if _cancelled() else _BUSY)
-        except (StorageError, TimeoutError) as error:
-            self._telemetry.degraded("capture.lease", error)
-
-    def _tell(self) -> None:
-        """Let those who wait look again."""
-        progress, self._progress = self._progress, asyncio.Event()
-        progress.set()
+    def _failed(self, record: TurnRecord, reason: str) -> TurnRecord:
+        tries = record.tries + 1
+        return replace(record, tries=tries, reason=reason, state="failed" if tries >= self.terms.tries else "pending")
 
 
-def _cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+_FIRST_DELAY: Final = timedelta(seconds=2)
+_GROWTH: Final = 8
+_MOST_GROWTHS: Final = 8
+_LONGEST_DELAY: Final = timedelta(hours=1)
+_JITTER: Final = 0.25
+_MOST_DEBOUNCES: Final = 10
+"""A thread that is never quiet is learnt from after so many times the debounce all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How workers share the waiting turns.
+
+    Attributes:
+        lease: How long a turn is its worker's, unless it says that it is still at it; afterwards it is anybody's.
+        tries: After how many failures a turn is kept aside.
+        debounce: How long a thread has to be quiet before it is learnt from.
+    """
+
+    lease: timedelta = timedelta(seconds=10)
+    tries: int = 5
+    debounce: timedelta = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Turns of one thread that wait, in the order in which they were recorded.
+
+    Attributes:
+        key: A digest of owner and thread.
+        owner: Whose they are.
+        items: Their rows.
+    """
+
+    key: str
+    owner: Owner
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What there is to do.
+
+    Attributes:
+        waiting: What may be taken now, the longest waiting first.
+        next_at: When something else may be, as far as is known.
+        elsewhere: Whether other workers are at something.
+    """
+
+    waiting: tuple[Waiting, ...] = ()
+    next_at: datetime | None = None
+    elsewhere: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of what may be taken now."""
+        return tuple(found.key for found in self.waiting)
+
+
+def key_of(owner: Owner, thread_id: ThreadId | None) -> str:
+    """Return the key of a thread's waiting turns; nobody's id can be read from it."""
+    return short_digest("waiting", owner.tenant, owner.user_id, *([] if thread_id is None else [thread_id]))
+
+
+def ready(
+    items: Sequence[Item],
+    *,
+    now: datetime,
+    terms: Terms,
+    worker: str,
+    running: Collection[str] = (),
+    hurried: Collection[str] | None = (),
+) -> Ready:
+    """Tell which threads' turns may be taken.
+
+    A thread of which another worker has a turn, or this one (*running*), is left alone until then. A turn that
+    is to be tried again later holds up no other.
+
+    Args:
+        items: Turn records that are due by now, or will be soon; rows that cannot be read are passed over.
+        now: What the time is.
+        terms: See :class:`Terms`.
+        worker: Who asks; what it holds itself and is not *running* may be taken again.
+        running: Keys that this worker is at.
+        hurried: Keys that somebody waits for, so that they are not debounced; ``None``: all.
+    """
+    threads: dict[str, tuple[Owner, list[tuple[Item, TurnRecord]]]] = {}
+    for item in items:
+        owner, record = owner_of(item.ref), record_of(item)
+        if owner is not None and record is not None and record.state == "pending":
+            key = key_of(owner, record.turn.thread_id)
+            threads.setdefault(key, (owner, []))[1].append((item, record))
+    found: list[tuple[datetime, Waiting]] = []
+    moments: list[datetime] = []
+    elsewhere = False
+    for key, (owner, rows) in threads.items():
+        if key in running:
+            continue
+        held = [_due(item) for item, record in rows if record.worker not in (None, worker) and _due(item) > now]
+        if held:
+            elsewhere = True
+            moments.append(max(held))
+            continue
+        free = [(item, record) for item, record in rows if _due(item) <= now or record.worker == worker]
+        moments += [_due(item) for item, record in rows if _due(item) > now and record.worker != worker]
+        if not free:
+            continue
+        debounced = terms.debounce and hurried is not None and key not in hurried
+        quiet_at = _quiet_at([record.turn.at for _, record in rows], terms.debounce)
+        if debounced and quiet_at > now:
+            moments.append(quiet_at)
+            continue
+        free.sort(key=lambda row: (row[1].turn.at, row[0].revision))
+        found.append((min(_due(item) for item, _ in free), Waiting(key, owner, tuple(item for item, _ in free))))
+    found.sort(key=lambda pair: (pair[0], pair[1].key))
+    return Ready(tuple(waiting for _, waiting in found), min(moments, default=None), elsewhere)
+
+
+def retry_delay(record: TurnRecord) -> timedelta:
+    """Return how long a turn waits that failed so often: 2 s, 16 s, 2 min, 17 min, then an hour, up to a quarter more.
+
+    The quarter differs from turn to turn, so that what failed together is not tried together.
+    """
+    delay = min(_FIRST_DELAY * _GROWTH ** min(record.tries - 1, _MOST_GROWTHS), _LONGEST_DELAY)
+    spread = int(short_digest("retry", record.turn.turn_id, str(record.tries))[:8], 16) / 0xFFFFFFFF
+    return delay * (1 + _JITTER * spread)
+
+
+def queued_turn(item: Item, *, now: datetime) -> QueuedTurn | None:
+    """Return what the queue shows of a turn record; ``None`` where it waits for nothing, or cannot be read."""
+    owner, record = owner_of(item.ref), record_of(item)
+    if owner is None or record is None or record.state == "done":
+        return None
+    dead = item.due is not None and item.due.kind == DUE_PARKED
+    running = record.worker is not None and _due(item) > now
+    return QueuedTurn(
+        record.turn.turn_id,
+        owner,
+        record.turn.thread_id,
+        "dead" if dead else "running" if running else "waiting",
+        record.tries,
+        record.reason,
+        record.turn.at,
+        None if dead else _due(item),
+        record.worker if running else None,
+    )
+
+
+def owner_of(ref: Ref) -> Owner | None:
+    """Return whose turn record is at *ref*; ``None`` where that is no place of one."""
+    match ref.namespace:
+        case (root, label) if root == TURNS:
+            owner = owner_of_label(label)
+            return owner if owner is not None and owner.partition == ref.partition else None
+        case _:
+            return None
+
+
+def _quiet_at(recorded: Sequence[datetime], debounce: timedelta) -> datetime:
+    return min(max(recorded) + debounce, min(recorded) + _MOST_DEBOUNCES * debounce)
+
+
+def _due(item: Item) -> datetime:
+    return item.due.at if item.due else item.created_at

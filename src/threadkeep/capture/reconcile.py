@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
-from threadkeep.capture.endings import ended_by
-from threadkeep.capture.record import Candidate
-from threadkeep.capture.redact import has_secret
-from threadkeep.capture.timeline import Saying, bounded, in_force, runs_of, same_saying, to_memory, with_saying
+from threadkeep.capture.models import Candidate
+from threadkeep.capture.slot_history import Saying, bounded, in_force, runs_of, same_saying, to_memory, with_saying
 from threadkeep.ids import MemoryId, TurnId, short_digest
-from threadkeep.memories.meaning import gist_of, same_meaning
-from threadkeep.memories.record import TRUSTED, Approval, Kind, Memory, Speaker
-from threadkeep.memories.slots import slot_of
-from threadkeep.memories.wording import content_words, normalised
+from threadkeep.memories.models import TRUSTED, Approval, Kind, Memory, Speaker
+from threadkeep.proposals.models import Action, Proposal, Verdict
 from threadkeep.proposals.policy import by_default
-from threadkeep.proposals.record import Action, Proposal, Verdict
 from threadkeep.storage.port import Expectation, Namespace
+from threadkeep.text.normalization import content_words, normalised
+from threadkeep.text.redaction import has_secret
+from threadkeep.text.retractions import ended_by
+from threadkeep.text.semantics import gist_of, same_meaning
+from threadkeep.text.slots import slot_of
 
 MAX_CHARACTERS: Final = 1_000
 _OF_ANOTHER: Final = re.compile(

@@ -10,16 +10,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.capture.branches import Branch
-from threadkeep.capture.on_record import Found, OnRecord, off_loop_if
-from threadkeep.capture.outbox import Claim
-from threadkeep.capture.record import Message, QueuedTurn, Receipt
-from threadkeep.capture.redact import redact
-from threadkeep.capture.statements import unwanted
+from threadkeep.capture.models import Message, QueuedTurn, Receipt
+from threadkeep.capture.queue import Claim, key_of
+from threadkeep.capture.turn_history import Found, OnRecord, off_loop_if
 from threadkeep.capture.turns import (
     MAX_UNKNOWN,
     TURN_SPACING,
     TURNS,
+    Branch,
     Spoken,
     TurnRecord,
     done,
@@ -33,19 +31,20 @@ from threadkeep.capture.turns import (
     trace_put,
     turns_namespace,
 )
-from threadkeep.capture.waiting import key_of
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
-from threadkeep.memories.ledger import TRIES, give_way
+from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.storage.port import Batch, Partition, Put, Ref, Storage
+from threadkeep.text.facts import unwanted
+from threadkeep.text.redaction import redact
 
 if TYPE_CHECKING:
-    from threadkeep.capture.extractors.port import Extractor
+    from threadkeep.capture.extractors.base import Extractor
     from threadkeep.capture.learning import Learning
-    from threadkeep.capture.queue import Queue
+    from threadkeep.capture.worker import Queue
     from threadkeep.clock import Clock
-    from threadkeep.owners.owner import Owner
-    from threadkeep.telemetry import Telemetry
+    from threadkeep.identity import Owner
+    from threadkeep.observability import Telemetry
 
 _INLINE_CHARACTERS: Final = 16_384
 """More text than this is made a record of off the loop (a megabyte takes up to half a second)."""

@@ -13,7 +13,7 @@ from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, err, opened
 if TYPE_CHECKING:
     import asyncio
 
-    from threadkeep.library import Threadkeep
+    from threadkeep.client import Threadkeep
 
 LEARNING_SECONDS: Final = 5.0
 """How long the command waits after a reply to show what was learnt."""
@@ -42,7 +42,7 @@ def chat(
 
     from threadkeep.errors import ThreadkeepError
     from threadkeep.ids import new_id
-    from threadkeep.threads.names import thread_id_from
+    from threadkeep.threads.thread_access import thread_id_from
 
     thread_id = new_id()[:8] if thread is None else thread_id_from(thread)
     failed = False

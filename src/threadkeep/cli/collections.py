@@ -11,8 +11,8 @@ from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, pl
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from threadkeep.collections.record import Document, Ingested, Passages, Similar
-    from threadkeep.library import Threadkeep
+    from threadkeep.client import Threadkeep
+    from threadkeep.collections.models import Document, Ingested, Passages, Similar
 
 app = typer.Typer(help="Documents that are shared: ingest, search, list and delete them.", no_args_is_help=True)
 

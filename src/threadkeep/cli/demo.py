@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.cli.output import Json, err, out, plain, print_json
 
 if TYPE_CHECKING:
-    from threadkeep.library import Threadkeep
+    from threadkeep.client import Threadkeep
 
 USER: Final = "ana.maria@example.org"
 PATIENCE_MS: Final = 30_000

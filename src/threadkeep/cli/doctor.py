@@ -12,8 +12,8 @@ import typer
 from threadkeep.cli.output import DataDir, Json, env_settings, existing, opened, out, print_json
 
 if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
     from threadkeep.errors import StaleVectorsError
-    from threadkeep.library import Threadkeep
 
 _LOOKED_AT: Final = 20
 _USUAL_DIMS: Final = 384
@@ -100,7 +100,7 @@ def _checks(tk: Threadkeep, *, measure: bool, missing: Path | None) -> list[dict
 async def _vectors(tk: Threadkeep, *, measure: bool) -> dict[str, str] | None:
     """Tell whether the vector engine answers; ``None``: vectors are compared in RAM."""
     from threadkeep.errors import VectorEngineError
-    from threadkeep.recall.vectors.port import Measuring
+    from threadkeep.search.vectorstores.base import Measuring
 
     engine = (await tk.app.rooms()).search.engine
     if engine is None:
@@ -122,7 +122,7 @@ async def _vectors(tk: Threadkeep, *, measure: bool) -> dict[str, str] | None:
 
 async def _other_vectors(tk: Threadkeep) -> StaleVectorsError | None:
     """Look at some items for vectors that the embedder's cannot be compared with; ``storage check`` looks at all."""
-    from threadkeep.recall.stale import stale
+    from threadkeep.search.compatibility import stale
 
     app, embedder = tk.app, tk.app.embedder
     if embedder is None:

@@ -12,7 +12,7 @@ import typer
 from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, print_json, run
 
 if TYPE_CHECKING:
-    from threadkeep.library import Threadkeep
+    from threadkeep.client import Threadkeep
     from threadkeep.storage.sealed.checking import Checked
     from threadkeep.storage.sealed.storage import SealedStorage
 

@@ -26,9 +26,9 @@ from threadkeep.cli.output import (
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from threadkeep.library import Threadkeep
-    from threadkeep.memories.record import Forgotten, Memory, Source
-    from threadkeep.memories.record import Kind as KindOf
+    from threadkeep.client import Threadkeep
+    from threadkeep.memories.models import Forgotten, Memory, Source
+    from threadkeep.memories.models import Kind as KindOf
 
 app = typer.Typer(help="See, correct and remove what is remembered about a user.", no_args_is_help=True)
 
@@ -365,7 +365,7 @@ def _said(source: Source) -> str:
 
 def _kind(name: str | None) -> KindOf | None:
     from threadkeep.errors import InvalidInputError
-    from threadkeep.memories.record import Kind as KindOf
+    from threadkeep.memories.models import Kind as KindOf
 
     found = next((kind for kind in get_args(KindOf) if kind == name), None)
     if name is not None and found is None:

@@ -20,7 +20,7 @@ from threadkeep.errors import InvalidInputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from threadkeep.library import Threadkeep
+    from threadkeep.client import Threadkeep
     from threadkeep.settings import Settings
 
 T = TypeVar("T")

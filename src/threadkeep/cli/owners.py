@@ -28,8 +28,8 @@ from threadkeep.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from threadkeep.library import Threadkeep
-    from threadkeep.owners.record import Erased, Replayed
+    from threadkeep.client import Threadkeep
+    from threadkeep.owners.models import Erased, Replayed
 
 app = typer.Typer(help="Show, export or erase everything that is held about a user.", no_args_is_help=True)
 

@@ -9,7 +9,7 @@ import typer
 from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
 
 if TYPE_CHECKING:
-    from threadkeep.proposals.record import Proposal, State, Tombstone
+    from threadkeep.proposals.models import Proposal, State, Tombstone
 
 app = typer.Typer(help="Decide on what is proposed to be remembered about a user.", no_args_is_help=True)
 
@@ -151,7 +151,7 @@ def policy(
     """Show, or set for a user, what is kept by itself, asked, or never kept."""
     from typing import get_args
 
-    from threadkeep.memories.record import Kind, Speaker
+    from threadkeep.memories.models import Kind, Speaker
 
     found = run(
         lambda tk: tk.proposals.policy(user) if rules is None else tk.proposals.set_policy(rules, owner=user),
@@ -176,7 +176,7 @@ def _decide(
     approved: bool,
     json: bool,
 ) -> None:
-    from threadkeep.proposals.record import Choice
+    from threadkeep.proposals.models import Choice
 
     choices = [Choice(key, approve=approved, comment=comment) for key in proposal_ids]
     done = run(lambda tk: tk.proposals.decide(choices, owner=user, by=by), data_dir)
@@ -215,7 +215,7 @@ def _state(name: str) -> State | None:
     from typing import get_args
 
     from threadkeep.errors import InvalidInputError
-    from threadkeep.proposals.record import State
+    from threadkeep.proposals.models import State
 
     found = next((state for state in get_args(State) if state == name), None)
     if found is None and name != "all":

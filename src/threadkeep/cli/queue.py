@@ -13,8 +13,8 @@ import typer
 from threadkeep.cli.output import DataDir, Json, env_settings, err, out, plain, print_json, run
 
 if TYPE_CHECKING:
-    from threadkeep.capture.record import QueuedTurn
-    from threadkeep.library import Threadkeep
+    from threadkeep.capture.models import QueuedTurn
+    from threadkeep.client import Threadkeep
     from threadkeep.settings import Settings
 
 app = typer.Typer(

@@ -25,12 +25,12 @@ from threadkeep.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from threadkeep.models.port import Embedder
-    from threadkeep.moving.record import Checked, Copied
-    from threadkeep.moving.service import Moving
-    from threadkeep.moving.source import Source
+    from threadkeep.models.base import Embedder
     from threadkeep.settings import Settings
     from threadkeep.storage.port import Storage
+    from threadkeep.transfer.models import Checked, Copied
+    from threadkeep.transfer.service import Moving
+    from threadkeep.transfer.sources import Source
 
 T = TypeVar("T")
 
@@ -178,7 +178,7 @@ def _difference(here: dict[str, Any], there: dict[str, Any]) -> str:
 @app.command("re-embed")
 def re_embed(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Make the vectors anew with the embedding model in use; run again, it goes on where it was."""
-    from threadkeep.moving.record import Embedded
+    from threadkeep.transfer.models import Embedded
 
     with progress("Embedding", quiet=json) as bar:
 
@@ -261,7 +261,7 @@ def copy(
 
     Threads are not in a storage: they stay with the checkpointer.
     """
-    from threadkeep.moving.service import reading_from
+    from threadkeep.transfer.service import reading_from
 
     settings = env_settings(data_dir)
     if overwrite and not dry_run:
@@ -308,9 +308,9 @@ def _run(
     creates: bool = False,
 ) -> T:
     """Open the storage at *url*, do *work* with it, and close it; a missing one is empty unless this *creates* it."""
-    from threadkeep.chosen import embedder_of, settings_of, storage_of
     from threadkeep.clock import SystemClock
-    from threadkeep.moving.service import Moving, connected
+    from threadkeep.registry import embedder_of, settings_of, storage_of
+    from threadkeep.transfer.service import Moving, connected
 
     clock = SystemClock()
     resolved = _patient(settings_of(url, settings))
@@ -328,14 +328,13 @@ async def _source(
     url: str, settings: Settings, prefix: str | None, mapping: Path | None, approved_by: str | None, *, exact: bool
 ) -> Source:
     """Return what *url* names: a foreign place, or one of our storages."""
-    from threadkeep.chosen import settings_of, storage_of
     from threadkeep.clock import SystemClock
     from threadkeep.errors import InvalidInputError
-    from threadkeep.memories.record import Approval
-    from threadkeep.moving.arriving import Labels, mapping_of
-    from threadkeep.moving.foreign import ForeignSource, foreign_reader
-    from threadkeep.moving.source import StorageSource
-    from threadkeep.proposals.input import name
+    from threadkeep.memories.models import Approval
+    from threadkeep.proposals.models import name
+    from threadkeep.registry import settings_of, storage_of
+    from threadkeep.transfer.importer import Labels, mapping_of
+    from threadkeep.transfer.sources import ForeignSource, StorageSource, foreign_reader
 
     clock = SystemClock()
     reader = foreign_reader(url)
@@ -364,8 +363,8 @@ async def _source(
 
 def _location(url: str | None, settings: Settings) -> str:
     """Return kind and place of a storage, without a password."""
-    from threadkeep.chosen import settings_of, storage_of
     from threadkeep.clock import SystemClock
+    from threadkeep.registry import settings_of, storage_of
 
     storage = storage_of(settings_of(url, settings), SystemClock())
     return f"{storage.name} {storage.location}"
@@ -382,7 +381,7 @@ def _patient(settings: Settings) -> Settings:
 
 async def _require_labels(source: Source, *, dry_run: bool) -> None:
     """Refuse to begin while nobody has said whose some labels are; a dry run lists them among what is left out."""
-    from threadkeep.moving.foreign import ForeignSource
+    from threadkeep.transfer.sources import ForeignSource
 
     if isinstance(source, ForeignSource) and not dry_run:
         await source.require_labels()

@@ -11,8 +11,8 @@ import typer
 from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, Yes, confirm, out, place_of, plain, print_json, run
 
 if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
     from threadkeep.langgraph.threads import Pruned, Thread
-    from threadkeep.library import Threadkeep
 
 app = typer.Typer(help="See, prune, copy and delete a user's threads.", no_args_is_help=True)
 

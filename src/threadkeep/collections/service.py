@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from threadkeep.collections.record import COLLECTION, Document, Ingested, Passage, Passages, Similar
+from threadkeep.collections.models import COLLECTION, Document, Ingested, Passage, Passages, Similar
 from threadkeep.errors import DocumentNotFoundError, InvalidInputError, SettingsError, TooLargeError
 from threadkeep.ids import short_digest
-from threadkeep.recall.search import EMBEDDER
+from threadkeep.search.retriever import EMBEDDER
 from threadkeep.storage.port import Batch, Delete, Embedding, Item, Put, Ref
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.recall.record import Hit, Ranking
-    from threadkeep.recall.search import Search
+    from threadkeep.search.hits import Hit, Ranking
+    from threadkeep.search.retriever import Search
     from threadkeep.storage.port import Partition, Storage
 
 PART_CHARACTERS: Final = 1_000

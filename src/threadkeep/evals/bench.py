@@ -26,14 +26,14 @@ from threadkeep.evals.bench_turn import embedding_lines, turn_lines
 from threadkeep.evals.facts import make_facts, more_facts
 from threadkeep.evals.peers import SEARCHING, environments_folder
 from threadkeep.evals.progress import Progress, Steps, silent
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from threadkeep.app import Rooms
+    from threadkeep.client import Threadkeep
+    from threadkeep.container import Rooms
     from threadkeep.evals.facts import Fact
-    from threadkeep.library import Threadkeep
 
 _SEED: Final = 7
 _IN_A_ROW: Final = 10

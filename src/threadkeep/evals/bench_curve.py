@@ -28,15 +28,15 @@ from threadkeep.evals.metrics import percentile
 from threadkeep.evals.plot import Chart, Series
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.evals.resident import give_back, resident_bytes
-from threadkeep.memories.record import NewMemory
+from threadkeep.memories.models import NewMemory
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from rich.table import Table
 
+    from threadkeep.client import Threadkeep
     from threadkeep.evals.facts import Fact
-    from threadkeep.library import Threadkeep
 
 EXACT: Final = "exact, float32"
 _SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -248,7 +248,7 @@ async def measure(cell: Cell) -> dict[str, Any]:
 async def _opened(cell: Cell) -> AsyncGenerator[Threadkeep]:
     from pydantic import SecretStr
 
-    from threadkeep.library import open as open_threadkeep
+    from threadkeep.client import open as open_threadkeep
     from threadkeep.settings import Settings
 
     settings = Settings.load().model_copy(

@@ -13,8 +13,8 @@ from threadkeep.evals.peers import NotRun, SearchingMethod, open_peers
 from threadkeep.evals.progress import Progress, Steps, silent
 
 if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
     from threadkeep.evals.facts import Fact
-    from threadkeep.library import Threadkeep
 
 _OWNER: Final = "owner"
 

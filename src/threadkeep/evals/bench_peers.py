@@ -14,8 +14,8 @@ from threadkeep.errors import SettingsError
 from threadkeep.ids import new_id
 
 if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
     from threadkeep.evals.bench_rig import Lookup
-    from threadkeep.library import Threadkeep
     from threadkeep.testing.servers import Server
 
 KINDS: Final = ("memory", "sqlite", "postgres", "redis", "mongodb")
@@ -86,7 +86,7 @@ def started(kind: type[Server], running: ExitStack, *arguments: Any) -> str:
 def _ours(url: str, lookup: Lookup) -> Callable[[], AbstractAsyncContextManager[Threadkeep]]:
     @asynccontextmanager
     async def opened() -> AsyncGenerator[Threadkeep]:
-        from threadkeep.library import open as open_threadkeep
+        from threadkeep.client import open as open_threadkeep
         from threadkeep.settings import Settings
 
         patient = {"postgres_statement_timeout_ms": 60_000, "redis_timeout_ms": 60_000}

@@ -11,14 +11,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from threadkeep.evals.metrics import percentile
-from threadkeep.memories.record import NewMemory
+from threadkeep.memories.models import NewMemory
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from threadkeep.client import Threadkeep
     from threadkeep.evals.facts import Fact
-    from threadkeep.library import Threadkeep
 
 ONE_OWNER: Final = "search, one owner"
 TOP: Final = 10
@@ -182,7 +182,7 @@ async def opened(path: Path, embedder: Any) -> AsyncGenerator[Threadkeep]:
         path: The file.
         embedder: Who embeds; ``none``: only words are compared, though the settings may name an embedder.
     """
-    from threadkeep.library import open as open_threadkeep
+    from threadkeep.client import open as open_threadkeep
     from threadkeep.settings import Settings
 
     settings = Settings.load().model_copy(update={"sqlite_synchronous": "FULL"})

@@ -46,7 +46,7 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-    from threadkeep.chosen import embedder_of
+    from threadkeep.registry import embedder_of
     from threadkeep.settings import Settings
 
     embedder = embedder_of(Settings.load()) or lookup

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.recall.budget import estimate_tokens, fit
-from threadkeep.recall.record import Recalled
-from threadkeep.recall.render import END, HEADING, line
+from threadkeep.recall.models import Recalled
+from threadkeep.recall.packing import estimate_tokens, fit
+from threadkeep.recall.rendering import END, HEADING, line
 
 if TYPE_CHECKING:
-    from threadkeep.memories.record import Memory
+    from threadkeep.memories.models import Memory
 
 CURVE: Final = (100, 200, 300, 600, 1_200)
 """The budgets, in tokens, that a trade-off is drawn of."""

@@ -25,19 +25,19 @@ from threadkeep.evals.plot import Chart, Series
 from threadkeep.evals.progress import Progress, Steps, silent
 from threadkeep.evals.replay import Asking, ReplayClock, every_memory, exchanges, replay
 from threadkeep.ids import MessageId
-from threadkeep.memories.meaning import gist_of, same_meaning
-from threadkeep.memories.record import Memory, NewMemory, Source
-from threadkeep.memories.wording import content_words
+from threadkeep.memories.models import Memory, NewMemory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep.storage.port import Embedding
+from threadkeep.text.normalization import content_words
+from threadkeep.text.semantics import gist_of, same_meaning
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.table import Table
 
-    from threadkeep.library import Threadkeep
-    from threadkeep.models.port import Embedder
+    from threadkeep.client import Threadkeep
+    from threadkeep.models.base import Embedder
 
 BUDGETS: Final = (DEFAULT_BUDGET_TOKENS,)
 """Tokens of the block; the first is the product's own."""

@@ -23,9 +23,9 @@ from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from threadkeep.library import Threadkeep
-    from threadkeep.models.port import Embedder
-    from threadkeep.recall.record import Recalled
+    from threadkeep.client import Threadkeep
+    from threadkeep.models.base import Embedder
+    from threadkeep.recall.models import Recalled
 
 DEFAULT_CHANGES: Final = (1, 2, 3, 5, 8)
 DEFAULT_OWNERS: Final = 200

@@ -27,7 +27,7 @@ from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 if TYPE_CHECKING:
     from threadkeep.evals.blocks import Block, Pages
     from threadkeep.evals.conversation import Conversation, DataSet, Question
-    from threadkeep.models.port import Embedder
+    from threadkeep.models.base import Embedder
 
 BUDGETS: Final = (DEFAULT_BUDGET_TOKENS,)
 """Tokens of the block, where nothing else is asked for: the product's own."""
@@ -132,7 +132,7 @@ async def _compare(
     budgets: tuple[int, ...],
     progress: Progress,
 ) -> Comparison:
-    from threadkeep.chosen import embedder_of
+    from threadkeep.registry import embedder_of
     from threadkeep.settings import Settings
 
     talks = data.conversations

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.record import Speaker
+from threadkeep.memories.models import Speaker
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,14 @@ from threadkeep.evals.fact_bank import FAMILIES, Aspect, Family
 from threadkeep.evals.metrics import percentile, rounded_interval
 from threadkeep.evals.opening import PATIENCE, opened_in_a_file
 from threadkeep.evals.progress import Progress, Steps, silent
-from threadkeep.memories.record import NewMemory
+from threadkeep.memories.models import NewMemory
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from threadkeep.library import Threadkeep
-    from threadkeep.models.port import Embedder
+    from threadkeep.client import Threadkeep
+    from threadkeep.models.base import Embedder
 
 DEFAULT_SIZES: Final = (10, 100, 1_000, 10_000)
 

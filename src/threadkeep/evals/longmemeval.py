@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from threadkeep.evals.beam import ALL
 from threadkeep.evals.conversation import Conversation, DataSet, Question, Turn
 from threadkeep.evals.files import Row, read_rows
-from threadkeep.memories.record import MAX_TEXT_CHARACTERS
+from threadkeep.memories.models import MAX_TEXT_CHARACTERS
 
 if TYPE_CHECKING:
     from pathlib import Path

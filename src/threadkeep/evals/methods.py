@@ -11,17 +11,17 @@ from threadkeep.evals.baselines import Bm25, Dense
 from threadkeep.evals.blocks import Block, Pages
 from threadkeep.evals.opening import PATIENCE
 from threadkeep.ids import MemoryId, MessageId, ThreadId
-from threadkeep.memories.record import TRUSTED, Approval, NewMemory, Source
+from threadkeep.memories.models import TRUSTED, Approval, NewMemory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from threadkeep.client import Threadkeep
     from threadkeep.evals.conversation import Conversation, Turn
-    from threadkeep.library import Threadkeep
-    from threadkeep.models.port import Embedder
-    from threadkeep.recall.record import Recall, Recalled
+    from threadkeep.models.base import Embedder
+    from threadkeep.recall.models import Recall, Recalled
 
 OURS: Final = "threadkeep"
 

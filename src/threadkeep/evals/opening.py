@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
     from threadkeep.clock import Clock
-    from threadkeep.library import Threadkeep
-    from threadkeep.models.port import Embedder
+    from threadkeep.models.base import Embedder
 
 PATIENCE: Final = timedelta(seconds=60)
 """How long a turn waits for recall and for its record: nothing may be missing because a machine was slow."""
@@ -21,7 +21,7 @@ PATIENCE: Final = timedelta(seconds=60)
 @asynccontextmanager
 async def opened_for_replay(embedder: Embedder | str | None, clock: Clock) -> AsyncGenerator[Threadkeep]:
     """Open a memory in RAM in which what is learnt depends on nothing but what is said, by the local extractor."""
-    from threadkeep.library import open as open_threadkeep
+    from threadkeep.client import open as open_threadkeep
     from threadkeep.settings import Settings
 
     settings = Settings.load(
@@ -41,7 +41,7 @@ async def opened_for_replay(embedder: Embedder | str | None, clock: Clock) -> As
 @asynccontextmanager
 async def opened_in_a_file(embedder: Any, *, owner: str | None = None) -> AsyncGenerator[Threadkeep]:
     """Open a memory in a SQLite file of its own, which is gone afterwards."""
-    from threadkeep.library import open as open_threadkeep
+    from threadkeep.client import open as open_threadkeep
 
     with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
         url = f"sqlite:///{Path(folder).as_posix()}/eval.db"

@@ -16,7 +16,7 @@ from threadkeep.evals.peer_process import ENVIRONMENTS, Worker, worker
 
 if TYPE_CHECKING:
     from threadkeep.evals.conversation import Conversation
-    from threadkeep.home import Home
+    from threadkeep.event_loop import Home
 
 NO_MEMORY: Final = "no-memory"
 EVERYTHING: Final = "everything"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from threadkeep.capture.personal import KINDS, redactor
-from threadkeep.capture.redact import redact
 from threadkeep.evals.locomo import load_locomo
 from threadkeep.evals.metrics import share_interval, told_interval
+from threadkeep.text.pii import KINDS, redactor
+from threadkeep.text.redaction import redact
 
 if TYPE_CHECKING:
     from pathlib import Path

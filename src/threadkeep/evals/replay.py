@@ -16,8 +16,8 @@ from threadkeep.evals.conversation import Conversation, Turn
 from threadkeep.evals.opening import PATIENCE
 
 if TYPE_CHECKING:
-    from threadkeep.library import Threadkeep
-    from threadkeep.memories.record import Memory
+    from threadkeep.client import Threadkeep
+    from threadkeep.memories.models import Memory
 
 SILENCE: Final = "(no reply)"
 """What the model says where the other one said nothing more in the session."""

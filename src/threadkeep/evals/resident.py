@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 from threadkeep.evals.bench_rig import Lookup, opened
 
 if TYPE_CHECKING:
-    from threadkeep.app import Rooms
-    from threadkeep.recall.search import IndexStats
+    from threadkeep.container import Rooms
+    from threadkeep.search.retriever import IndexStats
 
 
 async def measure(path: Path, owner: str, question: str) -> tuple[float, float, float]:

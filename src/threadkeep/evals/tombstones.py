@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.evals.metrics import share_interval, told_interval
 from threadkeep.evals.paraphrase_bank import KNOWN, UNSEEN, Case
 from threadkeep.memories.vectors import row_of
-from threadkeep.proposals.record import Tombstone
+from threadkeep.proposals.models import Tombstone
 from threadkeep.proposals.tombstones import Unwanted, digests_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from threadkeep.library import Threadkeep
-    from threadkeep.models.port import Embedder
+    from threadkeep.client import Threadkeep
+    from threadkeep.models.base import Embedder
 
 _SECRET: Final = b"measured, not kept"
 
@@ -31,7 +31,7 @@ def run_tombstones(*, embedder: Embedder | str | None = None) -> dict[str, Any]:
 
 
 async def _measured(embedder: Embedder | str | None) -> dict[str, Any]:
-    from threadkeep.library import open as open_threadkeep
+    from threadkeep.client import open as open_threadkeep
 
     async with open_threadkeep("memory://", embedder=embedder) as tk:
         await tk.ready()

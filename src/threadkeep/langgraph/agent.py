@@ -14,7 +14,7 @@ from threadkeep.models.langchain import chat_model
 if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
-    from threadkeep.library import Threadkeep
+    from threadkeep.client import Threadkeep
 
 SYSTEM_PROMPT: Final = (
     "You are a helpful assistant. Notes about the user may stand in front of their message: use them where they "

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
 
 from threadkeep.ids import new_id
-from threadkeep.threads.summary import Said
+from threadkeep.text.summary import Said
 from threadkeep.threads.window import Answer, Entry, Plan, Role, Step, Strip
 
 UNANSWERED: Final = "This call was interrupted before it had a result. Call again if the result is still needed."

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from langgraph.config import get_config
 
 from threadkeep.errors import OwnerConflictError, OwnerRequiredError
+from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
-from threadkeep.owners.claims import RUNTIME, claimed_owner, claims_of, on_server
-from threadkeep.owners.owner import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.names import thread_id_from
+from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

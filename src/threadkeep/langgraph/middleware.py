@@ -21,22 +21,22 @@ from langchain_core.messages import SystemMessage
 from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
-from threadkeep.capture.record import Receipt
+from threadkeep.capture.models import Receipt
 from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, require_agreement, thread_id_of
-from threadkeep.langgraph.turns import written_by_a_model
+from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages, newest_human, plain_messages
-from threadkeep.recall.record import Recall
-from threadkeep.recall.render import memory_context_text
+from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
+from threadkeep.recall.models import Recall
+from threadkeep.recall.rendering import memory_context_text
 from threadkeep.recalling import Recalling
 from threadkeep.threads.run_events import Running, current_run, tell
-from threadkeep.tracing import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 
 if TYPE_CHECKING:
-    from threadkeep.app import Rooms
-    from threadkeep.library import OwnerSource, Threadkeep
-    from threadkeep.owners.owner import Owner
+    from threadkeep.client import OwnerSource, Threadkeep
+    from threadkeep.container import Rooms
+    from threadkeep.identity import Owner
 
 TURNS_REMEMBERED: Final = 1024
 """How many turns' recalls are kept, so that a turn with many model calls recalls once."""

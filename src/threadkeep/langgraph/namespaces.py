@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
 
 from threadkeep.errors import InvalidInputError, NotYoursError
-from threadkeep.owners.owner import OWNED_ROOTS, Owner, partition_of
+from threadkeep.identity import OWNED_ROOTS, Owner, partition_of
 from threadkeep.storage.port import Namespace, NamespaceMatch, Partition
 
 if TYPE_CHECKING:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import InvalidInputError, TooLargeError
+from threadkeep.identity import Owner, partition_of
 from threadkeep.langgraph.namespaces import labels_of, matches_of, require_own, require_some
-from threadkeep.langgraph.values import json_copy
-from threadkeep.memories.shapes import searchable_paths
-from threadkeep.owners.owner import Owner, partition_of
-from threadkeep.storage.encoding import MAX_TTL
+from threadkeep.memories.codec import searchable_paths
+from threadkeep.storage.encoding import MAX_TTL, MAX_VALUE_DEPTH
 from threadkeep.storage.matching import OPERATORS, check_filter
-from threadkeep.storage.port import NamespaceMatch, Ref
+from threadkeep.storage.port import MAX_VALUE_BYTES, NamespaceMatch, Ref
 
 WHOLE_VALUE: Final = ("$",)
 """LangGraph's default: the whole value as JSON is one searchable text."""
@@ -204,3 +203,74 @@ def _check_page(limit: Any, offset: Any) -> None:
         if type(number) is not int or number < 0:
             msg = f"{name} is a whole number, 0 or more; it is {str(number)[:40]}."
             raise InvalidInputError(msg)
+
+
+_Path: TypeAlias = tuple[str | int, ...]
+
+
+def json_copy(value: Any) -> dict[str, Any]:
+    """Return a deep copy of the mapping *value* that holds nothing but JSON.
+
+    Mappings become objects, tuples lists; subclasses of texts and numbers (enumerations among them)
+    become what they are made of.
+
+    Raises:
+        InvalidInputError: Something in it is no JSON; the message names where it stands.
+        TooLargeError: It has more parts than can be stored.
+    """
+    if not isinstance(value, Mapping):
+        msg = f"A value is a mapping with text keys, not {type(value).__name__}."
+        raise InvalidInputError(msg)
+    return _Copying().of_object(cast("Mapping[Any, Any]", value), ())
+
+
+class _Copying:
+    """One copy; counts its parts, so that a value that holds one list very often ends in a sentence."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+
+    def of_object(self, value: Mapping[Any, Any], path: _Path) -> dict[str, Any]:
+        copy: dict[str, Any] = {}
+        for key, part in value.items():
+            if not isinstance(key, str):
+                msg = f"{_place(path)} has a key that is {type(key).__name__}; JSON keys are texts."
+                raise InvalidInputError(msg)
+            name = str.__str__(key)
+            copy[name] = self._of(part, (*path, name))
+        return copy
+
+    def _of(self, value: Any, path: _Path) -> Any:
+        self._parts += 1
+        if self._parts > MAX_VALUE_BYTES:  # a part takes a byte at least
+            msg = f"The value takes more than {MAX_VALUE_BYTES:,} bytes as JSON. Split it."
+            raise TooLargeError(msg)
+        if len(path) >= MAX_VALUE_DEPTH:
+            msg = f"The value is nested deeper than {MAX_VALUE_DEPTH} levels, or holds itself. Flatten it."
+            raise InvalidInputError(msg)
+        match value:
+            case bool() | None:
+                return value
+            case str():
+                return str.__str__(value)
+            case int():
+                return int(value)
+            case float():
+                if math.isfinite(value):
+                    return float(value)
+                kind = "not a finite number"
+            case Mapping():
+                return self.of_object(cast("Mapping[Any, Any]", value), path)
+            case list() | tuple():
+                elements = cast("list[Any] | tuple[Any, ...]", value)
+                return [self._of(element, (*path, place)) for place, element in enumerate(elements)]
+            case _:
+                kind = f"{type(value).__name__}, which JSON has no word for"
+        msg = f"{_place(path)} is {kind}; store text, numbers, true, false, null, lists and objects of them."
+        raise InvalidInputError(msg)
+
+
+def _place(path: _Path) -> str:
+    """Spell *path* as a place in the value; field names only, never what is stored there."""
+    spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:80]}" for step in path)
+    return f"value{spelled[:400]}"

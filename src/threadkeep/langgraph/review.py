@@ -11,9 +11,9 @@ from langgraph.types import interrupt
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from threadkeep.library import Threadkeep
-    from threadkeep.owners.owner import Owner
-    from threadkeep.proposals.record import Proposal
+    from threadkeep.client import Threadkeep
+    from threadkeep.identity import Owner
+    from threadkeep.proposals.models import Proposal
 
 INTERRUPT: Final = "memory_proposal"
 """The interrupt's ``type``, by which an application knows it."""

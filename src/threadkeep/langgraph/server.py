@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from langgraph.config import get_config
 
 from threadkeep.errors import NotYoursError, OwnerRequiredError
+from threadkeep.identity import Owner, claimed_owner, on_server
 from threadkeep.langgraph.namespaces import labels_of, require_own
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.owners.claims import claimed_owner, on_server
-from threadkeep.owners.owner import Owner
 
 if TYPE_CHECKING:
-    from threadkeep.library import Threadkeep
+    from threadkeep.client import Threadkeep
 
 _CONTEXT: Final = "langgraph_api.utils"
 """The server's own module that knows who asks; it is there wherever a server runs."""

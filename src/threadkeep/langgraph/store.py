@@ -26,14 +26,13 @@ from langgraph.store.base import (
     ensure_embeddings,
 )
 
-from threadkeep.langgraph.crowd import Crowd
-from threadkeep.langgraph.finding import Found, StoreRanking, StoreRooms, find, list_namespaces
+from threadkeep.identity import owner_in
+from threadkeep.langgraph.batching import Crowd
 from threadkeep.langgraph.namespaces import labels_of, writable
 from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
-from threadkeep.langgraph.sweeping import Sweeping
+from threadkeep.langgraph.store_search import Found, StoreRanking, StoreRooms, find, list_namespaces
+from threadkeep.langgraph.ttl import Sweeping
 from threadkeep.memories.audit import is_changed
-from threadkeep.owners.owner import owner_in
-from threadkeep.recall.text import texts_of
 from threadkeep.storage.port import (
     MAX_BATCH_OPERATIONS,
     Batch,
@@ -46,12 +45,13 @@ from threadkeep.storage.port import (
     Touch,
 )
 from threadkeep.storage.row import encoded
+from threadkeep.text.tokenizing import texts_of
 
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-    from threadkeep.home import Home
-    from threadkeep.owners.owner import Owner
+    from threadkeep.event_loop import Home
+    from threadkeep.identity import Owner
     from threadkeep.storage.port import Item as StoredItem
 
 T = TypeVar("T")

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from threadkeep.errors import InvalidInputError, ThreadBusyError
 from threadkeep.ids import ThreadId
-from threadkeep.threads.names import thread_id_from
-from threadkeep.threads.pruning import Keep
-from threadkeep.threads.whole import ThreadStats
+from threadkeep.threads.maintenance import Keep, ThreadStats
+from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
-    from threadkeep.app import App
+    from threadkeep.container import App
     from threadkeep.doors import Whose
-    from threadkeep.owners.owner import Owner
+    from threadkeep.identity import Owner
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 

@@ -5,24 +5,29 @@ The owner comes from the runtime, never from the model's arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+import re
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool
 
+from threadkeep.capture.models import Message
+from threadkeep.capture.provenance import Backing, backing
 from threadkeep.errors import InvalidInputError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.langgraph.review import review
-from threadkeep.langgraph.turns import TurnSoFar
-from threadkeep.memories.record import Memory, NewMemory, Source
+from threadkeep.memories.models import Kind, Memory, NewMemory, Source
+from threadkeep.models.langchain import plain_messages
 from threadkeep.owners.opt_out import require_wanted
+from threadkeep.text.semantics import gist_of
 
 if TYPE_CHECKING:
-    from threadkeep.library import OwnerSource, Threadkeep
-    from threadkeep.owners.owner import Owner
-    from threadkeep.proposals.record import Proposed
+    from threadkeep.client import OwnerSource, Threadkeep
+    from threadkeep.identity import Owner
+    from threadkeep.proposals.models import Proposed
+
 
 NAMES: Final = ("remember", "search_memory", "list_memories", "correct_memory", "forget_memory")
 ON_REQUEST: Final = ("propose_memory_update",)
@@ -178,3 +183,84 @@ def _lines(memories: list[Memory]) -> str:
     if not memories:
         return "Nothing is remembered about this."
     return "\n".join(f"{m.memory_id} ({m.kind}, {m.created_at:%Y-%m-%d}): {' '.join(m.text.split())}" for m in memories)
+
+
+_KEEP: Final = re.compile(
+    r"""(?ix)\b(?:remember|memori[sz]e|note|save|store|keep\ in\ mind|don't\ forget|do\ not\ forget|make\ a\ note
+    |merk(?:e)?\ dir|retiens|retenez|recuerda|guarda|lembre|ricorda)\b"""
+)
+_FORGET: Final = re.compile(
+    r"""(?ix)\b(?:forget|delete|remove|erase|drop|clear|wipe|discard|get\ rid\ of|vergiss|lösch\w*|entferne|oublie\w*
+    |supprime\w*|efface\w*|olvida\w*|borra\w*|elimina\w*|esque[cç]\w*|apaga\w*|dimentica\w*|cancella\w*)\b"""
+)
+_OF_MEMORY: Final = re.compile(
+    r"""(?ix)\b(?:forget|memor(?:y|ies)|remember\w*|you\ know\ about|what\ you\ know|vergiss|oublie\w*|olvida\w*
+    |esque[cç]\w*|dimentica\w*)\b"""
+)
+
+
+class TurnSoFar:
+    """The messages of the turn that runs.
+
+    Args:
+        state: The run's state, whatever its schema.
+        config: The run's configuration.
+    """
+
+    def __init__(self, state: object, config: Mapping[str, Any]) -> None:
+        given = _messages_in(state)
+        self._messages = () if written_by_a_model(config) else _newest_turn(plain_messages(given))
+
+    def source(self, statement: str, kind: Kind, thread_id: Any) -> Source:
+        """Return who of the turn stands behind *statement*, where it was said."""
+        found: Backing = backing(statement, kind, self._messages)
+        return Source(found.speaker, thread_id, found.message.message_id if found.message else None)
+
+    def asks_to_keep(self) -> bool:
+        """Return whether the user asks that something is remembered."""
+        return any(_KEEP.search(text) for text in self._said)
+
+    def asks_to_forget(self, memory_id: str, text: str) -> bool:
+        """Return whether the user asks that the memory with this id, which says *text*, is forgotten."""
+        words = set(gist_of(text).words)
+        return any(
+            _FORGET.search(said)
+            and (memory_id in said or _OF_MEMORY.search(said) is not None or bool(words & set(gist_of(said).words)))
+            for said in self._said
+        )
+
+    @property
+    def _said(self) -> list[str]:
+        return [message.text for message in self._messages if message.role == "user"]
+
+
+def written_by_a_model(config: Mapping[str, Any]) -> bool:
+    """Whether this agent runs within another's tool call: its human message is a task that a model wrote.
+
+    A run that was given a thread id of its own has a namespace of its own, too; then only the
+    metadata, which are handed down, name the tool call.
+    """
+    own = str(config.get("configurable", {}).get("checkpoint_ns", ""))
+    metadata: Mapping[str, Any] = config.get("metadata") or {}
+    handed_down = str(metadata.get("checkpoint_ns", ""))
+    # The last part is the node that runs: of a tool that is "tools", too.
+    parts = [*own.split("|")[:-1], *(handed_down.split("|")[:-1] if handed_down == own else handed_down.split("|"))]
+    return any(part.split(":")[0] == "tools" for part in parts)
+
+
+def _newest_turn(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the user's newest messages and what came after them."""
+    start = len(messages)
+    while start and messages[start - 1].role != "user":
+        start -= 1
+    while start and messages[start - 1].role == "user":
+        start -= 1
+    return tuple(messages[start:])
+
+
+def _messages_in(state: object) -> Sequence[Any]:
+    if isinstance(state, Mapping):
+        found = cast("Mapping[str, Any]", state).get("messages")
+    else:
+        found = getattr(state, "messages", None)
+    return cast("Sequence[Any]", found) if isinstance(found, Sequence) and not isinstance(found, str) else ()

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, cast
 
+from threadkeep.identity import Owner
 from threadkeep.ids import digest, short_digest
-from threadkeep.memories.shapes import HEAD_KEY, SUMMARIES, head_ref, is_memory_namespace, moment_of
-from threadkeep.owners.owner import Owner
+from threadkeep.memories.codec import HEAD_KEY, SUMMARIES, head_ref, is_memory_namespace, moment_of
 from threadkeep.storage.port import Delete, Item, Namespace, Operation, Put
 
 AUDIT: Final = ".audit"

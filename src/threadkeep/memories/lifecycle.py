@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Final
 
 from threadkeep.errors import ApprovalRequiredError
-from threadkeep.memories.record import Approval, Kind, Memory, Source, Speaker, Version, is_asked
+from threadkeep.memories.models import Approval, Kind, Memory, Source, Speaker, Version, is_asked
+from threadkeep.text.normalization import same_words
 
 _WORDS: Final = re.compile(r"\w+")
 _HOLDS: Final = 0.6
@@ -41,11 +42,6 @@ def corrected(memory: Memory, text: str, *, source: Source, at: datetime, approv
 def recallable(memory: Memory) -> bool:
     """Return whether *memory* is active and, as far as known, still true."""
     return memory.status == "active" and memory.valid_to is None
-
-
-def same_words(text: str) -> str:
-    """Return *text* as it is compared: case, width, white space and a final stop do not matter."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(".!")
 
 
 def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None) -> None:

@@ -11,18 +11,11 @@ from weakref import WeakValueDictionary
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
-from threadkeep.memories.ledger import TRIES, USER, give_way, is_about
-from threadkeep.memories.lifecycle import (
-    corrected,
-    goes_with,
-    messages_of,
-    require_approval,
-    same_words,
-    sources_in,
-    statements_of,
-)
-from threadkeep.memories.port import Searcher
-from threadkeep.memories.record import (
+from threadkeep.memories.audited_writer import TRIES, USER, give_way, is_about
+from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
+from threadkeep.memories.last_used import uses_namespace
+from threadkeep.memories.lifecycle import corrected, goes_with, messages_of, require_approval, sources_in, statements_of
+from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     Approval,
     Forgotten,
@@ -33,17 +26,17 @@ from threadkeep.memories.record import (
     Source,
     least_trusted,
 )
-from threadkeep.memories.rows import MemoryRows
-from threadkeep.memories.shapes import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
-from threadkeep.memories.uses import uses_namespace
+from threadkeep.memories.port import Searcher
+from threadkeep.memories.repository import MemoryRows
 from threadkeep.memories.vectors import row_of
 from threadkeep.storage.port import Delete, Embedding, Item, Operation, Put, Ref, Storage
 from threadkeep.storage.walking import items_in
+from threadkeep.text.normalization import same_words
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.memories.ledger import Ledger
-    from threadkeep.owners.owner import Owner
+    from threadkeep.identity import Owner
+    from threadkeep.memories.audited_writer import Ledger
 
 _BATCH: Final = 500
 _NEWEST: Final = 1000

@@ -31,11 +31,11 @@ from langchain_core.messages import (
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import SecretStr
 
-from threadkeep.capture.record import Message, Role
+from threadkeep.capture.models import Message, Role
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, ModelUnavailableError, SettingsError
 from threadkeep.ids import MessageId
 from threadkeep.models.cache import VectorCache
-from threadkeep.recall.render import quoted_statements
+from threadkeep.recall.rendering import quoted_statements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -224,7 +224,7 @@ class LangChainEmbedder:
         return await self._cache.embed([_sendable(text) for text in texts], self._unit_vectors)
 
     def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """See :meth:`threadkeep.models.port.Remembering.remembered`."""
+        """See :meth:`threadkeep.models.base.Remembering.remembered`."""
         return self._cache.remembered([_sendable(text) for text in texts])
 
     async def _unit_vectors(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32]]:

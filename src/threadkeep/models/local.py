@@ -119,7 +119,7 @@ class LocalEmbedder:
         return await self._cache.embed([_embeddable(text) for text in texts], unknown)
 
     def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """See :meth:`threadkeep.models.port.Remembering.remembered`."""
+        """See :meth:`threadkeep.models.base.Remembering.remembered`."""
         return self._cache.remembered([_embeddable(text) for text in texts])
 
     def _loaded(self) -> Encode:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from threadkeep.errors import RerankerUnavailableError
 
 if TYPE_CHECKING:
+    from threadkeep.models.base import Reranker
     from threadkeep.models.helper_models import HelperModel
-    from threadkeep.models.port import Reranker
 
 COHERE_URL: Final = "https://api.cohere.com"
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.memories.audit import Entry, Head, audit_namespace, entry_of, fault_in, head_of, stands_for
-from threadkeep.memories.ledger import TRIES, give_way
-from threadkeep.memories.rows import MemoryRows
-from threadkeep.memories.shapes import head_ref
-from threadkeep.owners.record import Verified
+from threadkeep.memories.audited_writer import TRIES, give_way
+from threadkeep.memories.codec import head_ref
+from threadkeep.memories.repository import MemoryRows
+from threadkeep.owners.models import Verified
 from threadkeep.storage.port import Item, Storage
 from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
-    from threadkeep.owners.owner import Owner
+    from threadkeep.identity import Owner
 
 
 class Audit:

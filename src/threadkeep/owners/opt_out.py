@@ -11,7 +11,7 @@ from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.owners.owner import Owner
+    from threadkeep.identity import Owner
 
 OPT_OUTS: Final = ".opt-outs"
 PARTITION: Final = Partition("root", (OPT_OUTS,))

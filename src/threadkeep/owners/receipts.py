@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.ids import digest, new_id
-from threadkeep.memories.shapes import moment_of
+from threadkeep.memories.codec import moment_of
+from threadkeep.observability import log
 from threadkeep.storage.port import Batch, Partition, Put, Storage
 from threadkeep.storage.walking import items_in
-from threadkeep.telemetry import log
 
 if TYPE_CHECKING:
-    from threadkeep.owners.owner import Owner
+    from threadkeep.identity import Owner
 
 ERASURES: Final = ".erasures"
 PARTITION: Final = Partition("root", (ERASURES,))

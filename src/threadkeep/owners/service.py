@@ -7,18 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from threadkeep.memories.shapes import memory_of
-from threadkeep.owners.places import place_of, says_nothing
-from threadkeep.owners.record import Holdings
+from threadkeep.memories.codec import memory_of
+from threadkeep.owners.models import Holdings, place_of, says_nothing
 from threadkeep.storage.port import Storage
 from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.memories.ageing import Limits
-    from threadkeep.owners.erasing import Threads
+    from threadkeep.identity import Owner
+    from threadkeep.memories.retention import Limits
+    from threadkeep.owners.erasure import Threads
     from threadkeep.owners.opt_out import OptOuts
-    from threadkeep.owners.owner import Owner
 
 FORMAT: Final = 1
 """Version of the export's lines."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, cast, get_args
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.record import TRUSTED, Kind, Speaker
-from threadkeep.proposals.record import Verdict
+from threadkeep.memories.models import TRUSTED, Kind, Speaker
+from threadkeep.proposals.models import Verdict
 
 Rule: TypeAlias = tuple[Speaker | None, Kind | None]
 

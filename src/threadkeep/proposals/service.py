@@ -15,15 +15,17 @@ from threadkeep.errors import (
     RevisionConflictError,
     ThreadkeepError,
 )
+from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
-from threadkeep.memories.ledger import TRIES, give_way
-from threadkeep.memories.lifecycle import same_words
-from threadkeep.memories.meaning import gist_of, same_meaning
-from threadkeep.memories.record import TRUSTED, Approval, Kept, Memory, NewMemory, Source, Speaker, least_trusted
-from threadkeep.memories.shapes import MEMORIES
-from threadkeep.owners.owner import Owner, owner_of_label
-from threadkeep.proposals.input import checked, name, statement
-from threadkeep.proposals.record import (
+from threadkeep.memories.audited_writer import TRIES, give_way
+from threadkeep.memories.codec import MEMORIES
+from threadkeep.memories.models import TRUSTED, Approval, Kept, Memory, NewMemory, Source, Speaker, least_trusted
+from threadkeep.proposals.codec import (
+    DUE,
+    proposal_of,
+    proposal_put,
+)
+from threadkeep.proposals.models import (
     MAX_COMMENT_CHARACTERS,
     Choice,
     Chosen,
@@ -32,23 +34,23 @@ from threadkeep.proposals.record import (
     Proposal,
     Proposed,
     State,
+    checked,
+    name,
+    statement,
 )
-from threadkeep.proposals.rows import ProposalRows
-from threadkeep.proposals.shapes import (
-    DUE,
-    proposal_of,
-    proposal_put,
-)
+from threadkeep.proposals.repository import ProposalRows
 from threadkeep.storage.port import Operation, Put, Storage
+from threadkeep.text.normalization import same_words
+from threadkeep.text.semantics import gist_of, same_meaning
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.memories.ledger import Ledger
+    from threadkeep.memories.audited_writer import Ledger
     from threadkeep.memories.port import Searcher
     from threadkeep.memories.service import Memories
-    from threadkeep.proposals.policies import Policies
+    from threadkeep.observability import Telemetry
+    from threadkeep.proposals.repository import Policies
     from threadkeep.proposals.tombstones import Tombstones
-    from threadkeep.telemetry import Telemetry
 
 LIFETIME: Final = timedelta(days=30)
 _PAGE: Final = 500

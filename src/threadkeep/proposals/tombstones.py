@@ -10,12 +10,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.ids import short_digest
-from threadkeep.memories.ledger import USER
-from threadkeep.memories.meaning import Gist, agrees, gist_of, same_meaning, signature
+from threadkeep.memories.audited_writer import USER
 from threadkeep.memories.vectors import cosine
-from threadkeep.memories.wording import normalised
-from threadkeep.proposals.record import Proposal, Tombstone
-from threadkeep.proposals.shapes import (
+from threadkeep.proposals.codec import (
     DIGEST_KEY,
     PROPOSALS,
     proposal_of,
@@ -23,14 +20,17 @@ from threadkeep.proposals.shapes import (
     tombstone_put,
     tombstones_namespace,
 )
+from threadkeep.proposals.models import Proposal, Tombstone
 from threadkeep.storage.port import Delete, Embedding, Item, Namespace, Operation, Put, Storage
 from threadkeep.storage.walking import items_in
+from threadkeep.text.normalization import normalised
+from threadkeep.text.semantics import Gist, agrees, gist_of, same_meaning, signature
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.memories.ledger import Ledger
+    from threadkeep.identity import Owner
+    from threadkeep.memories.audited_writer import Ledger
     from threadkeep.memories.port import Searcher
-    from threadkeep.owners.owner import Owner
 
 NEAR: Final = 0.9
 """Cosine from which a statement with one word more or less is a rejected one again.

@@ -6,9 +6,9 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from threadkeep.memories.record import Memory
-    from threadkeep.recall.record import Hit, Ranking
-    from threadkeep.recall.search import Search
+    from threadkeep.memories.models import Memory
+    from threadkeep.search.hits import Hit, Ranking
+    from threadkeep.search.retriever import Search
     from threadkeep.storage.port import Namespace, Partition
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class NotAtHandError(Exception):
 
 
 class Finder(Protocol):
-    """Who finds: :class:`~threadkeep.recall.search.Search`, which may have to wait, or what it has at hand."""
+    """Who finds: :class:`~threadkeep.search.retriever.Search`, which may have to wait, or what it has at hand."""
 
     async def ranking(
         self,
@@ -34,11 +34,11 @@ class Finder(Protocol):
         threads: Sequence[str],
         compared: int,
     ) -> Ranking:
-        """See :meth:`threadkeep.recall.search.Search.ranking`."""
+        """See :meth:`threadkeep.search.retriever.Search.ranking`."""
         ...
 
     async def memories(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None]:
-        """See :meth:`threadkeep.recall.search.Search.memories`."""
+        """See :meth:`threadkeep.search.retriever.Search.memories`."""
         ...
 
 

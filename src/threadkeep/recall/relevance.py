@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from threadkeep.recall.record import Ranking, Subject
+    from threadkeep.search.hits import Ranking, Subject
 
 LEAST_CLOSENESS: Final = 0.34
 """From so close on, a question is about something that is kept. Words alone are compared by another measure."""

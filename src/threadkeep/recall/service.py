@@ -11,28 +11,28 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
+from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
-from threadkeep.memories.questions import slots_asked
-from threadkeep.memories.record import ASKED, Kind, Memory
-from threadkeep.memories.shapes import memory_namespaces, memory_of
-from threadkeep.memories.slots import slot_of
-from threadkeep.owners.owner import Owner
+from threadkeep.memories.codec import memory_namespaces, memory_of
+from threadkeep.memories.models import ASKED, Kind, Memory
 from threadkeep.recall.at_hand import AtHand, Finder, at_once
-from threadkeep.recall.budget import Fitting, estimate_tokens
-from threadkeep.recall.question import asks_about_everything, asks_what_was_asked
-from threadkeep.recall.record import Hit, Ranking, Recall, Recalled
+from threadkeep.recall.models import Recall, Recalled
+from threadkeep.recall.packing import Fitting, estimate_tokens
 from threadkeep.recall.relevance import SHORT, concerns, in_order, matters
-from threadkeep.recall.render import END, HEADING, block, line
+from threadkeep.recall.rendering import END, HEADING, block, line
+from threadkeep.search.hits import Hit, Ranking
+from threadkeep.search.query import asks_about_everything, asks_what_was_asked
 from threadkeep.storage.port import Ref, Storage
+from threadkeep.text.slots import slot_of, slots_asked
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.ids import MessageId, ThreadId, TurnId
-    from threadkeep.memories.uses import Uses
-    from threadkeep.models.port import Reranker
-    from threadkeep.recall.search import Search
+    from threadkeep.memories.last_used import Uses
+    from threadkeep.models.base import Reranker
+    from threadkeep.observability import Telemetry
+    from threadkeep.search.retriever import Search
     from threadkeep.storage.port import Partition
-    from threadkeep.telemetry import Telemetry
 
 DEFAULT_BUDGET_TOKENS: Final = 300
 DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
@@ -139,7 +139,7 @@ class Recalls:
             question: The newest user message; the first 32,768 characters count.
             owner: Whose memories may be seen; nothing outside it is read.
             thread_id: The thread that is going on; the block calls it so.
-            budget_tokens: Upper bound for the rendered text, by :func:`~threadkeep.recall.budget.estimate_tokens`.
+            budget_tokens: Upper bound for the rendered text, by :func:`~threadkeep.recall.packing.estimate_tokens`.
             max_facts: At most so many that are no episodes.
             max_episodes: At most so many episodes.
             timeout: How long it may take; ``None``: 300 ms.

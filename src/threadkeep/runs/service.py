@@ -12,9 +12,9 @@ from threadkeep.storage.port import Batch, Expectation, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
+    from threadkeep.identity import Owner
     from threadkeep.ids import ThreadId
-    from threadkeep.owners.owner import Owner
-    from threadkeep.runs.record import RunStatus
+    from threadkeep.runs.models import RunStatus
 
 RUNS: Final = ".runs"
 EFFECTS: Final = ".effects"

@@ -1,6 +1,6 @@
 """What every vector engine does, as tests to inherit; and the plainest engine there is.
 
-The tests quote :mod:`threadkeep.recall.vectors.port`. An engine's test file gives a fixture::
+The tests quote :mod:`threadkeep.search.vectorstores.base`. An engine's test file gives a fixture::
 
     class TestMyEngine(VectorsContract):
         @pytest.fixture
@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from threadkeep.recall.vectors.port import FENCE, Entry, Near, Space, Update, VectorEngine
+from threadkeep.search.vectorstores.base import FENCE, Entry, Near, Space, Update, VectorEngine
 from threadkeep.storage.port import Namespace, Partition, Position
 from threadkeep.testing.texts import NASTY_TEXTS
 

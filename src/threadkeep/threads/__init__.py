@@ -2,7 +2,7 @@
 
 A thread's state lives in checkpoints, written by LangGraph's own savers behind our
 :class:`~threadkeep.threads.checkpointers.ThreadkeepCheckpointer`. A thread is *bound* to the first
-owner who writes to it (:mod:`~threadkeep.threads.binding`); a *scoped* view sees one owner's threads
-and cannot name another's (:mod:`~threadkeep.threads.names`). The checkpoint file is opened, recognised
-and its errors are translated by :mod:`~threadkeep.threads.sqlite_file`.
+owner who writes to it (:mod:`~threadkeep.threads.thread_ownership`); a *scoped* view sees one owner's threads
+and cannot name another's (:mod:`~threadkeep.threads.thread_access`). The checkpoint file is opened, recognised
+and its errors are translated by :mod:`~threadkeep.threads.sqlite`.
 """

@@ -21,32 +21,32 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.home import Home
-from threadkeep.owners.claims import claimed_owner
-from threadkeep.owners.owner import Owner
-from threadkeep.threads.admission import Admission, configurable_of, place_of, with_thread
-from threadkeep.threads.backend import Backend, Saver
-from threadkeep.threads.beginning import Beginning, Begun
-from threadkeep.threads.binding import Binder
-from threadkeep.threads.cipher import Cipher
-from threadkeep.threads.claiming import (
+from threadkeep.event_loop import Home
+from threadkeep.identity import Owner, claimed_owner
+from threadkeep.threads.base import Backend, Listing, Saver
+from threadkeep.threads.codec import (
+    PLAIN_METADATA,
+    AllowedType,
+    Cipher,
+    Envelope,
+    StrictSerializer,
+    let_graphs_list_their_types,
+)
+from threadkeep.threads.fencing import (
+    LEASE,
+    RUN,
     begins_a_run,
     is_inside_of,
     named,
     note,
+    refused,
 )
-from threadkeep.threads.envelope import PLAIN_METADATA, Envelope
-from threadkeep.threads.fence import LEASE, RUN, refused
-from threadkeep.threads.leases import Leases, RunName, Terms
-from threadkeep.threads.listing import Listing
-from threadkeep.threads.names import Names, thread_id_from
-from threadkeep.threads.pruning import ANCHOR, Keep
+from threadkeep.threads.leases import Beginning, Begun, Leases, RunName, Terms
+from threadkeep.threads.maintenance import ANCHOR, Keep, ThreadStats, Upkeep
 from threadkeep.threads.run_events import current_run, listen
-from threadkeep.threads.savers import ANSWER, SharedSaver
-from threadkeep.threads.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
-from threadkeep.threads.upkeep import Upkeep
-from threadkeep.threads.whole import ThreadStats
-from threadkeep.threads.writing import Writing
+from threadkeep.threads.savers import ANSWER, SharedSaver, Writing
+from threadkeep.threads.thread_access import Admission, Names, configurable_of, place_of, thread_id_from, with_thread
+from threadkeep.threads.thread_ownership import Binder
 
 # All of LangGraph's savers number channel versions in the same way; this one does it for ours, so
 # that asking for a number never waits for the real one to open.
@@ -68,7 +68,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         home: The loop that the real saver lives on.
         binder: Who knows whose thread it is; ``None``: nobody is asked.
         whose: Says whose run a configuration is of, ``None`` for nobody's; by default
-            :func:`~threadkeep.owners.claims.claimed_owner`.
+            :func:`~threadkeep.identity.claimed_owner`.
         allowed_types: See :class:`StrictSerializer`; what :meth:`with_allowlist` adds.
         key_prefix: Tells deployments that share one database apart.
         cipher: Encrypts what the checkpoints hold; ``None``: nothing is encrypted.

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import SettingsError
-from threadkeep.threads.cipher import Cipher
+from threadkeep.threads.codec import Cipher
 
 if TYPE_CHECKING:
     from pydantic import SecretStr

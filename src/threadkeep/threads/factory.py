@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.home import Home
-from threadkeep.owners.owner import Owner
+from threadkeep.event_loop import Home
+from threadkeep.identity import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice, chosen
-from threadkeep.threads.cipher import Cipher
+from threadkeep.threads.codec import Cipher
 from threadkeep.threads.leases import Terms
 from threadkeep.threads.savers import ANSWER
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from threadkeep.settings import Settings
-    from threadkeep.threads.backend import Backend
-    from threadkeep.threads.binding import Binder
+    from threadkeep.threads.base import Backend
+    from threadkeep.threads.codec import AllowedType
     from threadkeep.threads.postgres import Pool
-    from threadkeep.threads.serializer import AllowedType
+    from threadkeep.threads.thread_ownership import Binder
 
 
 def create_checkpointer(

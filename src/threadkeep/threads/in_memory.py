@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.threads.backend import Backend, Capabilities, Saver
-from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
+from threadkeep.threads.base import Backend, Capabilities, Saver
+from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, judge, moved
 
 if TYPE_CHECKING:
-    from threadkeep.threads.pruning import Place
+    from threadkeep.threads.maintenance import Place
 
 T = TypeVar("T")
 

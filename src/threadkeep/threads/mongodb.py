@@ -37,8 +37,8 @@ from threadkeep.errors import (
     TooLargeError,
 )
 from threadkeep.ids import new_id
-from threadkeep.threads.backend import Capabilities, Saver, ThreadedBackend, ThreadedSaver, begun_in
-from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
+from threadkeep.threads.base import Capabilities, Saver, ThreadedBackend, ThreadedSaver, begun_in
+from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, CheckpointTuple
     from pymongo.collection import Collection
 
-    from threadkeep.threads.pruning import Place
+    from threadkeep.threads.maintenance import Place
 
 DATABASE: Final = "checkpointing_db"
 """Where LangGraph's own saver keeps checkpoints; unless the URI names another database, so does ours."""

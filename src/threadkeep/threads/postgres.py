@@ -16,11 +16,11 @@ from psycopg.rows import DictRow
 
 from threadkeep.errors import InvalidInputError, StorageError, StorageVersionError
 from threadkeep.storage.sql_files import statements
-from threadkeep.threads.backend import Backend, Capabilities, Saver
-from threadkeep.threads.fence import Claim, Grant, Refusal, Strategy, refused
+from threadkeep.threads.base import Backend, Capabilities, Saver
+from threadkeep.threads.fencing import Claim, Grant, Refusal, Strategy, refused
 
 if TYPE_CHECKING:
-    from threadkeep.threads.pruning import Place
+    from threadkeep.threads.maintenance import Place
 
 T = TypeVar("T")
 

@@ -49,8 +49,8 @@ from threadkeep.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
-from threadkeep.threads.backend import Backend, Capabilities, Saver
-from threadkeep.threads.fence import Claim, Grant, Head, Strategy, judge, moved
+from threadkeep.threads.base import Backend, Capabilities, Saver
+from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from redisvl.index import AsyncSearchIndex
 
-    from threadkeep.threads.pruning import Place
+    from threadkeep.threads.maintenance import Place
 
 _OWNER: Final = "threadkeep_owner"
 _PAGE: Final = 1000

@@ -13,7 +13,7 @@ from langchain_openai import ChatOpenAI
 import threadkeep
 from tests.capture.extractors.test_structured import ANA, SAID, learn
 from threadkeep.capture.extractors.langmem import ONLY_TALKED, MemoriesInView, imported
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, OpenAIServer, ScriptedModel
 from threadkeep.testing.openai_server import Hang, Raw, ToolCalls

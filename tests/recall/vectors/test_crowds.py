@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.storage.postgres_world import run
-from threadkeep.owners.owner import Owner
-from threadkeep.recall.vectors.faiss import FaissEngine
-from threadkeep.recall.vectors.pgvector import PgVectorEngine
-from threadkeep.recall.vectors.port import Entry, Space, VectorEngine
+from threadkeep.identity import Owner
+from threadkeep.search.vectorstores.base import Entry, Space, VectorEngine
+from threadkeep.search.vectorstores.faiss import FaissEngine
+from threadkeep.search.vectorstores.pgvector import PgVectorEngine
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.testing.vectors_contract import fill
 

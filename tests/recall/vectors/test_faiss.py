@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("faiss")
 
 from threadkeep.errors import VectorEngineError
-from threadkeep.recall.vectors.faiss import FaissEngine
-from threadkeep.recall.vectors.port import FENCE, Update
+from threadkeep.search.vectorstores.base import FENCE, Update
+from threadkeep.search.vectorstores.faiss import FaissEngine
 from threadkeep.testing.vectors_contract import (
     ANA,
     BOB,

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.recall.world import ANA, MEMORIES, HeldStorage, StillClock, embedder, keep, put
 from threadkeep.errors import VectorEngineError
-from threadkeep.recall.search import VECTORS, Search
-from threadkeep.recall.vectors.following import Follower
-from threadkeep.recall.vectors.port import FENCE, Space, Update
+from threadkeep.observability import Telemetry
+from threadkeep.search.retriever import VECTORS, Search
+from threadkeep.search.vectorstores.base import FENCE, Space, Update
+from threadkeep.search.vectorstores.replicator import Follower
 from threadkeep.storage.port import Batch, Delete, Partition, Put
-from threadkeep.telemetry import Telemetry
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep.testing.vectors_contract import ExactVectors
 

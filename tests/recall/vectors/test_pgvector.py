@@ -12,9 +12,9 @@ from psycopg.sql import SQL
 
 from tests.storage.postgres_world import run
 from threadkeep.errors import VectorEngineError
-from threadkeep.recall.vectors.pgvector import PgVectorEngine
-from threadkeep.recall.vectors.pgvector_question import Question
-from threadkeep.recall.vectors.port import Space, Update
+from threadkeep.search.vectorstores.base import Space, Update
+from threadkeep.search.vectorstores.pgvector import PgVectorEngine
+from threadkeep.search.vectorstores.pgvector_queries import Question
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
 from threadkeep.testing.vectors_contract import (
     ANA,

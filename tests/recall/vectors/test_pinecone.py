@@ -13,9 +13,9 @@ import pytest
 pytest.importorskip("pinecone")
 
 from threadkeep.errors import VectorEngineError
-from threadkeep.owners.owner import Owner
-from threadkeep.recall.vectors.pinecone import PineconeEngine
-from threadkeep.recall.vectors.port import FENCE, Entry, Space, Update
+from threadkeep.identity import Owner
+from threadkeep.search.vectorstores.base import FENCE, Entry, Space, Update
+from threadkeep.search.vectorstores.pinecone import PineconeEngine
 from threadkeep.testing.pinecone_server import Fault, PineconeServer
 from threadkeep.testing.vectors_contract import (
     ANA,

@@ -12,7 +12,7 @@ import pytest
 
 import threadkeep
 from threadkeep.errors import SettingsError
-from threadkeep.owners.owner import Owner
+from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.storage.port import Batch, Embedding, Put
 from threadkeep.testing.models import HashingEmbedder

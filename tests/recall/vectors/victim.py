@@ -18,12 +18,12 @@ from typing import Any, NoReturn
 
 from tests.recall.world import ANA, MEMORIES, put
 from threadkeep.clock import SystemClock
-from threadkeep.recall.search import Search
-from threadkeep.recall.vectors.faiss import FaissEngine
-from threadkeep.recall.vectors.following import Follower
-from threadkeep.recall.vectors.pgvector import PgVectorEngine
-from threadkeep.recall.vectors.pinecone import PineconeEngine
-from threadkeep.recall.vectors.port import Entry, Update, VectorEngine
+from threadkeep.search.retriever import Search
+from threadkeep.search.vectorstores.base import Entry, Update, VectorEngine
+from threadkeep.search.vectorstores.faiss import FaissEngine
+from threadkeep.search.vectorstores.pgvector import PgVectorEngine
+from threadkeep.search.vectorstores.pinecone import PineconeEngine
+from threadkeep.search.vectorstores.replicator import Follower
 from threadkeep.storage.port import Batch, Delete
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.sqlite.storage import SqliteStorage

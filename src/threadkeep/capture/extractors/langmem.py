@@ -19,15 +19,14 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field
 
-from threadkeep.capture.extractors.calls import Meter, metered
-from threadkeep.capture.extractors.episodes import with_episode
-from threadkeep.capture.extractors.instructions import Instructions
-from threadkeep.capture.extractors.port import Extraction
-from threadkeep.capture.record import Candidate, Turn
+from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors.local import with_episode
+from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
+from threadkeep.capture.models import Candidate, Turn
 from threadkeep.errors import ExtractionError, SettingsError
 from threadkeep.ids import MemoryId
-from threadkeep.memories.record import Kind, Memory, Source
-from threadkeep.memories.shapes import SCHEMA_NAMES
+from threadkeep.memories.codec import SCHEMA_NAMES
+from threadkeep.memories.models import Kind, Memory, Source
 from threadkeep.models.helper_models import HelperModel
 
 QUERY_LIMIT: Final = 20

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from threadkeep.capture.extractors.port import Extraction
-from threadkeep.capture.happenings import tells_when
-from threadkeep.capture.languages import unspaced
-from threadkeep.capture.record import Candidate, Message, Turn
-from threadkeep.capture.redact import MARK, redact
-from threadkeep.capture.sentences import sentences
-from threadkeep.capture.statements import (
+from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.models import Candidate, Message, Turn
+from threadkeep.capture.provenance import backing
+from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source
+from threadkeep.text.events import tells_when
+from threadkeep.text.facts import (
     Statement,
     addresses,
     is_request,
@@ -22,10 +21,12 @@ from threadkeep.capture.statements import (
     statements,
     unwanted,
 )
-from threadkeep.memories.meaning import gist_of, speaks_of_self
-from threadkeep.memories.record import ASKED, SAID, Kind, Memory, Source
-from threadkeep.memories.slots import slot_of
-from threadkeep.memories.wording import normalised
+from threadkeep.text.normalization import normalised
+from threadkeep.text.personal_languages import unspaced
+from threadkeep.text.redaction import MARK, redact
+from threadkeep.text.semantics import gist_of, speaks_of_self
+from threadkeep.text.sentences import sentences
+from threadkeep.text.slots import slot_of
 
 MAX_FACTS: Final = 3
 MAX_EPISODE_CHARACTERS: Final = 240
@@ -45,10 +46,10 @@ class LocalExtractor:
 
     async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:  # noqa: ARG002 - words alone decide
         """Return the facts and the episode of *turn*; *known* is not looked at."""
-        return Extraction(candidates(turn))
+        return Extraction(extract_candidates(turn))
 
 
-def candidates(turn: Turn) -> tuple[Candidate, ...]:
+def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     """Return the lasting facts of *turn*, in the order said, and then what the turn was about.
 
     Nothing is taken from a turn of which the user says that it shall not be remembered.
@@ -140,3 +141,24 @@ def _candidate(turn: Turn, message: Message, text: str, kind: Kind, place: int) 
     at = turn.at + timedelta(microseconds=place)
     source = Source("user", turn.thread_id, message.message_id, turn.turn_id, at)
     return Candidate(text, kind, source, slot_of(text) if kind == "semantic" else None)
+
+
+MAX_CHARACTERS: Final = 1_000
+
+
+def with_episode(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate, ...]:
+    """Return *candidates* with one episode: the first that the user's words bear out, else one made of those words.
+
+    What a reply, a tool or a document says does not become history by way of a summary.
+    """
+    facts = [candidate for candidate in candidates if candidate.kind != "episodic"]
+    borne_out = (
+        candidate
+        for candidate in candidates
+        if candidate.kind == "episodic"
+        and len(candidate.text) <= MAX_CHARACTERS
+        and backing(candidate.text, "episodic", turn.messages).speaker == "user"
+    )
+    made = (candidate for candidate in extract_candidates(turn) if candidate.kind == "episodic")
+    episode = next(borne_out, None) or next(made, None)
+    return (*facts, episode) if episode else tuple(facts)

@@ -13,13 +13,12 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from threadkeep.capture.extractors.calls import Meter, metered
-from threadkeep.capture.extractors.episodes import with_episode
-from threadkeep.capture.extractors.instructions import Instructions
-from threadkeep.capture.extractors.port import Extraction
-from threadkeep.capture.record import Candidate, Turn
+from threadkeep.capture.extractors.base import Extraction
+from threadkeep.capture.extractors.local import with_episode
+from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
+from threadkeep.capture.models import Candidate, Turn
 from threadkeep.errors import ExtractionError
-from threadkeep.memories.record import Memory, Source
+from threadkeep.memories.models import Memory, Source
 from threadkeep.models.helper_models import HelperModel, unbound
 
 MAX_FACTS: Final = 3

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from threadkeep.capture.redact import has_secret
 from threadkeep.errors import SettingsError
+from threadkeep.text.redaction import has_secret
 
 SHIPPED: Final = Path(__file__).with_name("agents.toml")
 """The declarations that come with this package: GitHub, GitLab, Slack, AWS and Splunk."""

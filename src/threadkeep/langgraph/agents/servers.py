@@ -7,6 +7,7 @@ used at once, and tools work from sync code, too.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,16 +16,16 @@ from urllib.parse import urlsplit
 
 from threadkeep.errors import AgentUnavailableError, SettingsError
 from threadkeep.langgraph.agents.declaration import REFERENCE, VARIABLE, Declaration, require_private
-from threadkeep.langgraph.agents.limits import bounded, is_presentable
+from threadkeep.observability import AGENT_NAME, OPERATION, TOOL, TOOL_NAME, log, span
 from threadkeep.settings import named_variables
-from threadkeep.telemetry import log
-from threadkeep.tracing import AGENT_NAME, OPERATION, TOOL, TOOL_NAME, span
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool, StructuredTool
     from langchain_mcp_adapters.sessions import Connection
+    from mcp.types import CallToolResult, ContentBlock
 
-    from threadkeep.app import App
+    from threadkeep.container import App
+
 
 _OFF: Final = ("false", "0", "no", "off")
 _REFUSED: Final = (401, 403)
@@ -227,3 +228,42 @@ def _adapter() -> Callable[..., Coroutine[Any, Any, list[BaseTool]]]:
         msg = "Sub-agents need MCP, which is not installed; run: pip install threadkeep[agents]"
         raise SettingsError(msg, variable=VARIABLE) from error
     return load_mcp_tools
+
+
+MAX_DESCRIPTION_CHARACTERS: Final = 50_000
+"""A tool whose description and arguments are longer is not used: the model would read them with every call."""
+
+
+def is_presentable(tool: BaseTool) -> bool:
+    """Whether a tool says no more of itself than a model can be given with each call."""
+    return len(tool.description) + len(json.dumps(tool.args_schema, default=str)) <= MAX_DESCRIPTION_CHARACTERS
+
+
+def bounded(result: CallToolResult, longest: int) -> CallToolResult:
+    """Return *result* with its first *longest* characters, and a line that says so where there were more.
+
+    Texts are cut; images and other data stay as they are or go. What a server adds for programs counts as well.
+    """
+    from mcp.types import TextContent
+
+    whole = sum(map(_size, result.content))
+    structured = result.structuredContent
+    if structured is not None and len(json.dumps(structured)) > longest:
+        structured = None
+    if whole <= longest:
+        return result.model_copy(update={"structuredContent": structured})
+    left, kept = longest, list["ContentBlock"]()
+    for block in result.content:
+        if isinstance(block, TextContent):
+            kept.append(block.model_copy(update={"text": block.text[:left]}))
+        elif _size(block) <= left:
+            kept.append(block)
+        left = max(0, left - _size(block))
+    said = f"[Cut: {whole:,} characters came, and no more than {longest:,} are handed on. Ask for less at a time.]"
+    kept.append(TextContent(type="text", text=said))
+    return result.model_copy(update={"content": kept, "structuredContent": structured})
+
+
+def _size(block: Any) -> int:
+    text = getattr(block, "text", None)
+    return len(text) if isinstance(text, str) else len(block.model_dump_json())

@@ -15,6 +15,7 @@ from pymongo.errors import ConnectionFailure, PyMongoError
 
 from threadkeep.errors import ConflictError, PartitionErasedError, StorageUnavailableError
 from threadkeep.ids import new_id
+from threadkeep.observability import log
 from threadkeep.storage.commit import Known, Outcome, decide
 from threadkeep.storage.mongodb.collections import MANY, MongoCollections, chunked
 from threadkeep.storage.mongodb.documents import (
@@ -33,7 +34,6 @@ from threadkeep.storage.mongodb.documents import (
 )
 from threadkeep.storage.port import MAX_BATCH_OPERATIONS, MAX_CHANGE_LOG_ROWS, Batch, Partition, Position
 from threadkeep.storage.row import NO_PATHS, Change, Place, Row
-from threadkeep.telemetry import log
 
 _PATIENCE_SECONDS: Final = 30.0
 """How long a commit tries again while other processes are always first."""

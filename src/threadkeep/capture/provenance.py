@@ -1,0 +1,193 @@
+"""Who stands behind a statement: checked on the words of the turn, never asked of a model. Pure rules.
+
+A statement is the user's only where a clause of the user's own bears it out: it holds every word that
+carries the statement, says it of the same person, neither denies nor asks nor supposes it, and was not
+pasted, quoted or said in jest. What a model made of it may be worded as it likes, but not say more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from threadkeep.capture.models import Message, Role
+from threadkeep.memories.models import ASKED, SAID, Kind, Speaker
+from threadkeep.text.facts import asserts, clauses, meant, statements, unwanted
+from threadkeep.text.normalization import content_words, normalised, straight, words
+from threadkeep.text.redaction import MARK, redact
+from threadkeep.text.semantics import WEAK, agrees, gist_of, is_about_user, speaks_of_self
+from threadkeep.text.sentences import sentences
+
+MAX_SENTENCES: Final = 400
+"""Of a message; a longer one was pasted."""
+
+_PEOPLE: Final = words(
+    """
+    mother father parent sister brother sibl wife husband partner girlfriend boyfriend fianc spous son daughter
+    child babi twin grandmoth grandfath grandma grandpa grandson granddaught aunt uncl cousin niec nephew friend
+    roommat flatmat neighbour neighbor colleagu cowork boss manag teammat mentor doctor therapist dentist teacher
+    coach landlord client custom dog cat pet ex
+    """
+)
+"""Of whom something else may hold than of the user; stems."""
+_REVERSING: Final = words(
+    """
+    refus avoid almost near pretend fail forget forgot stop quit leav left lose lost deni regret former instead except
+    unlik against cancel reject declin abandon drop remov hardli bare dream joke lie fake suppos hypothet exampl test
+    """
+)
+"""Stems that turn what follows into its opposite: a statement without them says something else."""
+_TURNING: Final = (
+    re.compile(r"(?i)\b(?:hardly|barely|scarcely|rarely|seldom)\b"),
+    re.compile(
+        r"(?i)\b(?:up to|at most|no more than|only (?:if|when|while|until)|as long as|provided|except|unless|until)\b"
+    ),
+)
+"""What a statement must not leave out: without it, it says the opposite, or much more."""
+_PARTS: Final = re.compile(r"(?i),?\s*\b(?:who|whom|whose|which)\b|(?<=[.!?])\s+")
+"""Where somebody else may begin to be spoken of."""
+_FRAME: Final = words("team person state mention report fact current role own includ describ respect")
+_EPISODE_FRAME: Final = words(
+    """
+    ask said say want request inquir question discuss talk help need tell told explain answer repli respond provid
+    assist share mention describ seek sought look wonder respons reply convers chat turn session summari user
+    """
+)
+_USES: Final = re.compile(r"(?i)\b(?:uses?|using|used|utili[sz]e[sd]?|runs?|running)\b")
+_USING: Final = re.compile(
+    r"(?i)\b(?:us(?:e|es|ed|ing)|utili[sz]\w+|run(?:s|ning)?|ran|deploy\w*|host\w*|build\w*|built|ship\w*|rel(?:y|ies)|work\w*|"
+    r"on|have|has|'ve|own|drive|write|wrote|develop\w*|maintain\w*|operat\w*|manag\w*)\b"
+)
+_IS_SOMETHING: Final = re.compile(r"(?i)\b(?:I'm|I am|we're|we are)\b")
+_FROM: Final = re.compile(r"(?i)\bfrom\b")
+_OTHERS: Final[dict[Role, Speaker]] = {"user": "document", "tool": "tool", "assistant": "assistant"}
+"""Who says what a message of such a role holds beside the user's own clauses: the user's own message, a document."""
+_EPISODE_LEAD: Final = re.compile(f"^(?:{ASKED}|{SAID})")
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """Who stands behind a statement.
+
+    Attributes:
+        speaker: ``user`` only where the user's own words bear it out; ``document`` where only what they
+            pasted or quoted does; else ``assistant``: a reply or a model says so.
+        message: The message that says it; ``None`` where none does.
+    """
+
+    speaker: Speaker
+    message: Message | None
+
+
+def backing(text: str, kind: Kind, messages: Sequence[Message]) -> Backing:
+    """Tell who of a turn stands behind *text*.
+
+    Args:
+        text: The statement, as anybody worded it.
+        kind: An episode tells of the turn, so what was asked bears it out, too.
+        messages: The turn's.
+    """
+    said = [message for message in messages if message.role == "user"]
+    for message in said:
+        if kind == "episodic" and told(text, message.text):
+            return Backing("user", message)
+        if kind != "episodic" and any(bears_out(clause, text) for clause in own_clauses(message.text)):
+            return Backing("user", message)
+    wanted = set(gist_of(_EPISODE_LEAD.sub("", text)).words)
+    for message in messages:
+        if message.role in _OTHERS and wanted and wanted <= set(gist_of(message.text).words):
+            return Backing(_OTHERS[message.role], message)
+    return Backing("assistant", None)
+
+
+def own_clauses(text: str) -> Iterator[str]:
+    """Yield what the user states in *text* in words of their own: statements, clauses, and neighbours together."""
+    if unwanted(text) or not meant(text):
+        return
+    before: str | None = None
+    for sentence in _own_sentences(text):
+        for statement in statements(sentence):
+            yield statement.text
+        stated = [clause for clause in clauses(sentence) if asserts(clause)]
+        yield from stated
+        whole = sentence if asserts(sentence) else None
+        if whole and before:
+            yield f"{before} {whole}"
+        before = whole
+
+
+def bears_out(clause: str, text: str) -> bool:
+    """Return whether *clause*, which the user states, says at least what *text* says."""
+    if normalised(text) == normalised(clause):
+        return True
+    if any(rule.search(clause) and not rule.search(text) for rule in _TURNING) or _is_of_another(clause, text):
+        return False
+    return _is_part(text, clause) or _holds(clause, text)
+
+
+def _holds(clause: str, text: str) -> bool:
+    """Whether every word that carries *text* is in *clause*, said of the same person and not turned round."""
+    said, wanted = gist_of(clause), gist_of(text)
+    if not wanted.words or not agrees(said, wanted):
+        return False
+    have = set(said.words)
+    dropped = have - set(wanted.words)
+    if dropped & _REVERSING or (is_about_user(text) and (dropped & _PEOPLE or not speaks_of_self(clause))):
+        return False
+    if _USES.search(text) and not _USING.search(clause):
+        return False
+    return set(wanted.words) - have <= _implied(clause, have) and bool(set(wanted.words) & have)
+
+
+def told(text: str, message: str) -> bool:
+    """Return whether an episode tells nothing but what the user's own sentences of *message* hold."""
+    if unwanted(message):
+        return False
+    episode = _EPISODE_LEAD.sub("", text).removesuffix("…")
+    own = " ".join(_own_sentences(message))
+    if _stands_in(episode, own):
+        return True
+    wanted = set(gist_of(episode).words) - _EPISODE_FRAME
+    return bool(wanted) and wanted <= set(gist_of(own).words)
+
+
+def _own_sentences(text: str) -> list[str]:
+    return [sentence for sentence in sentences(redact(text))[:MAX_SENTENCES] if MARK not in sentence]
+
+
+def _is_of_another(clause: str, text: str) -> bool:
+    """Whether *text* is about the user, and the part of *clause* that says it speaks of somebody else."""
+    if not is_about_user(text):
+        return False
+    wanted, parts = set(gist_of(text).words), [part for part in _PARTS.split(clause) if part.strip()]
+    return len(parts) > 1 and any(
+        wanted and not speaks_of_self(part) and wanted <= set(gist_of(part).words) for part in parts
+    )
+
+
+def _is_part(text: str, clause: str) -> bool:
+    """Whether *text* stands in *clause* as it is, fillers apart, and nothing around it turns it round."""
+    if not _stands_in(text, clause):
+        return False
+    said, wanted = gist_of(clause), gist_of(text)
+    return agrees(said, wanted) and not (set(said.words) - set(wanted.words)) & _REVERSING
+
+
+def _stands_in(text: str, clause: str) -> bool:
+    inner, outer = content_words(text), content_words(clause)
+    places = range(len(outer) - len(inner) + 1)
+    return bool(inner) and any(outer[place : place + len(inner)] == inner for place in places)
+
+
+def _implied(clause: str, have: set[str]) -> frozenset[str]:
+    """Return stems that may stand in a statement without standing in the clause."""
+    implied = _FRAME | WEAK
+    if _IS_SOMETHING.search(straight(clause)):
+        implied |= {"work", "job"}
+    if "move" in have and not _FROM.search(clause):
+        implied |= {"live"}
+    if "work" in have or "employ" in have:
+        implied |= {"work", "job", "employ"}
+    return implied

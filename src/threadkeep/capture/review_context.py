@@ -1,0 +1,131 @@
+"""What learning has to know of proposals: what is kept by itself, what must not be learnt, what waits already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Self
+
+from threadkeep.capture.models import Candidate
+from threadkeep.capture.reconcile import Propose
+from threadkeep.ids import MemoryId, ProposalId, TurnId, short_digest
+from threadkeep.memories.models import Source, least_trusted
+from threadkeep.proposals.codec import proposal_put
+from threadkeep.proposals.models import Decision, Proposal
+from threadkeep.proposals.repository import Policies, ProposalRows
+from threadkeep.proposals.service import LIFETIME
+from threadkeep.proposals.tombstones import Tombstones, Unwanted
+from threadkeep.storage.port import Embedding, Put, Storage
+from threadkeep.text.normalization import normalised
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.identity import Owner
+    from threadkeep.memories.audited_writer import Ledger
+    from threadkeep.memories.port import Searcher
+    from threadkeep.proposals.policy import Policy
+
+_WAITING: Final = 500
+"""So many proposals are looked at for being the same; an inbox that nobody reads must not slow down learning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What was read of an owner before deciding."""
+
+    policy: Policy
+    unwanted: Unwanted
+    pending: tuple[Proposal, ...]
+
+    def why_unwanted(self, text: str, vectors: Mapping[str, Embedding]) -> str | None:
+        """Return why *text* must not be learnt again, if so."""
+        tombstone = self.unwanted.blocks(text, vectors.get(text))
+        return f"{tombstone.cause} before" if tombstone else None
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """Reads what learning has to know, and spells what it proposes.
+
+    Attributes:
+        rows: The proposals.
+        tombstones: What must not be learnt again.
+        policies: Who is believed about what.
+        lifetime: How long a proposal waits.
+    """
+
+    rows: ProposalRows
+    tombstones: Tombstones
+    policies: Policies
+    lifetime: timedelta = LIFETIME
+
+    @classmethod
+    def of(cls, storage: Storage, searcher: Searcher, clock: Clock, ledger: Ledger) -> Self:
+        """Return the reviews that hold where nothing is set."""
+        tombstones = Tombstones(storage, searcher, clock, lifetime=None, ledger=ledger)
+        return cls(ProposalRows(storage, clock), tombstones, Policies(storage, ledger=ledger))
+
+    async def read(self, owner: Owner) -> Review:
+        """Read what holds for *owner* now."""
+        policy, unwanted, pending = await asyncio.gather(
+            self.policies.of(owner),
+            self.tombstones.of(owner),
+            self.rows.list(owner, state="pending", limit=_WAITING),
+        )
+        return Review(policy, unwanted, tuple(pending))
+
+    def proposed(self, decision: Propose, turn_id: TurnId, owner: Owner, *, key: MemoryId, now: datetime) -> Put:
+        """Return the put of what *decision* lets wait.
+
+        Args:
+            decision: One that no proposal waits for yet.
+            turn_id: The turn that it comes from.
+            owner: Whose.
+            key: Of the memory that an added statement becomes.
+            now: The time of learning.
+        """
+        candidate, base = decision.candidate, decision.base
+        sources = (candidate.source,) if candidate else (Source("assistant", turn_id=turn_id, at=now),)
+        text = candidate.text.strip() if candidate else ""
+        proposal = Proposal(
+            proposal_id=proposal_id_of(turn_id, decision),
+            action=decision.action,
+            text=text,
+            kind=candidate.kind if candidate else base.kind if base else "semantic",
+            sources=sources,
+            trust=least_trusted(sources),
+            reason=_reason(candidate),
+            memory_id=base.memory_id if base else key,
+            base_revision=base.revision if base else None,
+            base_text=base.text if base else None,
+            created_at=now,
+            expires_at=now + self.lifetime,
+        )
+        return proposal_put(proposal, owner, expect="absent")
+
+
+def proposal_id_of(turn_id: TurnId, decision: Propose) -> ProposalId:
+    """Return the key of what *decision* of a turn lets wait: the same however often the turn is learnt from."""
+    candidate, base = decision.candidate, decision.base
+    said = (candidate.kind, normalised(candidate.text)) if candidate else ("", "")
+    return ProposalId(
+        short_digest("captured proposal", turn_id, decision.action, base.memory_id if base else "", *said)
+    )
+
+
+def confirming(proposal: Proposal, memory_id: MemoryId, owner: Owner, *, now: datetime) -> Put:
+    """Return the put that approves *proposal*: the user has said it themselves since."""
+    decision = Decision("approved", "user", now, comment="said again by the user", memory_id=memory_id)
+    return proposal_put(replace(proposal, state="approved", decision=decision), owner, expect=proposal.revision)
+
+
+def _reason(candidate: Candidate | None) -> str:
+    if candidate is None:
+        return "an extractor would have it removed"
+    if candidate.kind == "procedural":
+        return "how to behave is always asked"
+    if candidate.source.speaker == "user":
+        return "the policy asks"
+    return f"no words of the user bear it out; said by {candidate.source.speaker}"

@@ -1,0 +1,221 @@
+"""What is on record of a thread: which of its turns are missing, and which memories are from another branch of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from threadkeep.capture.turns import (
+    THE_FIRST,
+    Branch,
+    Spoken,
+    TurnRecord,
+    branch_of,
+    message_trace,
+    missing_turns,
+    names_of,
+    newest_trace,
+    record_of,
+    said_trace,
+    split,
+    traces_namespace,
+    turns_namespace,
+)
+from threadkeep.ids import MemoryId, ThreadId, TurnId
+from threadkeep.storage.port import Ref
+
+if TYPE_CHECKING:
+    from threadkeep.capture.models import Message
+    from threadkeep.identity import Owner
+    from threadkeep.memories.models import Memory, Source
+    from threadkeep.storage.port import Storage
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LOOK_BACK: Final = 2
+"""How many turns are looked up at first: mostly the one before the newest is known. Then ever more, until one is."""
+
+_LOOK_FURTHER: Final = 10
+"""So many times as many are looked up each time."""
+
+_MANY: Final = 200
+"""More turns than this are parted off the loop: of an outage's thousands."""
+
+_NEAR: Final = 20
+"""How many of the newest turns tell which branch goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is on record of the turns that a thread shows.
+
+    Attributes:
+        turns: Those that were looked up, oldest first: the one before the first missing one is among them.
+        missing: Those that are newer than the newest known one, oldest first.
+        known: Ids and traces that are on record, and of which turn each is.
+        newest: The turn of the thread that was recorded last; ``None``: none was, or there is no thread.
+        branch: That turn's branch.
+    """
+
+    turns: tuple[Spoken, ...]
+    missing: tuple[Spoken, ...]
+    known: Mapping[str, TurnId]
+    newest: TurnId | None = None
+    branch: Branch = THE_FIRST
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nothing that the thread shows is on record."""
+        return len(self.missing) == len(self.turns)
+
+
+class OnRecord:
+    """Looks up turns of owners.
+
+    Args:
+        storage: Where they are recorded.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def find(self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None) -> Found:
+        """Return which turns of *messages* are missing, however many an outage left.
+
+        Of a thread whose newest turns are on record, the older messages are not read, however many there are.
+        """
+        known: dict[str, TurnId] = {}
+        newest, branch = None, THE_FIRST
+        looked, reach = 0, _LOOK_BACK
+        while True:
+            # One more, which tells whether that is all.
+            turns = await off_loop_if(reach > _MANY, split, messages, thread_id=thread_id, newest=reach + 1)
+            part = turns[-reach : len(turns) - looked]
+            refs = self._refs(part, owner, traced=part if looked else part[:-1])
+            if thread_id is not None and not looked:
+                refs.append(Ref(owner.partition, traces_namespace(owner), newest_trace(thread_id)))
+            for item in await self._storage.get(refs):
+                if item is None:
+                    continue
+                if thread_id is not None and item.ref.key == newest_trace(thread_id):
+                    newest, branch = TurnId(str(item.value.get("turn_id"))), branch_of(item.value.get("branch"))
+                else:
+                    known[item.ref.key] = TurnId(str(item.value.get("turn_id", item.ref.key)))
+            missing = missing_turns(turns[-reach:], known)
+            if len(missing) < reach or reach >= len(turns):
+                return Found(turns, missing, known, newest, branch)
+            looked, reach = reach, _LOOK_FURTHER * reach
+
+    async def branch(self, found: Found, *, owner: Owner, thread_id: ThreadId | None) -> Branch:
+        """Return the branch that the missing turns are on.
+
+        They are on the newest turn's, unless they go on from an older one: then they begin a branch of their own. What
+        was there before and is not shown any more, or never was, is taken to have been gone on from; so is what is
+        known by its words alone, because somebody may have said them again.
+        """
+        first = found.missing[0]
+        place = len(found.turns) - len(found.missing)
+        before = names_of(found.turns[place - 1]) if place else ()
+        said = said_trace(first)
+        goes_on_from = next((found.known[name] for name in (said or "", *before) if name in found.known), None)
+        if found.newest is None or goes_on_from in (None, found.newest):
+            return found.branch
+        (record,) = await self.records([goes_on_from], owner=owner)
+        if record is None:
+            return found.branch
+        return _branch_in(record, thread_id).left(at=record.turn.at, by=first.turn_id)
+
+    async def elsewhere(
+        self, memories: Sequence[Memory], messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId
+    ) -> Collection[MemoryId]:
+        """Return which of *memories* were learnt in this thread alone, and not on the way to its newest turn.
+
+        Args:
+            memories: Of *owner*.
+            messages: The thread as it goes on, the question included; what was learnt from one of them is on the way.
+            owner: Whose thread it is.
+            thread_id: Which.
+
+        Raises:
+            StorageError: The storage cannot be used.
+        """
+        in_doubt = doubtful(memories, messages, thread_id=thread_id)
+        if not in_doubt:
+            return ()
+        turns = split(messages, thread_id=thread_id, newest=_NEAR)
+        traces = {one: _traces_of(one) for memory in in_doubt for one in memory.sources}
+        # A turn without ids is called as one of its traces; of the others only their names are asked for.
+        refs = self._refs(turns, owner, traced=[turn for turn in turns[:-1] if said_trace(turn) is None])
+        refs += [Ref(owner.partition, traces_namespace(owner), trace) for trace in set(traces.values()) if trace]
+        known = {
+            item.ref.key: TurnId(str(item.value.get("turn_id", item.ref.key)))
+            for item in await self._storage.get(refs)
+            if item is not None
+        }
+        goes_on_from = next(
+            (known[name] for turn in reversed(turns) for name in names_of(turn) if name in known),
+            None,
+        )
+        if goes_on_from is None:
+            return ()
+        of_source = {one: one.turn_id or known.get(trace or "") for one, trace in traces.items()}
+        ids = list(dict.fromkeys([goes_on_from, *(turn for turn in of_source.values() if turn)]))
+        records = dict(zip(ids, await self.records(ids, owner=owner), strict=True))
+        newest = records[goes_on_from]
+        if newest is None:
+            return ()
+        branch = _branch_in(newest, thread_id)
+
+        def led_here(source: Source) -> bool:
+            record = records.get(of_source[source] or TurnId(""))
+            if record is None or record.turn.thread_id != thread_id:
+                return True  # nobody knows any more
+            return record.branch.led_to(branch, at=record.turn.at, until=newest.turn.at)
+
+        return {one.memory_id for one in in_doubt if not any(led_here(source) for source in one.sources)}
+
+    async def records(self, turn_ids: Sequence[TurnId], *, owner: Owner) -> list[TurnRecord | None]:
+        """Return the records of these turns, in their order; ``None`` for what is not there."""
+        items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
+        return [record_of(item) if item else None for item in items]
+
+    def _refs(self, turns: Sequence[Spoken], owner: Owner, *, traced: Sequence[Spoken]) -> list[Ref]:
+        """Return where the ids of *turns* and the user's words in them are, and the traces of those that are *traced*.
+
+        The newest turn of a thread may not be on record yet: then what others said in the same words does not count.
+        """
+        refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in turns]
+        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in traced for trace in turn.traces]
+        refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in turns if (said := said_trace(turn))]
+        return refs
+
+
+def doubtful(memories: Sequence[Memory], messages: Sequence[Message], *, thread_id: ThreadId) -> list[Memory]:
+    """Return those of *memories* that :meth:`OnRecord.elsewhere` has to look up.
+
+    They were learnt in this thread alone, from none of *messages*.
+    """
+    shown = {message.message_id for message in messages if message.message_id}
+    return [one for one in memories if one.sources and _only_in(thread_id, one.sources, shown)]
+
+
+def _only_in(thread_id: ThreadId, sources: Sequence[Source], shown: Collection[str]) -> bool:
+    return all(one.thread_id == thread_id and one.message_id not in shown for one in sources)
+
+
+async def off_loop_if(much: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: FBT001 - the condition in its name
+    """Call *work*, in a thread where it is *much*."""
+    return await asyncio.to_thread(work, *args, **kwargs) if much else work(*args, **kwargs)
+
+
+def _traces_of(source: Source) -> str | None:
+    """Return what a source that names no turn may be known by: what a tool kept came before the turn was recorded."""
+    return message_trace(source.message_id) if source.turn_id is None and source.message_id else None
+
+
+def _branch_in(record: TurnRecord, thread_id: ThreadId | None) -> Branch:
+    """Return the branch of a turn as seen from a thread; what was copied from another one is the first one's."""
+    return record.branch if record.turn.thread_id == thread_id else THE_FIRST

@@ -1,0 +1,231 @@
+"""The worker: takes waiting turns from the outbox, thread by thread, and learns from them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.capture.models import QueuedTurn
+from threadkeep.capture.queue import MAX_TAKEN, Claim, Outbox, Ready, Terms, Waiting, key_of
+from threadkeep.capture.queue_backends.base import Engine, Found
+from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
+from threadkeep.identity import Owner
+from threadkeep.ids import ThreadId, TurnId, new_id
+from threadkeep.storage.port import Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.observability import Telemetry
+
+_LOOK_AGAIN_SECONDS: Final = 0.25
+_BUSY: Final = timedelta(seconds=1)
+_RENEWALS: Final = 3
+"""How often a lease is renewed before it would end."""
+_RELEASE_SECONDS: Final = 1.0
+
+Learn = Callable[[Ref, Owner], Awaitable[bool]]
+
+
+class Queue:
+    """Runs *learn* for every turn that waits; nothing that it holds in memory is needed to go on.
+
+    Args:
+        storage: Where the records are.
+        learn: Learns from one record; returns whether it finished it.
+        clock: What the time is.
+        telemetry: Counts and logs what was survived.
+        engine: Who says that turns wait.
+        terms: How workers share them.
+    """
+
+    def __init__(
+        self, storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry, *, engine: Engine, terms: Terms
+    ) -> None:
+        worker = f"{platform.node()}-{os.getpid()}-{new_id()[:8]}"
+        self.outbox = Outbox(storage, clock, telemetry, terms=terms, worker=worker)
+        self.engine = engine
+        self._learn = learn
+        self._telemetry = telemetry
+        self._progress = asyncio.Event()
+        self._found: dict[str, Waiting] = {}
+        self._running: set[str] = set()
+        self._hurried: Counter[str] = Counter()
+        self.processed = 0
+
+    async def start(self) -> None:
+        """Let the engine begin; the second call does nothing."""
+        await self.engine.start(self)
+
+    async def stop(self) -> None:
+        """Stop; what is not finished is given back. The second call does nothing."""
+        await self.engine.stop()
+
+    def wake(self, owner: Owner, thread_id: ThreadId | None) -> None:
+        """Say that turns of a thread wait."""
+        self.engine.wake(key_of(owner, thread_id))
+
+    @contextmanager
+    def hurrying(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[None]:
+        """Say that somebody waits for these threads: until then they are not debounced by this process."""
+        keys = Counter(key_of(owner, thread_id) for thread_id in thread_ids if self.outbox.terms.debounce)
+        self._hurried += keys
+        for key in keys:
+            self.engine.wake(key)
+        try:
+            yield
+        finally:
+            self._hurried -= keys
+
+    def progress(self) -> asyncio.Event:
+        """Return an event that is set when the next record is through."""
+        return self._progress
+
+    async def find(self) -> Found:
+        """See :meth:`threadkeep.capture.queue_backends.base.Work.find`."""
+        ready = await self._ready(self._hurried)
+        return Found(ready.keys, ready.next_at)
+
+    async def learn(self, key: str | None = None) -> bool:
+        """See :meth:`threadkeep.capture.queue_backends.base.Work.learn`."""
+        waiting = self._found.pop(key, None) if key else None
+        if waiting is None:
+            await self._ready(self._hurried)
+            waiting = self._found.pop(key, None) if key else None
+        if waiting is None:
+            waiting = self._found.pop(next(iter(self._found)), None) if self._found else None
+        if waiting is None or waiting.key in self._running:
+            return False
+        self._running.add(waiting.key)
+        try:
+            for start in range(0, len(waiting.items), MAX_TAKEN):
+                items = waiting.items[start : start + MAX_TAKEN]
+                claim = await self.outbox.take(Waiting(waiting.key, waiting.owner, items))
+                if claim is None:  # somebody else was faster
+                    break
+                await self.work(claim, self._learn)
+        finally:
+            self._running.discard(waiting.key)
+            self._tell()
+        return True
+
+    async def work(self, claim: Claim, learn: Learn) -> None:
+        """Run *learn* for what *claim* has, and renew its lease meanwhile; what is not finished is given back."""
+        renewing = asyncio.get_running_loop().create_task(self._renew(claim))
+        try:
+            for ref in list(claim.refs):
+                if ref in claim.refs:
+                    await self._attempt(ref, claim, learn)
+        finally:
+            renewing.cancel()
+            await asyncio.wait({renewing})
+            if claim.refs:
+                await self._give_back(claim)
+
+    async def drain(self, timeout: timedelta, *, others: bool = False) -> bool:
+        """Learn from what waits, at most for *timeout*; return whether nothing that may be taken is left.
+
+        Args:
+            timeout: How long.
+            others: Wait for what other workers are at, too, or take it over when their leases end.
+        """
+        try:
+            async with asyncio.timeout(timeout.total_seconds()):
+                while True:
+                    progress = self.progress()
+                    ready = await self._ready(None)
+                    if ready.waiting:
+                        await self._learn_all(ready.keys)
+                    elif self._running or (others and ready.elsewhere):
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(progress.wait(), _LOOK_AGAIN_SECONDS)
+                    else:
+                        return True
+        except (TimeoutError, StorageError) as error:
+            self._telemetry.degraded("capture.drain", error)
+            return False
+
+    async def retry(self, owner: Owner | None, turn_ids: Sequence[TurnId] | None) -> list[QueuedTurn]:
+        """See :meth:`threadkeep.capture.queue.Outbox.retry`; the engine is told."""
+        retried = await self.outbox.retry(owner, turn_ids)
+        for turn in retried:
+            self.wake(turn.owner, turn.thread_id)
+        return retried
+
+    async def _ready(self, hurried: Iterable[str] | None) -> Ready:
+        ready = await self.outbox.ready(running=self._running, hurried=hurried)
+        self._found = {waiting.key: waiting for waiting in ready.waiting}
+        return ready
+
+    async def _learn_all(self, keys: Sequence[str]) -> None:
+        """Learn from all of these threads, as many at once as there are workers.
+
+        Raises:
+            StorageError: The storage did not answer for one of them.
+        """
+        left = list(reversed(keys))
+        errors: list[StorageError | ClosedError] = []
+
+        async def one_after_the_other() -> None:
+            while left and not errors:
+                try:
+                    await self.learn(left.pop())
+                except (StorageError, ClosedError) as error:
+                    errors.append(error)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(max(1, self.engine.workers), len(keys))):
+                group.create_task(one_after_the_other())
+        if errors:
+            raise errors[0]
+
+    async def _attempt(self, ref: Ref, claim: Claim, learn: Learn) -> None:
+        owner = claim.owner
+        try:
+            finished = await learn(ref, owner)
+        except (StorageError, ClosedError):
+            raise
+        except RevisionConflictError as error:  # other writers kept getting in the way: given back with the rest
+            self._telemetry.degraded("capture.busy", error)
+            return
+        except Exception as error:  # noqa: BLE001 - an extractor is anybody's code: its failure is this record's, and the others go on
+            self._telemetry.degraded("capture.extract", error)
+            reason = str(error) if isinstance(error, ThreadkeepError) else type(error).__name__
+            due_at = await self.outbox.fail(ref, owner, reason)
+            if due_at is not None:
+                self.engine.wake(claim.key, at=due_at)
+        else:
+            self.processed += finished
+        claim.drop(ref)
+        self._tell()
+
+    async def _renew(self, claim: Claim) -> None:
+        while claim.refs:
+            await asyncio.sleep(self.outbox.terms.lease.total_seconds() / _RENEWALS)
+            try:
+                await self.outbox.renew(claim)
+            except StorageError as error:  # it may end while others take it over; one commit wins
+                self._telemetry.degraded("capture.lease", error)
+
+    async def _give_back(self, claim: Claim) -> None:
+        """Give back what is not finished; where that fails, its lease ends by itself."""
+        try:
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self.outbox.release(claim, delay=timedelta(0) if _cancelled() else _BUSY)
+        except (StorageError, TimeoutError) as error:
+            self._telemetry.degraded("capture.lease", error)
+
+    def _tell(self) -> None:
+        """Let those who wait look again."""
+        progress, self._progress = self._progress, asyncio.Event()
+        progress.set()
+
+
+def _cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

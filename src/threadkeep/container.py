@@ -1,0 +1,562 @@
+"""The composition root: builds the rooms from settings, connects them once, and drains them."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport] - its hook has to run after ours
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
+
+from threadkeep.capture.extractors.base import Extractor
+from threadkeep.capture.extractors.local import LocalExtractor
+from threadkeep.capture.learning import Learning
+from threadkeep.capture.queue import Terms
+from threadkeep.capture.review_context import Reviews
+from threadkeep.capture.service import Captures
+from threadkeep.capture.worker import Learn, Queue
+from threadkeep.clock import Clock, SystemClock
+from threadkeep.collections.service import Collections
+from threadkeep.concurrency import Patience
+from threadkeep.errors import EmbedderUnavailableError, SettingsError, StorageError
+from threadkeep.event_loop import Home
+from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.last_used import Uses
+from threadkeep.memories.maintenance import Upkeep
+from threadkeep.memories.retention import Tidying
+from threadkeep.memories.service import Memories
+from threadkeep.models.base import UsesConnections
+from threadkeep.observability import Telemetry
+from threadkeep.owners.audit import Audit
+from threadkeep.owners.erasure import Erasing
+from threadkeep.owners.opt_out import OptOuts
+from threadkeep.owners.service import Owners
+from threadkeep.proposals.repository import Policies, ProposalRows
+from threadkeep.proposals.service import Proposals
+from threadkeep.proposals.tombstones import Tombstones
+from threadkeep.recall.service import Recalls
+from threadkeep.registry import (
+    engine_of,
+    erasure_receipts_of,
+    limits_of,
+    memory_rules_of,
+    postgres_pool_of,
+    prices_of,
+    vectors_of,
+)
+from threadkeep.runs.service import Runs
+from threadkeep.search.retriever import EMBEDDER, Search
+from threadkeep.search.vectorstores.replicator import Follower
+from threadkeep.settings import Settings
+from threadkeep.storage.sealed.marker import refuse_sealed
+from threadkeep.text.pii import redactor
+from threadkeep.threads.choice import check
+from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
+
+if TYPE_CHECKING:
+    from threadkeep.identity import Owner
+    from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.storage.port import Storage
+    from threadkeep.storage.postgres.pool import PostgresPool
+    from threadkeep.storage.sealed.storage import SealedStorage
+    from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+
+T = TypeVar("T")
+
+SWEEP_EVERY: Final = timedelta(minutes=10)
+NOTICE_EVERY: Final = timedelta(seconds=5)
+"""How long another process may go on with what it holds in RAM of somebody who was erased or wants no memory."""
+
+LOADING_SECONDS: Final = 30.0
+"""How long a turn waits for the embedder to be loaded, once; a model that never loads must not stop every turn."""
+
+SETTLE_SECONDS: Final = 1.0
+"""How long closing waits for what was noted of memories' use."""
+
+DRAIN_SECONDS: Final = 8.0
+"""How long closing waits for turns that are recorded and learnt from; what is left is anybody's at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """The services, connected. Their methods run on the home loop only, but for those that say otherwise."""
+
+    storage: Storage
+    search: Search
+    memories: Memories
+    recalls: Recalls
+    captures: Captures
+    proposals: Proposals
+    tombstones: Tombstones
+    policies: Policies
+    owners: Owners
+    bindings: ThreadBinding
+    runs: Runs
+    ledger: Ledger
+    audit: Audit
+    erasing: Erasing
+    opt_outs: OptOuts
+    upkeep: Upkeep
+    tidying: Tidying
+    collections: Collections
+    clock: Clock
+
+
+@dataclass(eq=False)
+class App:
+    """One Threadkeep's insides; constructing it does no I/O.
+
+    Attributes:
+        settings: What was set.
+        embedder: Who makes vectors; ``None``: search is lexical only.
+        clock: Where the time comes from.
+        home: The loop that everything runs on.
+        telemetry: Counts what happened.
+        closers: What is closed before the storage, in reverse order.
+        sweep_every: How often expired rows are removed physically.
+        notice_every: How often it is seen what other processes have done to owners.
+        extractor: What turns are learnt from with; ``None``: rules on the user's words.
+        embedder_seen: Whether the embedder has been ready, so that no turn waits for that again.
+    """
+
+    settings: Settings
+    storage: Storage
+    embedder: Embedder | None
+    clock: Clock = field(default_factory=SystemClock)
+    home: Home = field(default_factory=Home)
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    closers: list[Callable[[], Any]] = field(default_factory=list)
+    sweep_every: timedelta = SWEEP_EVERY
+    notice_every: timedelta = NOTICE_EVERY
+    extractor: Extractor | None = None
+    reranker: Reranker | None = None
+    _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
+    embedder_seen: bool = False
+    _starting: asyncio.Task[Rooms] | None = None
+    _sweeping: asyncio.Task[None] | None = None
+    _noticing: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        search = Search(
+            self.storage,
+            self.embedder,
+            self.clock,
+            max_bytes=settings.index_megabytes * 1024 * 1024,
+            precision=settings.index_precision,
+            telemetry=self.telemetry,
+            language=None if settings.language == "auto" else settings.language,
+            follower=self._follower(),
+        )
+        ledger = Ledger(self.storage, self.clock)
+        tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime, ledger=ledger)
+        policies = Policies(self.storage, memory_rules_of(settings), ledger=ledger)
+        reviews = Reviews(
+            ProposalRows(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
+        )
+        redact = redactor(settings.personal_kinds, region=settings.redact_region)
+        learning = Learning(
+            self.storage,
+            search,
+            self.extractor or LocalExtractor(),
+            self.clock,
+            self.telemetry,
+            ledger=ledger,
+            reviews=reviews,
+            prices=prices_of(settings),
+            redact=redact,
+            ttl=settings.ttl,
+        )
+        captures = Captures(
+            self.storage, learning, self._queue(learning.learn), self.clock, self.telemetry, redact=redact
+        )
+        memories = Memories(
+            self.storage,
+            search,
+            self.clock,
+            ledger=ledger,
+            turns=captures,
+            tombstones=tombstones,
+            redact=redact,
+            ttl=settings.ttl,
+        )
+        proposals = Proposals(
+            self.storage,
+            search,
+            memories,
+            tombstones,
+            policies,
+            self.clock,
+            self.telemetry,
+            ledger=ledger,
+            lifetime=settings.proposal_lifetime,
+            redact=redact,
+        )
+        limits = limits_of(settings)
+        uses = Uses(self.storage, self.clock, grain=limits.grain)
+        upkeep = Upkeep(self.storage, memories, search, ledger, uses, ttl=settings.ttl)
+        bindings = ThreadBinding(self.storage)
+        opt_outs = OptOuts(self.storage, self.clock)
+        self._rooms = Rooms(
+            self.storage,
+            search,
+            memories,
+            Recalls(
+                search,
+                self.storage,
+                memories,
+                self.clock,
+                self.telemetry,
+                reranker=self.reranker,
+                rerank_timeout=timedelta(milliseconds=settings.rerank_timeout_ms),
+                uses=uses,
+            ),
+            captures,
+            proposals,
+            tombstones,
+            policies,
+            Owners(
+                self.storage,
+                bindings,
+                self.clock,
+                turns=captures,
+                opt_outs=opt_outs,
+                messages=self._messages,
+                limits=limits,
+            ),
+            bindings,
+            Runs(self.storage, self.clock),
+            ledger,
+            Audit(self.storage),
+            Erasing(
+                self.storage,
+                search,
+                bindings,
+                erasure_receipts_of(settings, self.storage),
+                self.clock,
+                delete_threads=self._delete_threads,
+                opt_outs=opt_outs,
+            ),
+            opt_outs,
+            upkeep,
+            Tidying(self.storage, ledger, uses, proposals, upkeep, self.clock, self.telemetry, limits=limits),
+            Collections(self.storage, search, self.clock),
+            self.clock,
+        )
+        if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
+            check(settings)
+        self.closers += [user.aclose for user in (self.extractor, self.reranker) if isinstance(user, UsesConnections)]
+        _open.add(self)
+
+    @property
+    def sealed(self) -> SealedStorage | None:
+        """The storage, where its items are sealed."""
+        if not self.settings.sealed:
+            return None
+        from threadkeep.storage.sealed.storage import SealedStorage
+
+        return self.storage if isinstance(self.storage, SealedStorage) else None
+
+    @property
+    def backend(self) -> Storage:
+        """The storage as it is, under the seal where there is one."""
+        return self.storage if self.sealed is None else self.sealed.inner
+
+    @property
+    def capturing(self) -> bool:
+        """Whether turns are learnt from."""
+        return self.settings.capture != "off"
+
+    @cached_property
+    def checkpointer(self) -> ThreadkeepCheckpointer | None:
+        """The saver of threads; ``None`` under a LangGraph server, which brings its own."""
+        if self.settings.under_langgraph_server:
+            return None
+        from threadkeep.threads.factory import create_checkpointer
+
+        def pool(dsn: str, variable: str) -> PostgresPool:
+            return self.postgres_pool(dsn, variable=variable)
+
+        saver = create_checkpointer(self.settings, home=self.home, pool=pool, binder=self.binder)
+        self.closers.append(saver.aclose)
+        return saver
+
+    async def ready_checkpointer(self) -> None:
+        """Connect the saver of threads now, where it is in use or was chosen by name.
+
+        Raises:
+            StorageError: It cannot be used; the message says why.
+        """
+        if self.settings.checkpoint_type is None and "checkpointer" not in vars(self):
+            return  # the application may have its own
+        if self.checkpointer is not None:
+            await self.checkpointer.connect()
+
+    def postgres_pool(self, dsn: str, *, variable: str) -> PostgresPool:
+        """Return the pool of connections to *dsn*: the storage's, where that is kept there, else one of its own.
+
+        It is not open. Whoever needs it first opens it; it is closed after the savers.
+
+        Args:
+            dsn: Where the database is.
+            variable: The setting that says so.
+
+        Raises:
+            SettingsError: It is no URL of PostgreSQL's, or the driver is not installed.
+        """
+        shared = [getattr(self.backend, "pool", None), *self._pools]
+        for pool in shared:
+            if pool is not None and pool.leads_to(dsn):
+                return pool
+        pool = postgres_pool_of(dsn, self.settings, variable=variable)
+        self._pools.append(pool)
+        self.closers.insert(0, pool.close)
+        return pool
+
+    @cached_property
+    def patience(self) -> Patience:
+        """How long a turn waits for the storage."""
+        return Patience(self.settings.recall_timeout)
+
+    @cached_property
+    def loading(self) -> Patience:
+        """How long a turn waits for the embedder to be loaded; it is loaded to its end all the same."""
+        return Patience(timedelta(seconds=LOADING_SECONDS))
+
+    @cached_property
+    def binder(self) -> GuardedBinding:
+        """Who knows whose thread it is, connecting when first asked."""
+
+        async def connected() -> ThreadBinding:
+            return (await self.rooms()).bindings
+
+        def there() -> ThreadBinding | None:
+            return None if (rooms := self.connected) is None else rooms.bindings
+
+        return GuardedBinding(connected, self.telemetry, patience=self.patience, there=there)
+
+    async def rooms(self) -> Rooms:
+        """Return the rooms, connected; the first call connects, however many arrive together.
+
+        A call that failed leaves the next one to try again. Runs on the home loop.
+        """
+        if (rooms := self.connected) is not None:
+            return rooms
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.ensure_future(self._start())
+        return await asyncio.shield(self._starting)
+
+    @property
+    def connected(self) -> Rooms | None:
+        """The rooms, where they are connected already: then a turn need not wait to be told so."""
+        started = self._starting
+        if started is None or not started.done() or started.cancelled() or started.exception() is not None:
+            return None
+        return self._rooms
+
+    async def is_off(self, owner: Owner, thread_id: str | None) -> bool:
+        """Whether the owner wants no memory, or none in this thread. It reads nothing; runs on the home loop.
+
+        Connecting, at the first turn, is what it may wait for; where that fails, nothing can be remembered anyway.
+        """
+        try:
+            rooms = self.connected or await self.patience.wait(self.rooms())
+        except (StorageError, TimeoutError):  # whoever goes on says so
+            return False
+        return rooms.opt_outs.holds(owner, thread_id)
+
+    async def warm(self, patience: Patience | None = None) -> tuple[str, ...]:
+        """Load the embedder; return what is missing then. Runs on the home loop."""
+        if self.embedder is None:
+            return (EMBEDDER,)
+        loaded = self.embedder.ready()
+        try:
+            await (patience.wait(loaded) if patience else loaded)
+        except (EmbedderUnavailableError, TimeoutError) as error:
+            self.telemetry.degraded(EMBEDDER, error)
+            return (EMBEDDER,)
+        self.embedder_seen = True
+        return ()
+
+    async def call(self, work: Callable[[Rooms], Coroutine[Any, Any, T]]) -> T:
+        """Run *work* with the connected rooms on the home loop, from any loop."""
+
+        async def on_home() -> T:
+            return await work(await self.rooms())
+
+        return await self.home.run(on_home())
+
+    def at_hand(self, ask: Callable[[Rooms], T | None]) -> T | None:
+        """Return what *ask* tells in this thread, without waiting; ``None``: the home loop has to be asked.
+
+        Raises:
+            ClosedError: This was closed, or belongs to the process that this one was forked from.
+        """
+        self.home.require_open()
+        rooms = self.connected
+        return None if rooms is None else ask(rooms)
+
+    def embed_ahead(self, question: str) -> None:
+        """Begin to embed *question*, from any thread; where nothing is connected yet, whoever recalls does that."""
+        if self.connected is not None and self._rooms.search.embeds_here:
+            self.home.soon(lambda: self._rooms.search.embed_ahead(question))
+
+    async def aclose(self) -> None:
+        """Drain capture, close the checkpointers and the storage, and stop the home loop."""
+        if self.home.running:
+            await self.home.run(self._stop())
+        await asyncio.to_thread(self.home.close)
+        _open.discard(self)
+
+    def close(self) -> None:
+        """Do what :meth:`aclose` does, blocking."""
+        if self.home.running:
+            self.home.run_sync(self._stop())
+        self.home.close()
+        _open.discard(self)
+
+    def _follower(self) -> Follower | None:
+        """Make who keeps a vector engine where the storage is; ``None``: all vectors are compared in RAM."""
+        settings = self.settings
+        if settings.vectors == "exact":
+            return None
+        if settings.sealed:
+            msg = (
+                f"THREADKEEP_VECTORS is {settings.vectors}, which would hold vectors of sealed items in the open; "
+                "set it to exact, or take the master key away."
+            )
+            raise SettingsError(msg, variable="THREADKEEP_VECTORS")
+        timeout = timedelta(milliseconds=settings.vectors_timeout_ms)
+        engine = vectors_of(settings, self.postgres_pool)
+        return Follower(engine, self.storage, self.telemetry, timeout=timeout, large_from=settings.vectors_from)
+
+    def _queue(self, learn: Learn) -> Queue:
+        engine = engine_of(self.settings, self.clock, self.telemetry)
+        terms = Terms(
+            lease=timedelta(seconds=self.settings.capture_lease_seconds),
+            tries=self.settings.capture_tries,
+            debounce=timedelta(seconds=self.settings.capture_debounce_seconds),
+        )
+        return Queue(self.storage, learn, self.clock, self.telemetry, engine=engine, terms=terms)
+
+    async def _messages(self, owner: Owner, thread_id: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the messages of a thread as *owner* has it, oldest first."""
+        if self.checkpointer is None:
+            return
+        from threadkeep.models.langchain import plain_messages
+
+        views = [self.checkpointer.scoped(owner)]
+        if await self._rooms.bindings.owner_of(thread_id) == owner:
+            views.append(self.checkpointer)
+        for view in views:
+            found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
+            if found is not None:
+                held: Any = found.checkpoint["channel_values"].get("messages")
+                for message in plain_messages(held or ()):
+                    yield {
+                        "thread_id": thread_id,
+                        "message_id": message.message_id,
+                        "role": message.role,
+                        "text": message.text,
+                    }
+                return
+
+    async def _delete_threads(self, owner: Owner, thread_ids: Sequence[str]) -> None:
+        if self.checkpointer is not None:
+            await self.checkpointer.adelete_of_owner(thread_ids, owner=owner)
+
+    async def _start(self) -> Rooms:
+        await self.storage.connect()
+        if self.sealed is None:
+            await refuse_sealed(self.storage)
+        await self._rooms.opt_outs.notice()
+        try:
+            await self._rooms.tidying.start()
+        except StorageError as error:  # it can be read perhaps
+            self.telemetry.degraded("memories.tidying", error)
+        if self.capturing:
+            await self._rooms.captures.start()
+        self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
+        self._noticing = asyncio.create_task(self._notice(), name="threadkeep-notice")
+        return self._rooms
+
+    async def _notice(self) -> None:
+        """See what other processes have done to owners, apart from any turn."""
+        while True:
+            await asyncio.sleep(self.notice_every.total_seconds())
+            try:
+                await self._rooms.erasing.notice()
+                await self._rooms.opt_outs.notice()
+            except StorageError as error:
+                self.telemetry.degraded("owners.notice", error)
+
+    async def _sweep(self) -> None:
+        """Remove expired rows physically, now and then, and let proposals lapse; no read shows either meanwhile."""
+
+        async def swept() -> None:
+            self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
+
+        rooms = self._rooms
+        rounds = {
+            "proposals.lapse": rooms.proposals.lapse,
+            "memories.tidying": rooms.tidying.round,
+            "storage.sweep": swept,
+        }
+        while True:
+            for name, work in rounds.items():
+                try:
+                    await work()
+                except StorageError as error:
+                    self.telemetry.degraded(name, error)
+            await asyncio.sleep(self.sweep_every.total_seconds())
+
+    async def _settle_uses(self) -> None:
+        try:
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await self._rooms.tidying.settle()
+        except (StorageError, TimeoutError) as error:
+            self.telemetry.degraded("memories.uses", error)
+
+    async def _stop(self) -> None:
+        for task in (self._sweeping, self._noticing):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+        until = asyncio.get_running_loop().time() + DRAIN_SECONDS
+        await self.patience.settle(timedelta(seconds=DRAIN_SECONDS))
+        started = self._starting is not None and self._starting.done() and self._starting.exception() is None
+        if started and self.capturing:
+            captures, left = self._rooms.captures, until - asyncio.get_running_loop().time()
+            if captures.works:
+                await captures.drain(timedelta(seconds=max(0.0, left)))
+            await captures.stop()
+        if started:
+            await self._settle_uses()
+        await self._rooms.search.close()
+        for closer in reversed(self.closers):
+            await closer()
+        await self.storage.close()
+
+
+_open: WeakSet[App] = WeakSet()
+
+
+def _close_all() -> None:
+    """Drain what is still open when the program ends; what does not finish is resumed at the next start."""
+    for app in list(_open):
+        if app.home.running and app.home.pid == os.getpid():
+            app.close()
+
+
+# Executors refuse work once the interpreter joins its threads, and plain atexit handlers run after
+# that: this hook runs before. Where it is missing, nothing is lost, only resumed at the next start.
+_before_threads_end = getattr(threading, "_register_atexit", None)
+if _before_threads_end is not None:
+    _before_threads_end(_close_all)

@@ -1,0 +1,213 @@
+"""Whose memory it is: the value, its label in LangGraph namespaces, and its partition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from threadkeep.errors import InvalidInputError, OwnerConflictError, TooLargeError
+from threadkeep.storage.port import Namespace, Partition
+
+MAX_ID_CHARACTERS: Final = 1000
+OWNED_ROOTS: Final = ("memories", "summaries", "users")
+"""First labels of the namespaces that belong to an owner, whose label comes second."""
+
+_MARK: Final = "~tk~"
+_ESCAPED: Final = re.compile(r"\+([0-9a-f]{6})")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_@:-]")
+"""Escaped behind the mark: deep agents take ASCII letters, digits and ``-_.@+:~`` only, and LangGraph no period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A user of a tenant; every stored row belongs to exactly one partition, and most to an owner's.
+
+    Attributes:
+        user_id: Any text of 1–1,000 characters: an e-mail address, a path, Unicode.
+        tenant: Any text of up to 1,000 characters; by default the only one, ``""``. Gateways use the token's issuer.
+    """
+
+    user_id: str
+    tenant: str = ""
+
+    def __post_init__(self) -> None:
+        for name, text in (("user id", self.user_id), ("tenant", self.tenant)):
+            if not isinstance(text, str):
+                msg = f"The {name} must be a text, not {type(text).__name__}."
+                raise InvalidInputError(msg)
+            if len(text) > MAX_ID_CHARACTERS:
+                msg = f"The {name} has {len(text):,} characters; at most {MAX_ID_CHARACTERS:,} are allowed."
+                raise TooLargeError(msg, characters=len(text))
+        if not self.user_id:
+            msg = "The user id is empty; give the id that your application knows the user by."
+            raise InvalidInputError(msg)
+
+    @property
+    def partition(self) -> Partition:
+        """The partition that holds everything of this owner."""
+        return _partition(self.tenant, self.user_id)
+
+    @property
+    def label(self) -> str:
+        """This owner as a LangGraph namespace label: legal, and different for every owner.
+
+        An id that is legal as it is, and does not begin with the mark ``~tk~``, is its own label.
+        """
+        if not self.tenant and not self.user_id.startswith(_MARK) and not _ILLEGAL.search(self.user_id):
+            return self.user_id
+        if not self.tenant:
+            return _MARK + _escape(self.user_id)
+        return f"{_MARK}{_escape(self.tenant)}~{_escape(self.user_id)}"
+
+
+@lru_cache(maxsize=4096)
+def _partition(tenant: str, user_id: str) -> Partition:
+    """Return an owner's partition, the same one each time: it works its digest out once."""
+    return Partition("owner", (tenant, user_id))
+
+
+_ILLEGAL: Final = re.compile(r"[.\x00\ud800-\udfff]")
+
+
+@lru_cache(maxsize=4096)
+def owner_of_label(label: str) -> Owner | None:
+    """Return the owner whose label this is, or ``None`` where no owner has it.
+
+    The inverse of :attr:`Owner.label`: a text that no owner's label can be (a forged mark, an
+    escape that says nothing, more than 1,000 characters) belongs to nobody.
+    """
+    tenant, user_id = "", label
+    if label.startswith(_MARK):
+        head, _, rest = label.removeprefix(_MARK).rpartition("~")
+        tenant, user_id = _unescape(head), _unescape(rest)
+    try:
+        owner = Owner(user_id, tenant)
+    except InvalidInputError:
+        return None
+    return owner if owner.label == label else None
+
+
+def owner_of_partition(partition: Partition) -> Owner | None:
+    """Return whose *partition* is; ``None``: nobody's."""
+    match partition:
+        case Partition(kind="owner", parts=(tenant, user_id)):
+            return Owner(user_id, tenant)
+        case _:
+            return None
+
+
+@lru_cache(maxsize=4096)
+def partition_of(namespace: Namespace) -> Partition:
+    """Return the partition that items in *namespace* belong to.
+
+    ``("memories", label, …)``, ``("summaries", label, …)`` and ``("users", label, …)`` belong to
+    the owner with that label; every other namespace to its root label.
+    """
+    owner = owner_in(namespace)
+    return Partition("root", namespace[:1]) if owner is None else owner.partition
+
+
+def owner_in(namespace: Namespace) -> Owner | None:
+    """Return whose *namespace* is, ``None`` where it is nobody's."""
+    return owner_of_label(namespace[1]) if len(namespace) > 1 and namespace[0] in OWNED_ROOTS else None
+
+
+def _escape(text: str) -> str:
+    return _UNSAFE.sub(lambda found: f"+{ord(found[0]):06x}", text)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(min(int(found[1], 16), 0x10FFFF)), text)
+
+
+RUNTIME: Final = "__pregel_runtime"
+"""Where LangGraph 1.2 puts the run's ``Runtime`` in ``configurable``; nothing depends on its being there."""
+
+_SERVER_USER: Final = "langgraph_auth_user"
+_SERVER_KEYS: Final = (_SERVER_USER, "assistant_id", "graph_id")
+
+
+def claimed_owner(configurable: Mapping[str, Any], *, runtime: object = None) -> Owner | None:
+    """Return whose turn it is by what the run was given, ``None`` where nothing that counts says so.
+
+    On a LangGraph server only the user that it authenticated counts: what else is in
+    ``configurable`` or the context came from the client. Elsewhere the application wrote
+    ``context.user_id``, ``configurable.user_id`` and ``configurable.langgraph_user_id`` (a label),
+    and all that are there must mean the same owner.
+
+    Args:
+        configurable: The run's.
+        runtime: Its ``Runtime`` or ``ToolRuntime``; ``None``: the one in *configurable*, if it is there.
+
+    Raises:
+        InvalidInputError: A name is no user id, or no label of one.
+        OwnerConflictError: Two name different owners.
+    """
+    runtime = configurable.get(RUNTIME) if runtime is None else runtime
+    if on_server(configurable, runtime=runtime):
+        info = getattr(runtime, "server_info", None)
+        return _server_owner(configurable.get(_SERVER_USER) if info is None else getattr(info, "user", None))
+    claims = _claims(configurable, getattr(runtime, "context", None))
+    if len(set(claims.values())) > 1:
+        msg = f"{' and '.join(claims)} name different owners; give the owner once, or the same one everywhere."
+        raise OwnerConflictError(msg, sources=tuple(claims))
+    return next(iter(claims.values()), None)
+
+
+def claims_of(configurable: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the places that :func:`claimed_owner` goes by."""
+    runtime = configurable.get(RUNTIME)
+    if on_server(configurable, runtime=runtime):
+        return ("the server's user",)
+    return tuple(_claims(configurable, getattr(runtime, "context", None)))
+
+
+def on_server(configurable: Mapping[str, Any], *, runtime: object = None) -> bool:
+    """Whether a LangGraph server started the run.
+
+    Source:
+        ``_build_server_info`` of LangGraph 1.2, which makes ``runtime.server_info`` of the same keys.
+    """
+    runtime = configurable.get(RUNTIME) if runtime is None else runtime
+    if getattr(runtime, "server_info", None) is not None:
+        return True
+    return any(configurable.get(key) is not None for key in _SERVER_KEYS)
+
+
+def _server_owner(user: object) -> Owner | None:
+    identity = getattr(user, "identity", None)
+    # Without authentication a server makes up a user; some have an empty identity, some only say so.
+    if not isinstance(identity, str) or not identity or not getattr(user, "is_authenticated", True):
+        return None
+    return Owner(identity)
+
+
+def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner]:
+    claims: dict[str, Owner] = {}
+    said: tuple[tuple[str, object], ...] = (
+        ("context.user_id", _user_of(context)),
+        ("configurable.user_id", configurable.get("user_id")),
+    )
+    for place, user_id in said:
+        if isinstance(user_id, str):
+            claims[place] = Owner(user_id)
+        elif user_id is not None:
+            msg = f"{place} must be a text, not {type(user_id).__name__}; give str(…) of it."
+            raise InvalidInputError(msg)
+    label = configurable.get("langgraph_user_id")
+    if label is not None:
+        owner = owner_of_label(label) if isinstance(label, str) else None
+        if owner is None:
+            msg = "configurable.langgraph_user_id is no owner's label; make it with tk.label(user_id) or tk.config()."
+            raise InvalidInputError(msg)
+        claims["configurable.langgraph_user_id"] = owner
+    return claims
+
+
+def _user_of(context: object) -> object:
+    if isinstance(context, Mapping):
+        return cast("Mapping[str, object]", context).get("user_id")
+    return getattr(context, "user_id", None)

@@ -1,0 +1,339 @@
+"""How a memory is spelled as an item, in our shape and in the ones that others write.
+
+=====================  ====================================================================
+shape                  value
+=====================  ====================================================================
+ours, and CAIPE's      ``{"data": text, "source_thread", "timestamp", …}``
+PrynAI's               ``{"text": text, "type": "user" | "episodic", "source_thread", …}``
+LangMem's manager      ``{"kind": schema name, "content": {"content": text}}``
+LangMem's tool         ``{"content": text}``
+=====================  ====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast, get_args
+
+from threadkeep.identity import Owner
+from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
+from threadkeep.memories.models import Approval, Archived, Kind, Memory, Source, Speaker, Status, Version, is_asked
+from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
+
+MEMORIES: Final = "memories"
+SUMMARIES: Final = "summaries"
+HEAD: Final = ".capture"
+"""One row an owner, rewritten with every new statement: two writers cannot both write from what they read."""
+HEAD_KEY: Final = "head"
+
+_NOBODY: Final = Partition("root", ())
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+SCHEMA_NAMES: Final[Mapping[Kind, str]] = {
+    "semantic": "SemanticMemory",
+    "episodic": "EpisodicMemory",
+    "procedural": "ProceduralMemory",
+}
+"""What LangMem's manager calls a memory's kind."""
+_KINDS: Final[dict[str, Kind]] = {name: kind for kind, schema in SCHEMA_NAMES.items() for name in (kind, schema)}
+_STATUSES: Final = frozenset(get_args(Status))
+_SPEAKERS: Final = frozenset(get_args(Speaker))
+
+
+def memory_namespaces(label: str) -> tuple[Namespace, Namespace]:
+    """Return the namespaces (with everything below them) whose items are memories of *label*."""
+    return (MEMORIES, label), ("users", label, MEMORIES)
+
+
+def is_memory_namespace(namespace: Namespace) -> bool:
+    """Whether items in *namespace* are memories."""
+    match namespace:
+        case (root, _, *_) if root == MEMORIES:
+            return True
+        case ("users", _, branch, *_) if branch == MEMORIES:
+            return True
+        case _:
+            return False
+
+
+def text_path(namespace: Namespace) -> str:
+    """Return the field that holds the statement in memories that are written to *namespace*."""
+    return "text" if namespace[:1] == ("users",) else "data"
+
+
+def text_paths_of(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return where the statement stands in *value*: one path, or none where there is no statement."""
+    for path in ("data", "text"):
+        if isinstance(value.get(path), str):
+            return (path,)
+    content = value.get("content")
+    if isinstance(content, str):
+        return ("content",)
+    if isinstance(content, Mapping):
+        inner = cast("Mapping[str, Any]", content)
+        texts = [key for key, text in inner.items() if isinstance(text, str)]
+        if "content" in texts:
+            return ("content.content",)
+        return tuple(f"content.{key}" for key in texts if not set(key) & set(".[]*"))
+    return ()
+
+
+def searchable_paths(namespace: Namespace, key: str, value: dict[str, Any]) -> tuple[tuple[str, ...] | None, bool]:
+    """Return by which paths an item that somebody else wrote is found, and whether it is a pinned memory.
+
+    Of a memory only what may be recalled is: a statement that is proposed, rejected or no longer true is
+    kept, and found by nobody. ``None``: it is no memory, or one without a statement, and is found as any item.
+    """
+    if not is_memory_namespace(namespace):
+        return None, False
+    memory = memory_of(Item(Ref(_NOBODY, namespace, key), value, 0, _NEVER, _NEVER))
+    if memory is None:
+        return None, False
+    recallable = memory.status == "active" and memory.valid_to is None
+    return text_paths_of(value) if recallable else (), memory.pinned
+
+
+def memory_of(item: Item) -> Memory | None:
+    """Read *item* as a memory; ``None`` where it says nothing, whatever its shape.
+
+    A field that cannot be understood is left out rather than refused: one strange row must never
+    hide the others. What needs an approval and names none is *proposed*, whoever wrote the row.
+    """
+    value = item.value
+    text = _text_of(value)
+    if not text:
+        return None
+    get = value.get
+    said_at = moment_of(get("timestamp"))
+    sources = sources_of(get("sources"))
+    if not sources:
+        thread = get("source_thread", get("thread_id"))
+        sources = (Source("import", _thread(thread), at=said_at),)
+    kind = _kind_of(item.ref.namespace, value)
+    status = cast("Status", _one_of(_STATUSES, get("status")) or "active")
+    trust = cast("Speaker", _one_of(_SPEAKERS, get("trust")) or "import")
+    approval = _approval_of(approved) if (approved := get("approval")) else None
+    if status == "active" and approval is None and is_asked(kind, trust):
+        status = "proposed"
+    # Most memories have none of the fields further below; a search reads ten memories each time.
+    return Memory(
+        memory_id=MemoryId(item.ref.key),
+        namespace=item.ref.namespace,
+        text=text,
+        kind=kind,
+        status=status,
+        trust=trust,
+        sources=sources,
+        revision=item.revision,
+        created_at=said_at or item.created_at,
+        updated_at=item.updated_at,
+        valid_from=moment_of(get("valid_from")),
+        valid_to=moment_of(get("valid_to")),
+        pinned=get("pinned") is True,
+        history=tuple(filter(None, map(_version_of, _rows(history)))) if (history := get("history")) else (),
+        derived_from=tuple(map(MemoryId, _texts(derived))) if (derived := get("derived_from")) else (),
+        approval=approval,
+        merged_into=MemoryId(merged) if isinstance(merged := get("merged_into"), str) else None,
+        archived=_archived_of(archived) if (archived := get("archived")) else None,
+    )
+
+
+def value_of(memory: Memory) -> dict[str, Any]:
+    """Spell *memory* as a value in its namespace's own shape; what is empty is left out."""
+    first = memory.sources[0] if memory.sources else None
+    value: dict[str, Any] = {
+        text_path(memory.namespace): memory.text,
+        "type": _prynai_type(memory),
+        "kind": memory.kind,
+        "status": memory.status,
+        "trust": memory.trust,
+        "timestamp": memory.created_at.isoformat(),
+        "source_thread": first.thread_id if first else None,
+        "sources": spell_sources(memory.sources),
+        "valid_from": _spell(memory.valid_from),
+        "valid_to": _spell(memory.valid_to),
+        "pinned": memory.pinned,
+        "history": [
+            {
+                "text": old.text,
+                "valid_from": _spell(old.valid_from),
+                "valid_to": _spell(old.valid_to),
+                "replaced_at": old.replaced_at.isoformat(),
+                "sources": spell_sources(old.sources),
+                **({"approval": spell_approval(old.approval)} if old.approval else {}),
+            }
+            for old in memory.history
+        ],
+        "derived_from": list(memory.derived_from),
+        "approval": spell_approval(memory.approval) if memory.approval else None,
+        "merged_into": memory.merged_into,
+    }
+    spelled = {key: field for key, field in value.items() if field not in (None, [], False)}
+    return archived_value(spelled, memory.archived) if memory.archived else spelled
+
+
+def archived_value(value: Mapping[str, Any], archived: Archived) -> dict[str, Any]:
+    """Return *value*, in whichever shape it is, as that of a memory that was laid aside."""
+    row = {"at": archived.at.isoformat(), "reason": archived.reason, "used_at": archived.used_at.isoformat()}
+    return {**value, "status": "archived", "archived": row}
+
+
+def head_ref(owner: Owner) -> Ref:
+    """Return where the row is by which two writers of *owner*'s statements meet."""
+    return Ref(owner.partition, (HEAD, owner.label), HEAD_KEY)
+
+
+def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation, ttl: timedelta | None = None) -> Put:
+    """Return the put that writes *memory*; it is searchable only while it may be recalled.
+
+    A memory that somebody pinned or approved does not expire by *ttl*.
+    """
+    recallable = memory.status == "active" and memory.valid_to is None
+    return Put(
+        memory.namespace,
+        memory.memory_id,
+        value_of(memory),
+        index=(text_path(memory.namespace),) if recallable else (),
+        embedding=embedding if recallable else None,
+        ttl=None if memory.pinned or memory.approval else ttl,
+        expect=expect,
+    )
+
+
+def sources_of(rows: object) -> tuple[Source, ...]:
+    """Read a list of sources; what cannot be understood is left out."""
+    return tuple(filter(None, map(_source_of, _rows(rows))))
+
+
+def spell_sources(sources: Iterable[Source]) -> list[dict[str, Any]]:
+    """Spell *sources* as JSON; what is empty is left out."""
+    return [_spell_source(source) for source in sources]
+
+
+def _text_of(value: Mapping[str, Any]) -> str:
+    text = value.get("data")
+    if isinstance(text, str):
+        return text.strip()
+    texts: list[str] = []
+    for path in text_paths_of(value):
+        found: Any = value
+        for key in path.split("."):
+            found = found[key]
+        texts.append(found)
+    return "; ".join(text.strip() for text in texts if text.strip())
+
+
+def _prynai_type(memory: Memory) -> str | None:
+    if memory.namespace[:1] != ("users",):
+        return None
+    return "episodic" if memory.kind == "episodic" else "user"
+
+
+def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:
+    if kind := _KINDS.get(told) if isinstance(told := value.get("kind"), str) else None:
+        return kind
+    if value.get("type") == "episodic" or namespace[-1:] == ("episodic",):
+        return "episodic"
+    return "semantic"
+
+
+def _source_of(row: Mapping[str, Any]) -> Source | None:
+    speaker = _one_of(_SPEAKERS, row.get("speaker"))
+    if speaker is None:
+        return None
+    get = row.get
+    message, turn = get("message_id"), get("turn_id")
+    return Source(
+        cast("Speaker", speaker),
+        _thread(get("thread_id")),
+        MessageId(message) if isinstance(message, str) else None,
+        TurnId(turn) if isinstance(turn, str) else None,
+        moment_of(get("at")),
+    )
+
+
+def _spell_source(source: Source) -> dict[str, Any]:
+    row = {
+        "speaker": source.speaker,
+        "thread_id": source.thread_id,
+        "message_id": source.message_id,
+        "turn_id": source.turn_id,
+        "at": _spell(source.at),
+    }
+    return {key: field for key, field in row.items() if field is not None}
+
+
+def _version_of(row: Mapping[str, Any]) -> Version | None:
+    text, replaced_at = row.get("text"), moment_of(row.get("replaced_at"))
+    if not isinstance(text, str) or replaced_at is None:
+        return None
+    sources = sources_of(row.get("sources"))
+    approval = _approval_of(row.get("approval"))
+    return Version(
+        text, moment_of(row.get("valid_from")), moment_of(row.get("valid_to")), replaced_at, sources, approval
+    )
+
+
+def _approval_of(row: object) -> Approval | None:
+    if not isinstance(row, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", row)
+    by, at, proposal = fields.get("by"), moment_of(fields.get("at")), fields.get("proposal_id")
+    if not isinstance(by, str) or at is None:
+        return None
+    return Approval(by, at, ProposalId(proposal) if isinstance(proposal, str) else None)
+
+
+def spell_approval(approval: Approval) -> dict[str, Any]:
+    """Spell *approval* as JSON; what is empty is left out."""
+    row = {"by": approval.by, "at": approval.at.isoformat(), "proposal_id": approval.proposal_id}
+    return {key: field for key, field in row.items() if field is not None}
+
+
+def _archived_of(row: object) -> Archived | None:
+    if not isinstance(row, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", row)
+    at, used_at = moment_of(fields.get("at")), moment_of(fields.get("used_at"))
+    match fields.get("reason"):
+        case "inactive" | "budget" as reason if at is not None:
+            return Archived(at, reason, used_at or at)
+        case _:
+            return None
+
+
+def _one_of(words: frozenset[str], value: object) -> str | None:
+    """Return *value* where it is one of *words*; others may have put anything there, a list for example."""
+    return value if isinstance(value, str) and value in words else None
+
+
+def _thread(value: object) -> ThreadId | None:
+    return ThreadId(value) if isinstance(value, str) and value else None
+
+
+def _rows(value: object) -> list[Mapping[str, Any]]:
+    if not isinstance(value, list):
+        return []
+    # A dict is looked at first: to ask whether something is a Mapping takes five times as long.
+    return [cast("Mapping[str, Any]", row) for row in cast("list[object]", value) if isinstance(row, dict | Mapping)]
+
+
+def _texts(value: object) -> list[str]:
+    return [text for text in cast("list[object]", value) if isinstance(text, str)] if isinstance(value, list) else []
+
+
+def _spell(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def moment_of(value: object) -> datetime | None:
+    """Read a time as others write it: ISO text, or seconds since 1970; ``None`` where it is neither."""
+    try:
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None

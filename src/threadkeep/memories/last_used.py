@@ -1,0 +1,145 @@
+"""When memories were used last: noted in RAM by whoever finds them, and kept coarsely, apart from any turn.
+
+A turn writes nothing. What was noted is written by the sweep, an owner's in one commit, and only where what is kept
+is older than the *grain*: a memory that is recalled all day costs one small row in so long. The rows are apart
+from the memories, whose revisions must not move because somebody read them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import DamagedItemError, PartitionErasedError, SealError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.codec import memory_of, moment_of
+from threadkeep.memories.repository import MemoryRows
+from threadkeep.storage.port import Batch, Namespace, Operation, Put, Ref, Storage
+from threadkeep.storage.walking import items_in
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.identity import Owner
+
+USES: Final = ".uses"
+_MOST_OWNERS: Final = 10_000
+"""Of so many owners uses are noted until they are written; of more, those noted longest ago are let go."""
+_BATCH: Final = 500
+
+
+def uses_namespace(owner: Owner) -> Namespace:
+    """Return where it is kept when *owner*'s memories were used."""
+    return (USES, owner.label)
+
+
+class Uses:
+    """Notes which memories were used.
+
+    Args:
+        storage: Where that is kept.
+        clock: What the time is.
+        grain: How coarsely; ``None``: nothing is noted.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, *, grain: timedelta | None) -> None:
+        self._storage = storage
+        self._rows = MemoryRows(storage)
+        self._clock = clock
+        self._grain = grain
+        self._noted: OrderedDict[Owner, dict[MemoryId, datetime]] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def note(self, owner: Owner, memory_ids: Iterable[MemoryId]) -> None:
+        """Note that these memories of *owner* were used now, from any thread; it costs a turn no I/O."""
+        if self._grain is None:
+            return
+        now = self._clock.now()
+        with self._guard:
+            noted = self._noted.setdefault(owner, {})
+            self._noted.move_to_end(owner)
+            noted.update(dict.fromkeys(memory_ids, now))
+            while len(self._noted) > _MOST_OWNERS:
+                self._noted.popitem(last=False)
+
+    async def write(self, owner: Owner | None = None) -> list[tuple[Owner, MemoryId]]:
+        """Write what was noted of *owner*; ``None``: of all.
+
+        Returns:
+            What was used here and laid aside meanwhile by another process, which could not know.
+
+        Raises:
+            StorageError: It could not be written; it is still noted.
+        """
+        aside: list[tuple[Owner, MemoryId]] = []
+        with self._guard:
+            owners = [owner] if owner is not None else list(self._noted)
+        for whose in owners:
+            with self._guard:
+                noted = dict(self._noted.get(whose, {}))
+            with suppress(PartitionErasedError):
+                try:
+                    aside += [(whose, key) for key in await self._write(whose, noted)]
+                except (SealError, DamagedItemError):
+                    if owner is not None:
+                        raise
+                    continue  # the others' can be written
+            self._let_go(whose, noted)
+        return aside
+
+    async def last(self, memory_id: str, owner: Owner) -> datetime | None:
+        """Return when a memory was used last, as far as known."""
+        noted = self._noted.get(owner, {}).get(MemoryId(memory_id))
+        (item,) = await self._storage.get([Ref(owner.partition, uses_namespace(owner), memory_id)])
+        return noted or (moment_of(item.value.get("at")) if item is not None else None)
+
+    async def of(self, owner: Owner) -> dict[MemoryId, datetime]:
+        """Return when which of *owner*'s memories was used last, as far as it is written."""
+        return {
+            MemoryId(item.ref.key): at
+            async for item in items_in(self._storage, owner.partition, prefix=uses_namespace(owner))
+            if (at := moment_of(item.value.get("at"))) is not None
+        }
+
+    def _let_go(self, owner: Owner, written: dict[MemoryId, datetime]) -> None:
+        """Note no longer what is written: until then it was, so that nobody who waits for this reads too early."""
+        with self._guard:
+            left = {key: at for key, at in self._noted.get(owner, {}).items() if written.get(key) != at}
+            if left:
+                self._noted[owner] = left
+            else:
+                self._noted.pop(owner, None)
+
+    async def _write(self, owner: Owner, noted: dict[MemoryId, datetime]) -> list[MemoryId]:
+        aside: list[MemoryId] = []
+        if not noted:
+            return aside
+        # The epoch first: of an owner who was erased in between, nothing is written.
+        epoch = (await self._storage.position(owner.partition)).epoch
+        grain, keys = self._grain or timedelta(), list(noted)
+        for start in range(0, len(keys), _BATCH):
+            part = keys[start : start + _BATCH]
+            there = await self._rows.items(part, owner)
+            refs = [Ref(owner.partition, uses_namespace(owner), key) for key in there]
+            kept = {
+                item.ref.key: at
+                for item in await self._storage.get(refs)
+                if item is not None and (at := moment_of(item.value.get("at"))) is not None
+            }
+            puts: list[Operation] = []
+            for key, item in there.items():
+                memory = memory_of(item)
+                changed = memory.archived.used_at if memory and memory.archived else item.updated_at
+                known = max(changed, kept.get(key, changed))
+                if memory is None or noted[MemoryId(key)] - known < grain:
+                    continue
+                if memory.archived:
+                    aside.append(memory.memory_id)
+                else:
+                    puts.append(Put(uses_namespace(owner), key, {"at": noted[MemoryId(key)].isoformat()}))
+            if puts:
+                await self._storage.commit(Batch(owner.partition, puts, epoch))
+        return aside

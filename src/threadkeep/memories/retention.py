@@ -1,0 +1,385 @@
+"""Archiving what nobody uses and what is too much, an owner at a time, and all of them little by little."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from threadkeep.errors import (
+    DamagedItemError,
+    MemoryNotFoundError,
+    PartitionErasedError,
+    RevisionConflictError,
+    SealError,
+)
+from threadkeep.identity import Owner, owner_of_partition
+from threadkeep.ids import MemoryId
+from threadkeep.memories.audited_writer import TRIES, Ledger, give_way
+from threadkeep.memories.codec import archived_value
+from threadkeep.memories.last_used import uses_namespace
+from threadkeep.memories.models import Archived, Memory
+from threadkeep.memories.repository import MemoryRows
+from threadkeep.storage.port import Batch, Delete, Item, Operation, Partition, Put, Ref, Storage
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.memories.last_used import Uses
+    from threadkeep.observability import Telemetry
+
+
+log: Final = logging.getLogger("threadkeep")
+
+TIME: Final = "time"
+"""Who archives, as the audit tells it."""
+
+_LIMITS: Final = ".limits"
+_COUNTING: Final = Ref(Partition("root", (_LIMITS,)), (_LIMITS,), "counting")
+_AT_ONCE: Final = 500
+_OWNERS_A_ROUND: Final = 500
+_REMEMBERED: Final = 10_000
+
+
+class Asked(Protocol):
+    """What this room needs of proposals."""
+
+    async def asked_about(self, owner: Owner) -> Collection[MemoryId]:
+        """Return the memories that proposals which wait would change or forget."""
+        ...
+
+
+class Restoring(Protocol):
+    """What has memories back: :class:`threadkeep.memories.maintenance.Upkeep`."""
+
+    async def restore(self, memory_id: str, *, owner: Owner, by: str) -> Memory:
+        """Let a memory that was laid aside be recalled again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What became of an owner's memories.
+
+    Attributes:
+        archived: What was archived, or would be, with the reason; what went first comes first.
+        active: How many are active now, or would be.
+        over: By how many that is more than the most: what is left is pinned, approved or asked about.
+    """
+
+    archived: tuple[tuple[Memory, Archived], ...]
+    active: int
+    over: int
+
+
+class Tidying:
+    """Keeps owners within the limits.
+
+    Args:
+        storage: Where memories are.
+        ledger: Commits with an audit entry.
+        uses: Knows when memories were used.
+        asked: Knows what is asked about.
+        upkeep: Has back what was laid aside.
+        clock: What the time is.
+        telemetry: Counts what was archived.
+        limits: What is allowed.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        ledger: Ledger,
+        uses: Uses,
+        asked: Asked,
+        upkeep: Restoring,
+        clock: Clock,
+        telemetry: Telemetry,
+        *,
+        limits: Limits,
+    ) -> None:
+        self._storage = storage
+        self._rows = MemoryRows(storage)
+        self._ledger = ledger
+        self._uses = uses
+        self._asked = asked
+        self._upkeep = upkeep
+        self._clock = clock
+        self._telemetry = telemetry
+        self._after: Partition | None = None
+        self._looked: OrderedDict[bytes, tuple[str, int, datetime | None]] = OrderedDict()
+        self._since: datetime | None = None
+        self.limits = limits
+
+    async def tidy(self, owner: Owner, *, dry: bool = False) -> Tidied:
+        """Archive what is too much of *owner*'s memories, or was not used for too long.
+
+        Archived memories are not recalled, are listed, come back by ``undo`` or ``restore``, and go after thirty days.
+
+        Args:
+            owner: Whose.
+            dry: Only tell what would be archived.
+
+        Raises:
+            RevisionConflictError: Other writers kept getting in the way; what was archived until then is.
+        """
+        if not self.limits.any:
+            return Tidied((), sum([one.status == "active" async for one in self._rows.walk(owner)]), 0)
+        await self._write_uses(owner)
+        done: list[tuple[Memory, Archived]] = []
+        for attempt in range(TRIES):
+            # Before anything is read: of an owner who is erased meanwhile, nothing is written.
+            epoch = (await self._storage.position(owner.partition)).epoch
+            found = await self._standing(owner)
+            if dry:
+                return Tidied(found.leaving, found.active - len(found.leaving), found.over)
+            try:
+                for start in range(0, len(found.leaving), _AT_ONCE):
+                    await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch, done)
+            except RevisionConflictError:  # somebody changed one of them: perhaps it was used
+                await give_way(attempt)
+                continue
+            await self._note_looked(owner, found)
+            return Tidied(tuple(done), found.active - len(found.leaving), found.over)
+        msg = "Other writers kept getting in the way; try again."
+        raise RevisionConflictError(msg)
+
+    async def round(self) -> int:
+        """Write what was used, and look at some owners: those that were written to, and the next ones in turn.
+
+        Returns:
+            How many memories were archived.
+        """
+        await self._write_uses()
+        if not self.limits.any:
+            return 0
+        archived = 0
+        for owner in dict.fromkeys([*self._ledger.written(), *await self._next_owners()]):
+            try:
+                if await self._is_to_look_at(owner):
+                    archived += len((await self.tidy(owner)).archived)
+            except (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError) as error:
+                self._telemetry.degraded("memories.tidying", error)  # of this owner: nobody else has to wait
+        if archived:
+            log.info("%d memories were archived: unused, or more than an owner may have", archived)
+        return archived
+
+    async def start(self) -> None:
+        """Begin to count, where there are limits; where there are none, uses are not noted, and others' counting ends.
+
+        Raises:
+            StorageError: The storage cannot be used; it is tried again when it is needed.
+        """
+        if self.limits.any:
+            await self._counted_since()
+            return
+        (item,) = await self._storage.get([_COUNTING])
+        if item is not None:
+            await self._storage.commit(Batch(_COUNTING.partition, [Delete(_COUNTING.namespace, _COUNTING.key)]))
+
+    async def settle(self) -> None:
+        """Write what was used: nothing more comes.
+
+        Raises:
+            StorageError: It could not be written; those memories count as unused since.
+        """
+        await self._write_uses()
+
+    async def _write_uses(self, owner: Owner | None = None) -> None:
+        """Write what was used, and have back what another process laid aside because it did not know."""
+        for whose, memory_id in await self._uses.write(owner):
+            try:
+                with suppress(MemoryNotFoundError, PartitionErasedError):  # gone meanwhile
+                    await self._upkeep.restore(memory_id, owner=whose, by=TIME)
+            except RevisionConflictError as error:  # it stays laid aside, from where anybody can have it back
+                self._telemetry.degraded("memories.tidying", error)
+
+    async def _standing(self, owner: Owner) -> Standing:
+        since = await self._counted_since()
+        memories = [memory async for memory in self._rows.walk(owner)]
+        used, asked = await self._uses.of(owner), await self._asked.asked_about(owner)
+        return await asyncio.to_thread(
+            standing, memories, used, self.limits, now=self._clock.now(), counted_since=since, asked_about=asked
+        )
+
+    async def _archive(
+        self,
+        leaving: Sequence[tuple[Memory, Archived]],
+        owner: Owner,
+        epoch: str,
+        done: list[tuple[Memory, Archived]],
+    ) -> None:
+        """Archive some, in one commit for each reason, and put them into *done*.
+
+        Raises:
+            RevisionConflictError: One of them was changed or removed meanwhile.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        for reason in dict.fromkeys(archived.reason for _, archived in leaving):
+            some = [(memory, archived) for memory, archived in leaving if archived.reason == reason]
+            items = await self._storage.get([Ref(owner.partition, one.namespace, one.memory_id) for one, _ in some])
+            operations: list[Operation] = []
+            for item, (memory, archived) in zip(items, some, strict=True):
+                if item is None:
+                    msg = f"Memory {memory.memory_id} is gone."
+                    raise RevisionConflictError(msg, memory_id=memory.memory_id)
+                operations.append(_put(item, archived, expect=memory.revision))
+            stamps = dict.fromkeys(memory.memory_id for memory, _ in some)
+            operations += [Delete(uses_namespace(owner), key) for key in stamps]
+            await self._ledger.commit(owner, operations, by=TIME, why=reason, epoch=epoch)
+            self._telemetry.count(f"memories.archived.{reason}", len(some))
+            done += some
+
+    async def _next_owners(self) -> list[Owner]:
+        found = await self._storage.partitions(after=self._after, limit=_OWNERS_A_ROUND)
+        self._after = found[-1] if len(found) == _OWNERS_A_ROUND else None
+        return [owner for partition in found if (owner := owner_of_partition(partition)) is not None]
+
+    async def _is_to_look_at(self, owner: Owner) -> bool:
+        """Whether anything was written since *owner* was looked at, or the time has come for one of the memories."""
+        looked = self._looked.get(owner.partition.digest)
+        if looked is None:
+            return True
+        position = await self._storage.position(owner.partition)
+        epoch, sequence, next_at = looked
+        return (position.epoch, position.sequence) != (epoch, sequence) or (
+            next_at is not None and next_at <= self._clock.now()
+        )
+
+    async def _note_looked(self, owner: Owner, found: Standing) -> None:
+        position = await self._storage.position(owner.partition)
+        key = owner.partition.digest
+        self._looked[key] = (position.epoch, position.sequence, found.next_at)
+        self._looked.move_to_end(key)
+        while len(self._looked) > _REMEMBERED:
+            self._looked.popitem(last=False)
+
+    async def _counted_since(self) -> datetime:
+        """Return since when uses are noted: where a limit was set only now, nobody knows what was used before."""
+        if self._since is None:
+            (item,) = await self._storage.get([_COUNTING])
+            if item is None:
+                put = Put(_COUNTING.namespace, _COUNTING.key, {})
+                await self._storage.commit(Batch(_COUNTING.partition, [put]))
+            self._since = item.created_at if item is not None else self._clock.now()
+        return self._since
+
+
+def _put(item: Item, archived: Archived, *, expect: int) -> Put:
+    """Return the put that archives a memory: every other program's fields stay as they are."""
+    left = ARCHIVED_KEPT if item.expires_at is None else min(ARCHIVED_KEPT, item.expires_at - archived.at)
+    value = archived_value(item.value, archived)
+    return Put(item.ref.namespace, item.ref.key, value, ttl=left, expect=expect)
+
+
+ARCHIVED_KEPT: Final = timedelta(days=30)
+"""How long an archived memory can be had back; then it goes."""
+
+_DAY: Final = timedelta(days=1)
+_PARTS: Final = 8
+_POLICY: Final = "policy"
+_AGES: Final = {"semantic": 1, "procedural": 1, "episodic": 2}
+"""An episode grows old twice as fast as a fact: there is one for every turn, and each matters less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how many memories are kept of each owner.
+
+    Attributes:
+        inactive_after: After how long without use a memory is archived; ``None``: never.
+        most: How many active memories an owner has at most; ``None``: any number.
+    """
+
+    inactive_after: timedelta | None = None
+    most: int | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a limit."""
+        return self.inactive_after is not None or self.most is not None
+
+    @property
+    def grain(self) -> timedelta | None:
+        """How coarsely uses are noted: by an eighth of the time without use, or a day; ``None``: not at all."""
+        if self.inactive_after is None:
+            return None if self.most is None else _DAY
+        return min(max(_DAY, self.inactive_after / _PARTS), self.inactive_after / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How an owner's memories stand to the limits.
+
+    Attributes:
+        leaving: What is archived, with the reason; what goes first comes first.
+        active: How many are active, those included.
+        over: By how many the rest exceeds the most: everything else is pinned, approved or asked about.
+        next_at: When one of those that stay may have been unused for too long; ``None``: none ever.
+    """
+
+    leaving: tuple[tuple[Memory, Archived], ...]
+    active: int
+    over: int
+    next_at: datetime | None
+
+
+def stays(memory: Memory) -> bool:
+    """Whether somebody wants *memory* kept: it is pinned, or a person approved it (a policy is no person)."""
+    return memory.pinned or (memory.approval is not None and memory.approval.by != _POLICY)
+
+
+def standing(
+    memories: Sequence[Memory],
+    used: Mapping[MemoryId, datetime],
+    limits: Limits,
+    *,
+    now: datetime,
+    counted_since: datetime,
+    asked_about: Collection[MemoryId] = (),
+) -> Standing:
+    """Return which of an owner's memories leave.
+
+    A memory is used when it is recalled, found, or changed. As uses are noted coarsely, it is given the grain in
+    addition: nothing leaves that was used within ``inactive_after``. Nothing leaves that is pinned, that a person
+    approved, or that a proposal which waits is about. Of the others, those leave that were not used for
+    ``inactive_after``; where more than ``most`` are left, first what is not true any more, then what was not used for
+    longest, an episode counting twice the time.
+
+    Args:
+        memories: All of an owner's; only active ones are looked at.
+        used: When which was recalled or found last, coarsely.
+        limits: What is allowed.
+        now: The time.
+        counted_since: Since when uses are noted: nothing counts as unused for longer than that.
+        asked_about: What proposals that wait would change.
+    """
+    active = [memory for memory in memories if memory.status == "active"]
+    free = [memory for memory in active if not stays(memory) and memory.memory_id not in asked_about]
+    last = {memory.memory_id: max(memory.updated_at, used.get(memory.memory_id, memory.updated_at)) for memory in free}
+    leaving: list[tuple[Memory, Archived]] = []
+    next_at: datetime | None = None
+    left: list[Memory] = []
+    for memory in free:
+        ends = None
+        if limits.inactive_after is not None:
+            ends = max(last[memory.memory_id], counted_since) + limits.inactive_after + (limits.grain or timedelta())
+        if ends is not None and ends <= now:
+            leaving.append((memory, Archived(now, "inactive", last[memory.memory_id])))
+            continue
+        left.append(memory)
+        if ends is not None:
+            next_at = ends if next_at is None else min(next_at, ends)
+    too_many = 0 if limits.most is None else max(0, len(active) - len(leaving) - limits.most)
+    left.sort(key=lambda memory: _first_to_go(memory, last[memory.memory_id], now))
+    leaving += [(memory, Archived(now, "budget", last[memory.memory_id])) for memory in left[:too_many]]
+    return Standing(tuple(leaving), len(active), max(0, too_many - len(left)), next_at)
+
+
+def _first_to_go(memory: Memory, used_at: datetime, now: datetime) -> tuple[bool, timedelta, datetime, str]:
+    true = memory.valid_to is None or memory.valid_to > now
+    return true, _AGES[memory.kind] * (used_at - now), memory.created_at, memory.memory_id

@@ -1,0 +1,359 @@
+"""Tracing: what is measured, under which names, and what LangSmith is told of a run.
+
+Spans are OpenTelemetry's and go where the application sends its own. Without OpenTelemetry in the process nothing is
+imported or measured. A span says who, where, how many and how long; what a memory or a message says is in none,
+unless THREADKEEP_TRACE_CONTENT asks for it, and neither is an error's text, which may quote one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar, cast
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from opentelemetry.trace import Span as OtelSpan
+    from opentelemetry.trace import Tracer
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_About: TypeAlias = Callable[[tuple[Any, ...], dict[str, Any]], tuple[str, dict[str, str | None]]]
+
+# Spans
+RECALL: Final = "threadkeep.recall"
+"""Finding what matters for a question."""
+CAPTURE: Final = "threadkeep.capture"
+"""Recording a turn; learning from it happens later."""
+COMPACT: Final = "threadkeep.compact"
+"""Putting a summary in the place of older messages, the model's call for it included."""
+AGENT: Final = "invoke_agent"
+"""A traced agent; its name follows. Source: OpenTelemetry's conventions for generative AI."""
+TOOL: Final = "execute_tool"
+"""A call of a sub-agent's MCP server; the tool's name follows. Source: the same."""
+
+# Attributes
+USER: Final = "user.id"
+THREAD: Final = "gen_ai.conversation.id"
+OPERATION: Final = "gen_ai.operation.name"
+AGENT_NAME: Final = "gen_ai.agent.name"
+TOOL_NAME: Final = "gen_ai.tool.name"
+ERROR: Final = "error.type"
+TENANT: Final = "threadkeep.tenant"
+TRACE: Final = "threadkeep.trace_id"
+"""The application's own id of the request, where it gives one."""
+MEMORIES: Final = "threadkeep.recall.memories"
+TOKENS: Final = "threadkeep.recall.tokens"
+RECALLED: Final = "threadkeep.text.tokenizing"
+"""What was recalled; only where THREADKEEP_TRACE_CONTENT is true."""
+STATUS: Final = "threadkeep.capture.status"
+TURNS: Final = "threadkeep.capture.turns"
+REMOVED: Final = "threadkeep.compact.removed"
+DEGRADED: Final = "threadkeep.degraded"
+
+_SAID: Final = {
+    "user_id": USER,
+    "thread_id": THREAD,
+    "context_id": THREAD,
+    "trace_id": TRACE,
+}
+"""Which parameters of a traced function, and which keys of a run's config, become which attribute."""
+
+_API: Final = "opentelemetry.trace"
+
+
+class Recording:
+    """A span that is being recorded, or nothing where nobody traces."""
+
+    def __init__(self, span: OtelSpan | None) -> None:
+        self._span = span
+
+    def set(self, name: str, value: str | float | bool | list[str] | None) -> None:  # noqa: FBT001 - a value
+        """Note *value*; ``None`` notes nothing."""
+        if self._span is not None and value is not None:
+            self._span.set_attribute(name, value)
+
+    def failed(self, error: BaseException) -> None:
+        """Note that it failed, and by which type of error."""
+        if self._span is not None and isinstance(error, Exception):
+            status = sys.modules[_API].Status(sys.modules[_API].StatusCode.ERROR)
+            self._span.set_status(status)
+            self._span.set_attribute(ERROR, type(error).__name__)
+
+
+@contextmanager
+def span(
+    name: str, attributes: Mapping[str, str | None] | None = None, *, began: datetime | None = None
+) -> Generator[Recording]:
+    """Record what happens inside, as a child of the application's span.
+
+    Args:
+        name: One of the names above.
+        attributes: By the names above; ``None`` for what is not known.
+        began: When it did, where that was before this.
+    """
+    tracer = _tracer()
+    if tracer is None:
+        yield _NOBODY
+        return
+    known = {key: value for key, value in (attributes or {}).items() if value is not None}
+    # An exception's words may quote a message, so OpenTelemetry does not get to write them down.
+    with tracer.start_as_current_span(
+        name,
+        attributes=known,
+        start_time=None if began is None else int(began.timestamp() * 1e9),
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as begun:
+        recording = Recording(begun)
+        try:
+            yield recording
+        except BaseException as error:
+            recording.failed(error)
+            raise
+
+
+def trace_agent(name: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that records each call of an agent's function as a span.
+
+    Functions, coroutines, generators and async generators stay what they are, and every argument, also those by
+    keyword that the decorator knows nothing of, reaches the function as it was given. ``user_id``, ``thread_id`` (or
+    ``context_id``) and ``trace_id`` become attributes where they are arguments, or stand in a ``config``.
+
+    Args:
+        name: The agent's; ``None``: the function's.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        agent = name or function.__name__
+        told = inspect.signature(function)
+
+        def about(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, str | None]]:
+            said = _said(told, args, kwargs)
+            return f"{AGENT} {agent}", {OPERATION: AGENT, AGENT_NAME: agent, **said}
+
+        if inspect.isasyncgenfunction(function):
+            return wraps(function)(cast("Callable[P, R]", _streaming(function, about)))
+        if inspect.isgeneratorfunction(function):
+            return wraps(function)(cast("Callable[P, R]", _generating(function, about)))
+        if inspect.iscoroutinefunction(function):
+
+            async def run(*args: P.args, **kwargs: P.kwargs) -> Any:
+                with span(*about(args, kwargs)):
+                    return await function(*args, **kwargs)
+
+            return wraps(function)(cast("Callable[P, R]", run))
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            with span(*about(args, kwargs)):
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+trace_agent_stream = trace_agent
+"""The documents' name."""
+
+
+def run_metadata(*, user_id: str, thread_id: str, trace_id: str | None = None) -> dict[str, str]:
+    """Return what LangSmith, and whoever else reads a run's metadata, is told: who, which thread, which trace.
+
+    Args:
+        user_id: Whose run it is.
+        thread_id: Of which thread; LangSmith puts runs of one thread together by it.
+        trace_id: The application's; ``None``: that of the OpenTelemetry span that is open, if one is.
+    """
+    trace_id = trace_id or current_trace_id()
+    return {"user_id": user_id, "thread_id": thread_id, **({"trace_id": trace_id} if trace_id else {})}
+
+
+def current_trace_id() -> str | None:
+    """Return the id of the OpenTelemetry trace that is open, 32 hexadecimal digits; ``None`` where there is none."""
+    api: Any = sys.modules.get(_API)
+    if api is None:
+        return None
+    context = api.get_current_span().get_span_context()
+    return api.format_trace_id(context.trace_id) if context.is_valid else None
+
+
+def _streaming(function: Callable[..., Any], about: _About) -> Callable[..., AsyncIterator[Any]]:
+    async def stream(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        with _steps(*about(args, kwargs)) as step:
+            items = function(*args, **kwargs)
+            try:
+                while True:
+                    with step():
+                        item = await anext(items, _NOBODY)
+                    if item is _NOBODY:
+                        return
+                    yield item
+            finally:
+                await items.aclose()
+
+    return stream
+
+
+def _generating(function: Callable[..., Any], about: _About) -> Callable[..., Iterator[Any]]:
+    def generate(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        with _steps(*about(args, kwargs)) as step:
+            items = function(*args, **kwargs)
+            try:
+                while True:
+                    with step():
+                        item = next(items, _NOBODY)
+                    if item is _NOBODY:
+                        return
+                    yield item
+            finally:
+                items.close()
+
+    return generate
+
+
+@contextmanager
+def _steps(name: str, attributes: Mapping[str, str | None]) -> Generator[Callable[[], Any]]:
+    """Record a span that is current in its steps only: between them the caller's own code runs."""
+    tracer = _tracer()
+    if tracer is None:
+        yield nullcontext
+        return
+    api: Any = sys.modules[_API]
+    begun = tracer.start_span(name, attributes={key: value for key, value in attributes.items() if value is not None})
+    try:
+        yield lambda: api.use_span(begun, record_exception=False, set_status_on_exception=False)
+    except BaseException as error:
+        Recording(begun).failed(error)
+        raise
+    finally:
+        begun.end()
+
+
+def _said(told: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, str | None]:
+    """Return what the arguments of a call say of who and where; a call that does not fit fails by itself."""
+    try:
+        given = told.bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return {}
+    by_name: dict[str, Any] = dict(given)
+    for parameter in told.parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            by_name |= by_name.pop(parameter.name, {})
+    config: Any = by_name.get("config")
+    sources: list[Any] = [by_name]
+    if isinstance(config, Mapping):
+        settled = cast("Mapping[str, Any]", config)
+        sources += [settled.get("configurable"), settled.get("metadata")]
+    found: dict[str, str | None] = {}
+    for source in sources:
+        if isinstance(source, Mapping):
+            values = cast("Mapping[str, Any]", source)
+            for key, attribute in _SAID.items():
+                if isinstance(values.get(key), str):
+                    found.setdefault(attribute, values[key])
+    return found
+
+
+def _tracer() -> Tracer | None:
+    """Return OpenTelemetry's tracer where the application has imported OpenTelemetry; it is not imported for this."""
+    api: Any = sys.modules.get(_API)
+    return None if api is None else api.get_tracer("threadkeep")
+
+
+_NOBODY: Final = Recording(None)
+
+
+log: Final = logging.getLogger("threadkeep")
+
+_REPEAT_AFTER_SECONDS: Final = 60.0
+
+
+BOUNDS_SECONDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a duration was, over all times that it was measured.
+
+    Attributes:
+        count: How often.
+        seconds: All together.
+        longest: The longest, in seconds.
+        buckets: How many were at most 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300 and 3,600 seconds.
+    """
+
+    count: int = 0
+    seconds: float = 0.0
+    longest: float = 0.0
+    buckets: tuple[int, ...] = (0,) * len(BOUNDS_SECONDS)
+
+
+class Telemetry:
+    """Counts events of one Threadkeep; a failure that was survived is counted and logged.
+
+    The same failure is logged once a minute, with how often it came, so that a storage that is
+    down for an hour does not fill the log.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        self._measured: dict[str, Measured] = {}
+        self._logged_at: dict[tuple[str, str], float] = {}
+
+    def measure(self, name: str, seconds: float) -> None:
+        """Note that *name* took so long, e.g. ``capture.lag_seconds``."""
+        with self._guard:
+            before = self._measured.get(name, Measured())
+            buckets = zip(before.buckets, BOUNDS_SECONDS, strict=True)
+            self._measured[name] = Measured(
+                before.count + 1,
+                before.seconds + seconds,
+                max(before.longest, seconds),
+                tuple(number + (seconds <= bound) for number, bound in buckets),
+            )
+
+    def measured(self) -> dict[str, Measured]:
+        """Return all durations by name."""
+        with self._guard:
+            return dict(self._measured)
+
+    def count(self, name: str, amount: int = 1) -> None:
+        """Add *amount* to the counter *name*, e.g. ``recall.turns``."""
+        with self._guard:
+            self._counts[name] += amount
+
+    def degraded(self, where: str, error: BaseException) -> None:
+        """Count and log that *where* went on without what *error* took away.
+
+        Only the type and the message of our own errors are logged; others may quote data.
+        """
+        kind = type(error).__name__
+        key = (where, kind)
+        with self._guard:
+            self._counts[f"{where}.degraded"] += 1
+            now = time.monotonic()
+            last = self._logged_at.get(key)
+            if last is not None and now - last < _REPEAT_AFTER_SECONDS:
+                return
+            self._logged_at[key] = now
+            times = self._counts[f"{where}.degraded"]
+        detail = f": {error}" if hasattr(error, "code") else ""
+        log.warning("%s went on degraded (%s%s); %d so far", where, kind, detail, times)
+
+    def counts(self) -> dict[str, int]:
+        """Return all counters by name."""
+        with self._guard:
+            return dict(self._counts)

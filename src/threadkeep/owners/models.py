@@ -1,0 +1,129 @@
+"""What is held about an owner, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from threadkeep.capture.models import ACCOUNTS
+from threadkeep.identity import Owner
+from threadkeep.memories.audit import AUDIT
+from threadkeep.memories.codec import HEAD, SUMMARIES, is_memory_namespace
+from threadkeep.proposals.codec import DIGEST_KEY, PROPOSALS, TOMBSTONES
+from threadkeep.storage.port import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What is held about an owner.
+
+    Attributes:
+        owner: About whom.
+        memories: How many, by kind.
+        summaries: How many summaries of threads.
+        turns_waiting: Turns that are recorded and not yet learnt from.
+        turns_seen: Turns that were learnt from; their texts are gone.
+        threads: The threads that are bound to the owner.
+        proposals: Changes that wait for a decision or waited.
+        tombstones: What must not be learnt again, and the key of the forgotten ones' digests.
+        extraction: What model extractors took: turns, failed, calls, input_tokens, output_tokens, cost_usd.
+        other: Further LangGraph items of the owner.
+        aside: Memories that are not recalled any more and go in time, by status: ``archived``, ``merged``.
+        most: How many active memories they may have; ``None``: any number.
+        inactive_days: After how many days without use memories are archived; ``None``: never.
+    """
+
+    owner: Owner
+    memories: Mapping[str, int]
+    summaries: int
+    turns_waiting: int
+    turns_seen: int
+    threads: tuple[str, ...]
+    other: int
+    proposals: int = 0
+    tombstones: int = 0
+    extraction: Mapping[str, float] = field(default_factory=dict[str, float])
+    aside: Mapping[str, int] = field(default_factory=dict[str, int])
+    most: int | None = None
+    inactive_days: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was removed with an owner.
+
+    Attributes:
+        items: Rows of the storage: memories, summaries, turn records and everything else.
+        threads: Threads whose checkpoints were removed.
+        counts: How many of what: memories, summaries, turns, proposals, tombstones, audit, threads, other.
+        receipt_id: The receipt of it, which is kept apart from the owner's data and does not name them.
+        kept_in: Where the receipt is: ``storage``, and ``file`` where one could be written.
+    """
+
+    items: int
+    threads: tuple[str, ...]
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    receipt_id: str = ""
+    kept_in: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What became of erased owners whom a backup may have brought back.
+
+    Attributes:
+        receipts: How many erasures are known.
+        looked_at: How many owners there are.
+        erased: What was removed once more.
+        strange: Receipts that were made with another key; whom they are of cannot be told.
+    """
+
+    receipts: int
+    looked_at: int
+    erased: tuple[Erased, ...]
+    strange: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a check of an owner's audit found.
+
+    Attributes:
+        entries: How many entries there are.
+        anchor: The chain's end. Note it elsewhere, and give it to a later check.
+        fault: What is wrong, in a sentence; ``None``: nothing is.
+        untold: Memories that no entry tells of: written before there was an audit, or past it.
+    """
+
+    entries: int
+    anchor: str
+    fault: str | None
+    untold: tuple[str, ...] = ()
+
+
+_PLACES: Final = {
+    SUMMARIES: "summary",
+    ".threads": "thread",
+    PROPOSALS: "proposal",
+    TOMBSTONES: "tombstone",
+    ACCOUNTS: "account",
+    AUDIT: "audit",
+}
+
+
+def place_of(item: Item) -> str:
+    """Return what *item* is: ``memory``, ``summary``, ``turn``, ``proposal`` and so on; ``item``: a program's own."""
+    namespace = item.ref.namespace
+    if is_memory_namespace(namespace):
+        return "memory"
+    root = namespace[0] if namespace else ""
+    if root == ".turns":
+        return "turn" if item.value.get("state") != "done" else "turn_seen"
+    return _PLACES.get(root, "internal" if root.startswith(".") else "item")
+
+
+def says_nothing(item: Item) -> bool:
+    """Whether a row says nothing of anybody: where writers meet, and the key that digests are made with."""
+    root = item.ref.namespace[:1]
+    return root == (HEAD,) or (root == (TOMBSTONES,) and item.ref.key == DIGEST_KEY)

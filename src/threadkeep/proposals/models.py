@@ -1,0 +1,241 @@
+"""Proposals, decisions and tombstones: values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
+from threadkeep.ids import MemoryId, ProposalId
+from threadkeep.memories.models import MAX_TEXT_CHARACTERS, Kind, Memory, Source, Speaker
+from threadkeep.storage.port import Embedding
+
+Action: TypeAlias = Literal["add", "correct", "forget"]
+State: TypeAlias = Literal["pending", "approved", "rejected", "expired"]
+Verdict: TypeAlias = Literal["auto", "ask", "never"]
+Cause: TypeAlias = Literal["rejected", "erased"]
+
+MAX_NAME_CHARACTERS: Final = 1_000
+"""Of who decided, and of a client's key."""
+MAX_COMMENT_CHARACTERS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewProposal:
+    """A change that somebody wants made.
+
+    Attributes:
+        text: What shall be remembered; 1–8,000 characters; empty to forget.
+        action: ``add`` a memory, ``correct`` or ``forget`` one.
+        kind: Of the memory.
+        sources: Where it comes from; empty: from an assistant, outside any thread.
+        memory_id: What to correct or to forget.
+        base_revision: The memory's revision that the change was thought out for; ``None``: what it is now.
+        reason: Why it is not simply done, for whoever decides.
+        key: The client's; the same key is the same proposal, however often it is made.
+    """
+
+    text: str
+    action: Action = "add"
+    kind: Kind = "semantic"
+    sources: tuple[Source, ...] = ()
+    memory_id: MemoryId | None = None
+    base_revision: int | None = None
+    reason: str = ""
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What became of a proposal.
+
+    Attributes:
+        state: What it is now.
+        by: Who decided: a person as the application names them, ``user`` (they said it themselves
+            afterwards), ``policy`` or ``time``.
+        at: When.
+        text: What was approved, where that was edited.
+        comment: What they said to it.
+        memory_id: The memory that came of it.
+        key: The client's; the same decision with the same key is told again, not refused.
+    """
+
+    state: Literal["approved", "rejected", "expired"]
+    by: str
+    at: datetime
+    text: str | None = None
+    comment: str | None = None
+    memory_id: MemoryId | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change to memory that waits for a decision, or waited.
+
+    Attributes:
+        proposal_id: Its key.
+        action: What would be done.
+        text: What would be remembered; empty to forget.
+        kind: Of the memory.
+        sources: Where it comes from.
+        trust: The least trusted speaker of *sources*.
+        reason: Why it waits.
+        memory_id: What would be corrected or forgotten; of an ``add``, the memory that it becomes.
+        base_revision: The memory's revision that it was thought out for; ``None`` for an ``add``.
+        base_text: What that memory said then.
+        created_at: When it was made.
+        expires_at: When it lapses, if nobody decides.
+        state: ``pending`` until it is decided, once.
+        decision: How it was decided.
+        revision: Of its row.
+        key: The client's.
+    """
+
+    proposal_id: ProposalId
+    action: Action
+    text: str
+    kind: Kind
+    sources: tuple[Source, ...]
+    trust: Speaker
+    reason: str
+    memory_id: MemoryId
+    base_revision: int | None
+    base_text: str | None
+    created_at: datetime
+    expires_at: datetime
+    state: State = "pending"
+    decision: Decision | None = None
+    revision: int = 0
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """What became of a change that was proposed.
+
+    Attributes:
+        status: ``proposed``: it waits; ``approved``: a policy let it pass at once; ``duplicate``: a memory
+            says it, or it was proposed before; ``rejected``: it must not be kept.
+        proposal: The proposal, new or known; ``None`` where there is none.
+        memory_id: The memory that holds the statement, or would.
+        reason: Why it was rejected or waits.
+    """
+
+    status: Literal["proposed", "approved", "duplicate", "rejected"]
+    proposal: Proposal | None
+    memory_id: MemoryId | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One decision of several.
+
+    Attributes:
+        proposal_id: Which proposal.
+        approve: Whether it is approved; else it is rejected.
+        text: What is approved instead of what was proposed.
+        comment: What there is to say to it.
+    """
+
+    proposal_id: str
+    approve: bool
+    text: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What became of one decision of several.
+
+    Attributes:
+        proposal_id: Which proposal.
+        proposal: As it is now; ``None`` where it was not decided by this.
+        error: Why not.
+    """
+
+    proposal_id: str
+    proposal: Proposal | None
+    error: ThreadkeepError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What is kept of a statement that must not be learnt again.
+
+    Attributes:
+        tombstone_id: Its key.
+        cause: ``rejected`` by somebody, or ``erased``: forgotten.
+        text: What was rejected; ``None`` for an erased one, of which there are only keyed digests.
+        at: Since when.
+        by: Who rejected it.
+        expires_at: Until when; ``None``: for ever.
+        digests: Of an erased one: keyed digests of its terms.
+        embedding: Of a rejected one: its vector.
+    """
+
+    tombstone_id: str
+    cause: Cause
+    text: str | None
+    at: datetime
+    by: str
+    expires_at: datetime | None
+    digests: frozenset[str] = frozenset()
+    embedding: Embedding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """What is known about an owner, and what waits to be.
+
+    Attributes:
+        memories: What is remembered and may be recalled, most recently changed first.
+        pending: Proposals that wait for a decision, newest first.
+    """
+
+    memories: tuple[Memory, ...]
+    pending: tuple[Proposal, ...]
+
+
+def checked(new: NewProposal, redact: Callable[[str], str]) -> NewProposal:
+    """Return *new* with its texts redacted and bounded.
+
+    Raises:
+        InvalidInputError, TooLargeError: It cannot be kept.
+    """
+    if new.action not in get_args(Action) or new.kind not in get_args(Kind):
+        msg = f"A proposal's action is one of {', '.join(get_args(Action))}, its kind of {', '.join(get_args(Kind))}."
+        raise InvalidInputError(msg)
+    text = "" if new.action == "forget" else statement(new.text, redact)
+    key = None if new.key is None else name(new.key, "the key")
+    return replace(new, text=text, reason=redact(new.reason)[:MAX_COMMENT_CHARACTERS], key=key)
+
+
+def statement(text: Any, redact: Callable[[str], str]) -> str:
+    """Return *text* as a memory may say it.
+
+    Raises:
+        InvalidInputError, TooLargeError: It says nothing, or too much.
+    """
+    if not isinstance(text, str) or not text.strip():
+        msg = "The text is empty; say what is to be remembered."
+        raise InvalidInputError(msg)
+    if len(text.strip()) > MAX_TEXT_CHARACTERS:
+        msg = f"The text has {len(text):,} characters; a memory has at most {MAX_TEXT_CHARACTERS:,}. Split it."
+        raise TooLargeError(msg, characters=len(text))
+    return redact(text.strip())
+
+
+def name(text: Any, what: str) -> str:
+    """Return *text* as the name of somebody or something.
+
+    Raises:
+        InvalidInputError: It is empty or too long.
+    """
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_NAME_CHARACTERS:
+        msg = f"Give {what} as a text of 1 to {MAX_NAME_CHARACTERS} characters."
+        raise InvalidInputError(msg)
+    return text.strip()

@@ -1,0 +1,50 @@
+"""What search and recall give back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from threadkeep.memories.models import Memory
+from threadkeep.recall.rendering import put_before
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that matters for a question.
+
+    Attributes:
+        memory: The memory.
+        score: In [0, 1], higher is closer; 0 where nothing was asked.
+    """
+
+    memory: Memory
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What is remembered before a model call.
+
+    Attributes:
+        memories: Best first.
+        text: The block for the model; empty where nothing matters.
+        degraded: What was missing: ``embedder`` or ``vectors`` (compared by words only), ``reranker`` (in the order
+            before it), ``storage`` (nothing read), ``timeout`` (nothing read in time).
+        tokens: Estimate of the block's length in model tokens.
+    """
+
+    memories: tuple[Recalled, ...] = ()
+    text: str = ""
+    degraded: tuple[str, ...] = ()
+    tokens: int = 0
+
+    def into(self, messages: Sequence[Any]) -> list[Any]:
+        """Return *messages* with the block in front of the newest human message's content.
+
+        Neither the list nor any message in it is changed. Takes LangChain messages, ``{"role",
+        "content"}`` and ``("user", text)``; where there is no block or no human message, the list is
+        as it was.
+        """
+        return put_before(messages, self.text)

@@ -1,0 +1,81 @@
+"""The sync face, ``tk.sync``: every coroutine of the Python door, run to its end.
+
+What type checkers see of it stands in ``blocking.pyi``, which `make docs` writes from the doors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from threadkeep.container import App
+
+T = TypeVar("T")
+
+_ROOMS: Final = frozenset({"agents", "collections", "memories", "owners", "proposals", "queue", "runs", "threads"})
+_APART: Final = frozenset({"agents", "runs"})
+"""Where graphs run or are built: that must not hold up the home loop."""
+
+
+class Blocking:
+    """The same object, with every coroutine run to its end on the home loop.
+
+    Args:
+        target: A memory, or one of its rooms.
+        app: Whose home loop it is.
+        apart: Whether coroutines run on a loop of their own instead.
+    """
+
+    def __init__(self, target: object, app: App, *, apart: bool = False) -> None:
+        self._target = target
+        self._app = app
+        self._apart = apart
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if name in _ROOMS:
+            return Blocking(found, self._app, apart=name in _APART)
+        if inspect.iscoroutinefunction(found):
+            return _in_a_loop_of_its_own(found) if self._apart else _blocking(found, self._app)
+        if inspect.isasyncgenfunction(found):
+            return _listing(found, self._app)
+        return found
+
+
+def blocking(target: object, app: App) -> Any:
+    """Return the sync face of a memory."""
+    return Blocking(target, app)
+
+
+def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: App) -> Callable[..., T]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> T:
+        return app.home.run_sync(function(*args, **kwargs))
+
+    return call
+
+
+def _in_a_loop_of_its_own(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> T:
+        with ThreadPoolExecutor(1, "threadkeep-run") as thread:  # the caller may be inside a running loop
+            return thread.submit(copy_context().run, asyncio.run, function(*args, **kwargs)).result()
+
+    return call
+
+
+def _listing(function: Callable[..., AsyncIterator[T]], app: App) -> Callable[..., list[T]]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> list[T]:
+        async def collected() -> list[T]:
+            return [row async for row in function(*args, **kwargs)]
+
+        return app.home.run_sync(collected())
+
+    return call

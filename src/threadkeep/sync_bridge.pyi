@@ -1,0 +1,409 @@
+# Written by `make docs` from the doors; change it there.
+
+import builtins
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, type_check_only
+
+from langchain.agents.middleware import AgentMiddleware
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import BaseTool
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
+
+from threadkeep.capture.models import QueuedTurn, Receipt
+from threadkeep.client import ChatModel, Health, Messages, OwnerSource, Threadkeep
+from threadkeep.collections.models import Document, Ingested, Passages, Similar
+from threadkeep.container import App
+from threadkeep.identity import Owner
+from threadkeep.ids import MemoryId
+from threadkeep.langgraph.agents.declaration import Declaration
+from threadkeep.langgraph.agents.servers import Standing
+from threadkeep.langgraph.runs import T
+from threadkeep.langgraph.threads import Pruned, Thread
+from threadkeep.langgraph.window import History
+from threadkeep.memories.audit import Entry
+from threadkeep.memories.importer import Imported
+from threadkeep.memories.maintenance import Merge
+from threadkeep.memories.models import Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
+from threadkeep.memories.retention import Tidied
+from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
+from threadkeep.owners.receipts import ErasureReceipt
+from threadkeep.proposals.models import Action, Choice, Chosen, Proposal, Proposed, State, Tombstone
+from threadkeep.proposals.policy import Policy
+from threadkeep.recall.models import Recall, Recalled
+from threadkeep.runs.models import Run, Step
+from threadkeep.threads.fencing import Strategy
+from threadkeep.threads.maintenance import ThreadStats
+
+@type_check_only
+class SyncThreadkeep:
+    def aclose(self) -> None: ...
+    def close(self) -> None: ...
+    def ready(self) -> Health: ...
+    @property
+    def store(self) -> BaseStore: ...
+    def store_with(
+        self, *, ranking: Literal["hybrid", "dense"] = ..., index: IndexConfig | None = ..., ttl: TTLConfig | None = ...
+    ) -> BaseStore: ...
+    @property
+    def checkpointer(self) -> BaseCheckpointSaver[Any] | None: ...
+    @property
+    def memories(self) -> SyncMemoryDoor: ...
+    @property
+    def proposals(self) -> SyncProposalDoor: ...
+    @property
+    def queue(self) -> SyncQueueDoor: ...
+    @property
+    def collections(self) -> SyncCollectionDoor: ...
+    @property
+    def owners(self) -> SyncOwnerDoor: ...
+    @property
+    def threads(self) -> SyncThreadDoor: ...
+    @property
+    def runs(self) -> SyncRunDoor: ...
+    @property
+    def agents(self) -> SyncAgentDoor: ...
+    def middleware(
+        self,
+        *,
+        owner: OwnerSource | None = ...,
+        recall: bool = ...,
+        capture: bool = ...,
+        budget_tokens: int | None = ...,
+        timeout: timedelta | None = ...,
+        placement: str = ...,
+    ) -> AgentMiddleware[Any, Any, Any]: ...
+    def window(
+        self,
+        *,
+        max_tokens: int | None = ...,
+        keep_messages: int | None = ...,
+        owner: OwnerSource | None = ...,
+        compress: bool | None = ...,
+    ) -> AgentMiddleware[Any, Any, Any]: ...
+    def compact(
+        self,
+        messages: Messages,
+        *,
+        owner: str | Owner | None = ...,
+        thread_id: str | None = ...,
+        model: ChatModel | None = ...,
+        system: str | None = ...,
+        tools: Sequence[Any] = ...,
+        max_tokens: int | None = ...,
+        keep_messages: int | None = ...,
+        refused: bool = ...,
+    ) -> History: ...
+    def tools(self, *names: str, owner: OwnerSource | None = ...) -> list[BaseTool]: ...
+    def graph(self, *, tools: Sequence[BaseTool] = ..., **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]: ...
+    def recall(
+        self,
+        question: str | Messages,
+        *,
+        owner: str | Owner | None = ...,
+        thread_id: str | None = ...,
+        budget_tokens: int | None = ...,
+        max_facts: int | None = ...,
+        max_episodes: int | None = ...,
+        timeout: timedelta | None = ...,
+    ) -> Recall: ...
+    def capture(
+        self,
+        messages: Messages,
+        *,
+        owner: str | Owner | None = ...,
+        thread_id: str | None,
+        recalled: Sequence[str] = ...,
+        wait: bool = ...,
+    ) -> Receipt: ...
+    def drain(self, *, timeout: timedelta = ...) -> None: ...
+    def settle(
+        self, turn_ids: Sequence[str], *, owner: str | Owner | None = ..., timeout: timedelta = ...
+    ) -> Receipt: ...
+    def for_owner(self, owner: str | Owner) -> Threadkeep: ...
+    def config(
+        self, *, user_id: str, thread_id: str, trace_id: str | None = ..., **configurable: Any
+    ) -> RunnableConfig: ...
+    def label(self, owner: str | Owner) -> str: ...
+    @property
+    def app(self) -> App: ...
+    @property
+    def locked_to(self) -> Owner | None: ...
+    def whose(self, given: str | Owner | None = ...) -> Owner: ...
+    @property
+    def owner_source(self) -> OwnerSource | None: ...
+
+@type_check_only
+class SyncMemoryDoor:
+    def remember(
+        self,
+        text: str,
+        *,
+        owner: str | Owner | None = ...,
+        kind: Kind = ...,
+        source: Source | None = ...,
+        valid_from: datetime | None = ...,
+        pinned: bool = ...,
+        approved_by: str | None = ...,
+    ) -> Kept: ...
+    def remember_many(
+        self, news: Sequence[NewMemory], *, owner: str | Owner | None = ..., progress: Callable[[int], object] = ...
+    ) -> tuple[MemoryId, ...]: ...
+    def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = ...) -> Imported: ...
+    def get(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory | None: ...
+    def require(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory: ...
+    def list(
+        self, *, owner: str | Owner | None = ..., kind: Kind | None = ..., limit: int = ..., offset: int = ...
+    ) -> builtins.list[Memory]: ...
+    def walk(self, *, owner: str | Owner | None = ...) -> builtins.list[Memory]: ...
+    def search(
+        self, query: str, *, owner: str | Owner | None = ..., kind: Kind | None = ..., limit: int = ...
+    ) -> builtins.list[Recalled]: ...
+    def correct(
+        self,
+        memory_id: str,
+        text: str,
+        *,
+        owner: str | Owner | None = ...,
+        revision: int | None = ...,
+        source: Source | None = ...,
+        approved_by: str | None = ...,
+    ) -> Memory: ...
+    def forget(self, memory_id: str, *, owner: str | Owner | None = ...) -> Forgotten: ...
+    def pin(self, memory_id: str, *, owner: str | Owner | None = ..., pinned: bool = ...) -> Memory: ...
+    def history(self, memory_id: str, *, owner: str | Owner | None = ...) -> tuple[Version, ...]: ...
+    def why(self, memory_id: str, *, owner: str | Owner | None = ...) -> Why: ...
+    def undo(self, last: int = ..., *, owner: str | Owner | None = ...) -> Undone: ...
+    def consolidate(self, *, owner: str | Owner | None = ..., dry: bool = ...) -> tuple[Merge, ...]: ...
+    def tidy(self, *, owner: str | Owner | None = ..., dry: bool = ...) -> Tidied: ...
+    def restore(self, memory_id: str, *, owner: str | Owner | None = ...) -> Memory: ...
+
+@type_check_only
+class SyncProposalDoor:
+    def propose(
+        self,
+        text: str = ...,
+        *,
+        owner: str | Owner | None = ...,
+        action: Action = ...,
+        kind: Kind = ...,
+        memory_id: str | None = ...,
+        base_revision: int | None = ...,
+        source: Source | None = ...,
+        reason: str = ...,
+        key: str | None = ...,
+    ) -> Proposed: ...
+    def list(
+        self, *, owner: str | Owner | None = ..., state: State | None = ..., limit: int = ..., offset: int = ...
+    ) -> builtins.list[Proposal]: ...
+    def get(self, proposal_id: str, *, owner: str | Owner | None = ...) -> Proposal | None: ...
+    def require(self, proposal_id: str, *, owner: str | Owner | None = ...) -> Proposal: ...
+    def approve(
+        self,
+        proposal_id: str,
+        *,
+        owner: str | Owner | None = ...,
+        by: str | None = ...,
+        comment: str | None = ...,
+        base_revision: int | None = ...,
+        key: str | None = ...,
+    ) -> Proposal: ...
+    def edit(
+        self,
+        proposal_id: str,
+        text: str,
+        *,
+        owner: str | Owner | None = ...,
+        by: str | None = ...,
+        comment: str | None = ...,
+        base_revision: int | None = ...,
+        key: str | None = ...,
+    ) -> Proposal: ...
+    def reject(
+        self,
+        proposal_id: str,
+        *,
+        owner: str | Owner | None = ...,
+        by: str | None = ...,
+        comment: str | None = ...,
+        key: str | None = ...,
+    ) -> Proposal: ...
+    def decide(
+        self, choices: Sequence[Choice], *, owner: str | Owner | None = ..., by: str | None = ...
+    ) -> builtins.list[Chosen]: ...
+    def policy(self, owner: str | Owner | None = ...) -> Policy: ...
+    def set_policy(self, rules: str, *, owner: str | Owner | None = ...) -> Policy: ...
+    def tombstones(self, owner: str | Owner | None = ...) -> builtins.list[Tombstone]: ...
+    def lift(self, tombstone_id: str, *, owner: str | Owner | None = ...) -> bool: ...
+
+@type_check_only
+class SyncQueueDoor:
+    def list(self, owner: str | Owner | None = ...) -> builtins.list[QueuedTurn]: ...
+    def retry(
+        self, turn_ids: Sequence[str] | None = ..., *, owner: str | Owner | None = ...
+    ) -> builtins.list[QueuedTurn]: ...
+
+@type_check_only
+class SyncOwnerDoor:
+    def show(self, owner: str | Owner | None = ...) -> Holdings: ...
+    def export(self, owner: str | Owner | None = ...) -> list[dict[str, Any]]: ...
+    def erase(self, owner: str | Owner | None = ...) -> Erased: ...
+    def opt_out(self, owner: str | Owner | None = ..., *, thread_id: str | None = ..., out: bool = ...) -> None: ...
+    def opted_out(self, owner: str | Owner | None = ..., *, thread_id: str | None = ...) -> bool: ...
+    def replay_erasures(self, *files: Path) -> Replayed: ...
+    def erasure_receipts(self) -> list[ErasureReceipt]: ...
+    def audit(self, owner: str | Owner | None = ..., *, limit: int | None = ...) -> list[Entry]: ...
+    def verify_audit(self, owner: str | Owner | None = ..., *, anchor: str | None = ...) -> Verified: ...
+
+@type_check_only
+class SyncCollectionDoor:
+    def ingest(
+        self,
+        name: str,
+        text: str,
+        *,
+        document_id: str,
+        title: str = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        tenant: str = ...,
+    ) -> Ingested: ...
+    def search(self, name: str, query: str, *, limit: int = ..., tenant: str | None = ...) -> Passages: ...
+    def similar(
+        self, name: str, document_id: str, *, limit: int = ..., tenant: str | None = ...
+    ) -> builtins.list[Similar]: ...
+    def names(self, *, tenant: str | None = ...) -> tuple[str, ...]: ...
+    def list(self, name: str, *, tenant: str | None = ...) -> builtins.list[Document]: ...
+    def delete(self, name: str, document_id: str, *, tenant: str = ...) -> None: ...
+    def erase(self, name: str, *, tenant: str = ...) -> int: ...
+
+@type_check_only
+class SyncThreadDoor:
+    def list(
+        self,
+        owner: str | Owner | None = ...,
+        *,
+        older_than: timedelta | None = ...,
+        limit: int = ...,
+        offset: int = ...,
+    ) -> builtins.list[Thread]: ...
+    def get(self, thread_id: str, *, owner: str | Owner | None = ...) -> Thread | None: ...
+    def require(self, thread_id: str, *, owner: str | Owner | None = ...) -> Thread: ...
+    def stats(self, owner: str | Owner | None = ...) -> ThreadStats: ...
+    def prune(
+        self,
+        thread_ids: Sequence[str] | None = ...,
+        *,
+        owner: str | Owner | None = ...,
+        latest: int = ...,
+        since: datetime | None = ...,
+        waiting: bool = ...,
+        older_than: timedelta | None = ...,
+    ) -> builtins.list[Pruned]: ...
+    def delete(
+        self,
+        thread_ids: Sequence[str] | None = ...,
+        *,
+        owner: str | Owner | None = ...,
+        older_than: timedelta | None = ...,
+    ) -> builtins.list[str]: ...
+    def copy(self, thread_id: str, to: str, *, owner: str | Owner | None = ...) -> Thread: ...
+    def fork(
+        self, thread_id: str, to: str, *, checkpoint_id: str | None = ..., owner: str | Owner | None = ...
+    ) -> Thread: ...
+
+@type_check_only
+class SyncRunDoor:
+    def start(
+        self,
+        graph: Any,
+        state: Mapping[str, Any],
+        *,
+        thread_id: str,
+        owner: str | Owner | None = ...,
+        context: Any = ...,
+        config: Mapping[str, Any] | None = ...,
+        multitask_strategy: Strategy | None = ...,
+    ) -> Run: ...
+    def resume(
+        self,
+        graph: Any,
+        answer: Any = ...,
+        *,
+        thread_id: str,
+        answers: Mapping[str, Any] | None = ...,
+        owner: str | Owner | None = ...,
+        context: Any = ...,
+        config: Mapping[str, Any] | None = ...,
+        multitask_strategy: Strategy | None = ...,
+    ) -> Run: ...
+    def resume_with_context(
+        self,
+        graph: Any,
+        state: Mapping[str, Any],
+        *,
+        thread_id: str,
+        answers: Mapping[str, Any] | None = ...,
+        owner: str | Owner | None = ...,
+        context: Any = ...,
+        config: Mapping[str, Any] | None = ...,
+        multitask_strategy: Strategy | None = ...,
+    ) -> Run: ...
+    def retry(
+        self,
+        graph: Any,
+        *,
+        thread_id: str,
+        owner: str | Owner | None = ...,
+        context: Any = ...,
+        config: Mapping[str, Any] | None = ...,
+        multitask_strategy: Strategy | None = ...,
+    ) -> Run: ...
+    def get(self, graph: Any, *, thread_id: str, owner: str | Owner | None = ...) -> Run: ...
+    def cancel(self, *, thread_id: str, owner: str | Owner | None = ...) -> bool: ...
+    def history(
+        self, graph: Any, *, thread_id: str, owner: str | Owner | None = ..., limit: int | None = ...
+    ) -> list[Step]: ...
+    def fork(
+        self,
+        graph: Any,
+        *,
+        thread_id: str,
+        checkpoint_id: str,
+        state: Mapping[str, Any] | None = ...,
+        as_node: str | None = ...,
+        owner: str | Owner | None = ...,
+    ) -> Run: ...
+    def once(self, key: str, effect: Callable[[str], Awaitable[T] | T]) -> T: ...
+
+@type_check_only
+class SyncAgentDoor:
+    def declared(self, file: str | Path | None = ...) -> tuple[Declaration, ...]: ...
+    def standing(self, file: str | Path | None = ...) -> list[Standing]: ...
+    def supervisor(
+        self,
+        *,
+        file: str | Path | None = ...,
+        model: ChatModel | None = ...,
+        tools: Sequence[BaseTool] = ...,
+        middleware: Sequence[AgentMiddleware[Any, Any, Any]] = ...,
+        **options: Any,
+    ) -> CompiledStateGraph[Any, Any, Any, Any]: ...
+    def create(
+        self,
+        name: str,
+        *,
+        file: str | Path | None = ...,
+        model: ChatModel | None = ...,
+        tools: Sequence[BaseTool] = ...,
+        middleware: Sequence[AgentMiddleware[Any, Any, Any]] = ...,
+        **options: Any,
+    ) -> CompiledStateGraph[Any, Any, Any, Any]: ...
+
+class Blocking:
+    def __init__(self, target: object, app: App, *, apart: bool = False) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...
+
+def blocking(target: object, app: App) -> SyncThreadkeep: ...

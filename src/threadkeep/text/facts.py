@@ -1,0 +1,458 @@
+"""Which of a person's sentences are lasting facts about them: rules on words, English first.
+
+A sentence counts when it says something of the person, their people, their work, their preferences or
+their plans that will still be of use in another conversation. Precision comes before completeness:
+what is in doubt is left to the episode.
+"""
+
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from threadkeep.text import personal_languages as languages
+from threadkeep.text.events import has_happened
+from threadkeep.text.normalization import plain, straight, words
+from threadkeep.text.redaction import MARK
+from threadkeep.text.retractions import ended_by
+from threadkeep.text.sentences import QUOTATION
+from threadkeep.text.slots import slot_of
+
+MAX_CHARACTERS: Final = 300
+MIN_WORDS: Final = 3
+MIN_SCORE: Final = 1.0
+
+
+class Statement(NamedTuple):
+    """A sentence that is worth keeping.
+
+    Attributes:
+        text: The person's own words, a part of the message.
+        score: How much it says that lasts; higher is better, at least 1.
+    """
+
+    text: str
+    score: float
+
+
+# Read against text in small letters. The first look ahead lets nearly every place fail at once.
+_UNWANTED: Final = re.compile(
+    r"""(?x)\b(?=[dnpfiotkm])(?<!\bi\ )(?<!\bwe\ )(?<!\bthey\ )(?<!\bto\ )(?:
+      (?:do\ not|don't|do\ n't|please\ don't|never)\ (?:ever\ )?(?:remember|save|store|keep|memori[sz]e|record|log|note)\ (?:any\ of\ )?(?:this|that|it|what|these|my\ message)
+    | (?:forget|ignore|disregard)\ (?:that\ i\ (?:said|told|asked|mentioned)|what\ i\ (?:just\ )?(?:said|told|wrote)|this\ (?:message|conversation|chat)|i\ (?:said|mentioned)\ (?:that|this|anything))
+    | off\ the\ record | (?:this|that)\ is\ (?:strictly\ )?(?:confidential|not\ to\ be\ remembered) | keep\ (?:this|that|it)\ (?:between\ us|out\ of\ (?:your\ |the\ )?memory)
+    | not\ for\ (?:your\ )?memory
+    | merk(?:e)?\ dir\ das\ (?:bitte\ )?nicht | (?:das|dies)\ nicht\ (?:merken|speichern) | ne\ (?:retiens|retenez|mémorise|mémorisez|note)\ pas
+    | no\ (?:recuerdes|guardes|memorices)\ (?:esto|eso) | não\ (?:guarde|lembre|memorize|grave)\ (?:isso|isto) | non\ (?:ricordare|memorizzare|salvare)\ (?:questo|quello)
+    )\b"""
+)
+_PIECE: Final = 65_536
+"""So many characters are searched at once, in a few milliseconds, during which nothing else can run."""
+_LONGEST_UNWANTED: Final = 128
+"""No form of the request is longer."""
+
+
+def unwanted(text: str) -> bool:
+    """Return whether the person asks that nothing of *text* is remembered."""
+    small = straight(text).lower()
+    if languages.unwanted(small):
+        return True
+    for start in range(0, len(small), _PIECE):
+        stop = start + _PIECE + _LONGEST_UNWANTED
+        found = _UNWANTED.search(small, start, stop)
+        # At the cut a word may only seem to end; what follows there is in the next piece, too.
+        if found and (found.end() < stop or _UNWANTED.match(small, found.start())):
+            return True
+    return False
+
+
+_NOT_MEANT: Final = re.compile(
+    r"""(?ix)(?<!\bnot\ )(?<!\bain't\ )\b(?:
+      (?:just|only|totally|obviously)\ (?:kidding|joking)\b(?!\ about) | (?:I'm|I\ am|I\ was)\ (?:just\ |only\ )?(?:kidding|joking)\b | jk\b
+    | (?:this|that|it|the\ following|what\ follows)\ (?:is|was)\ (?:just\ |only\ )?a\ (?:joke|prank)\b
+    | (?:pretend|imagine|suppose|assume)\ (?:that\ )?(?:I|I'm|I'd|we|we're|my)\b | let's\ (?:pretend|role-?play)\b
+    | (?:you(?:'re|\ are|\ play|'ll\ be)|be)\ (?-i:[A-Z])\w+,?\ and\ I(?:'m|\ am|\ play|'ll\ be)\ (?-i:[A-Z])
+    )"""
+)
+
+
+def meant(text: str) -> bool:
+    """Return whether the person means what *text* says: it is said to be neither a joke nor a part that is played."""
+    return _NOT_MEANT.search(straight(text)) is None
+
+
+_GREETING: Final = re.compile(
+    r"(?i)^(?:(?:hi|hey|hello|hiya|howdy|greetings|good (?:morning|afternoon|evening|day|night)|dear|thanks|thank you|thx|ty|cheers|great|cool|nice"
+    r"|awesome|perfect|ok|okay|alright|sure|definitely|absolutely|exactly|totally|for sure|of course|no (?:problem|worries|prob)|congrats|congratulations|guess what|(?:good|great|big) news|yes|yeah|yep|yup|no|nope|nah|well|oh|ah|aha|wow|whoa|woah|yay|aw+|ugh|phew|omg|hmm+|um+|so|right|got it|i see|makes sense|sounds good|sorry"
+    r"|haha|lol|anyway|anyways|btw|by the way|fyi|ps|p\.s\.|also|and|but|plus|actually|honestly|to be honest|tbh|just so you know|for context|for reference"
+    r"|for the record|quick note|side note|as i (?:said|mentioned)|as you (?:know|may know)|like i said|first of all|first|anyhow|basically|in fact"
+    r"|note|context|background|correction|update|reminder|wait|oops|scratch that|(?:that's|that is|that was) (?:wrong|not right|not true)|my mistake|i was wrong)"
+    r"(?:,? (?:there|all|everyone|team|again|so much|very much|a lot|for (?:the|your|that|all)[\w' ]{1,40}|(?-i:[A-Z][a-z]+)(?=[,!])))?(?:\s*[,!:;–—-]+\s*|\s+(?=(?:i|i'm|i've|my|we|our|we're|no|nope|yes|yeah|wait|sorry)\b))"
+    r"(?:that )?)+"
+)
+_REMEMBER: Final = re.compile(
+    r"(?i)^(?:please |pls |and |also |do |can you |could you )*(?:remember|note|keep in mind|bear in mind|be aware|make a note|take note|know|don't forget|save|store)"
+    r"(?: for (?:later|next time|the future|me))?(?:[:,]? that| the fact that|[:,])? (?=(?:i|i'm|i've|i'd|my|we|our|we're|we've|call|from|always|never)\b)"
+)
+# What comes after a comma and asks for something: the statement before it stands on its own.
+_REQUEST_TAIL: Final = re.compile(
+    r"(?i)(?:,|;|\s[–—-])?\s*(?:\b(?:and|so|but|then|thus|therefore)\b,?\s*)?(?:(?:please|pls|hence)\s+)?"
+    r"(?<=[\s,;])(?:(?:can|could|would|will) you\b|what (?:is|are|do|does|should|would|can|kind)\b|what's\b|how (?:do|can|should|would|could|does|much|many|is|are|might)\b|should i\b|do you\b"
+    r"|can i\b|could i\b|is (?:it|there|that|this)\b|are there\b|which (?:one|of|is|are|should)\b|where (?:can|do|should)\b|any (?:ideas?|tips|advice|suggestions?|thoughts|recommendations?)\b"
+    r"|(?:please|pls) (?:help|give|tell|show|write|suggest|explain|recommend)\b|(?:help|give|tell|show|suggest|recommend) me\b|i(?:'m| am) (?:just |also )?(?:wondering|curious|not sure|unsure|asking)\b|i was wondering\b|i wonder\b"
+    r"|i(?:'d| would) (?:like|love|appreciate) (?:you|some help|your|help|to know|advice)|i need (?:you|help|your|some help|advice)|i want to (?:know|make sure|ask|understand)\b|i want you\b|does (?:that|this|it)\b|right\?|ok\?).*$"
+)
+_CLAUSES: Final = re.compile(r"(?:,? (?:and|but)|;| [–—-]+) (?=(?:I|I'm|I've|my|we|we're|our)\b)", re.IGNORECASE)
+
+_QUESTION: Final = re.compile(
+    r"(?i)^(?:and |so |but |ok |then )*(?:who|whom|whose|what|what's|which|where|when(?! i was\b)|why|how|can(?!'t wait\b)|could|would|will|shall|should|do|does|did|is|are|am|was|were|has|had(?= (?:i|you|he|she|we|they|it|this|that|any\w+)\b)|may|might|must|isn't"
+    r"|aren't|don't (?:you|we|they)|doesn't|didn't|won't|wouldn't|couldn't|any (?:idea|chance|tips)|anyone|wdyt)\b|^have (?:you|i|we|they)\b"
+)
+_STANDING: Final = re.compile(
+    r"(?i)^(?:please )?(?:(?:from now on|in (?:the )?future|going forward|by default|whenever you (?:answer|reply|respond|write))[, ]+(?:please )?(?:always |never |only |do not |don't )?"
+    r"|(?:always|never) (?!(?:give|put|call|end|start) (?:up|out|back|in|off|away|down)\b))(?:answer|reply|respond|address|call|use|write|speak|talk|give|keep|explain|show|include|avoid|send|format|start|end|put|provide|mention|assume|prefer)\b"
+    r"|^(?:please )?(?:you can |just )?call me (?!back\b|when\b|if\b|at\b|on\b|later\b|tomorrow\b|crazy\b|old\b|an?\b|maybe\b|tonight\b|in\b)\S+"
+    r"|^(?:please )?(?:keep (?:your |the |all )?(?:answers|replies|responses|explanations|messages)|(?:answer|reply|respond|talk to me|speak to me|write to me) in (?:[A-Z]\w+|metric))\b"
+)
+_NAMING: Final = re.compile(r"(?i)^(?:please )?(?:you can |just )?call me\b")
+_COMMAND: Final = re.compile(
+    r"""(?ix)^(?:please|pls|kindly|just|now|then|next|also|and|ok|okay|first)?,?\ ?(?:please\ |just\ |now\ |then\ )*(?:
+      write|make|give|show|tell|explain|help|fix|create|generate|summari[sz]e|translate|list|find|check|run|add|remove|update|delete|change|convert|draft|compose|describe
+    | compare|suggest|recommend|let|let's|lets|try|use|open|send|search|look|read|calculate|compute|remind|schedule|book|set|turn|play|stop|start|continue|go|proceed|rewrite|rephrase
+    | proofread|review|analy[sz]e|refactor|debug|implement|build|design|plan|prepare|provide|include|exclude|ignore|disregard|forget|pretend|act|imagine|suppose|assume|assuming
+    | consider|answer|reply|respond|say|repeat|print|return|output|define|outline|walk|teach|ask|tell|put|move|copy|paste|merge|deploy|restart|install|upgrade|count|sort|filter
+    | format|expand|shorten|simplify|elaborate|correct|edit|improve|optimi[sz]e|see|note|think|wait|hold|come|get|bring|take|keep|don't|do\ not|never|always|from\ now\ on|you
+    | your|please|pls|remember|recall|do|redo|undo|retry|double-check|verify|test|validate|confirm|choose|pick|select|order|buy|cancel|call|email|message|ping|text
+    )\b"""
+)
+_HYPOTHETICAL: Final = re.compile(
+    r"""(?ix)^(?:if|unless|suppose|supposing|imagine|assuming|say|let's\ say|what\ if|hypothetically|in\ theory|pretend|even\ if|in\ case|once\ upon)\b
+    | \b(?:I|we)(?:'d|\ would|\ could|\ might|\ may|\ should)\b(?!\ (?:rather|prefer|like\ to\ be\ called|love\ to\ (?:visit|learn|live|move|become)|like\ to\ (?:visit|learn|live|move|become)))
+    | \b(?:I|we)\ (?:wish|guess|suppose|imagine|assume|hope|bet|doubt|wonder|think|believe|reckon|suspect|expect|presume)\b
+    | \b(?:hypothetically|for\ example|for\ instance|e\.g\.|as\ if|would\ have|could\ have|should\ have)\b | \b(?:maybe|perhaps|possibly|probably)\b"""
+)
+_REPORTED: Final = re.compile(
+    r"(?i)\b(?:says?|said|saying|told|tells|telling|asks?|asked|wrote|writes|texted|replied|claims?|claimed|announced|instructed|instructs|orders?|ordered me|insists?|insisted|demands?)\b(?! (?:yes|no)\b)"
+    r"|\baccording to\b|\bquote\b"
+    r"|\b(?:e-?mail|mail|message|page|site|text|letter|article|note|post|document|doc|sign)s? (?:reads?|states?|goes|shows?)\b"
+)
+_REPORTED_ELSEWHERE: Final = re.compile(
+    r"(?i)\b(?:sagt|sagte|sagen|behauptet|behaupten|schreibt|schrieb|meint)\b|\b(?:laut|selon|según|segundo|secondo)\b"
+    r"|\b(?:dice|dicen|dijo|diz|dizem|disse|afirma|dit|disent|affirme|écrit) (?:que|qu'|che)"
+)
+_QUOTED: Final = re.compile(r"\"[^\"]{0,400}\"|(?<!\w)'[^']{8,400}'(?!\w)|«[^»]{0,400}»|„[^“”\"]{0,400}[“”\"]")
+_ADDRESSED: Final = re.compile(r"(?i)\b(?:you|your|yours|you're|you've|you'll|yourself|u|ur)\b(?<!call me you)")
+_OF_THE_OTHER: Final = re.compile(r"(?i)^(?:and |so |but )?you(?:r|rs|'re|'ve|'ll)?\b")
+_ROLE_PLAY: Final = re.compile(
+    r"(?i)\b(?:in (?:this|the|my) (?:story|novel|scenario|game|dream|role-?play)|my character|the protagonist|i am the narrator)\b"
+)
+
+# What is said about the present exchange, a passing state, or the work at hand.
+_PASSING: Final = re.compile(
+    r"""(?ix)^(?:I|we)(?:'m|\ am|'re|\ are|\ was|\ were|'ve\ been|\ have\ been|\ feel|\ felt|'m\ feeling|\ am\ feeling)\ (?:(?:just|really|so|very|a\ bit|a\ little|kind\ of|kinda|pretty|quite|still|not|also|too|all|completely|totally|currently|already|super|always)\ )*
+      (?:trying|getting(?!\ (?:married|divorced|engaged|an?\ (?:dog|cat|puppy|kitten|new|divorce|tattoo|promotion|degree)|my|into|ready\ for))|having\ (?:trouble|issues|problems?|difficult\w*|some|an?\ (?:hard|issue|problem|error))|wondering|asking|looking\ (?:for|at|to|into)|stuck|confused|lost|sorry|sure|unsure|certain|afraid|glad|happy|pleased|sad|excited|worried|curious|ready|done|back(?!\ in\b)|here|there|good|fine|ok|okay|well
+      |great|tired|exhausted|hungry|thirsty|bored|busy|late|early|sick|stressed|nervous|anxious|overwhelmed|frustrated|annoyed|impressed|grateful|thankful|aware|thinking|struggling|seeing|facing|running\ into|following|kidding|joking|serious|saying|talking
+      |interested\ in\ (?:this|that|how|what|hearing)|able|unable|not\ sure|missing|doing\ (?:well|good|great|fine|ok)|using\ (?:this|that|it|the\ (?:same|following|above))|testing\ (?:this|it|the)|reading\ (?:this|that|the)|writing\ (?:this|to)|calling|right|wrong|in\ a\ (?:hurry|rush|meeting)|at\ a\ loss|on\ it|all\ set|open\ to|down\ to|about\ to|up\ to|so)\b
+    | ^(?:I|we)\ (?:just\ |also\ |really\ |still\ |only\ |actually\ |already\ |totally\ |completely\ |fully\ |definitely\ |don't\ |do\ not\ |didn't\ |did\ not\ |can't\ |cannot\ |can\ |couldn't\ |have\ to\ |need\ to\ |had\ to\ |'ll\ |will\ |won't\ )*
+      (?:see|know|understand|mean|get|got(?!\ (?:married|engaged|divorced|promoted|hired|fired|laid\ off|accepted|into|my|two|three|an?\ (?:new|dog|cat|puppy|kitten|job|promotion|raise|tattoo|degree|scholarship)))|need|want\ (?:you|it|this|that|the|an?|some|something|more|to\ (?:know|see|make|ask|understand|check|be|do|use|get|add|say|talk|try|fix|go\ over|ensure|avoid|implement))|agree|disagree|appreciate|hear|find|found|tried|try|checked|check|looked|look|noticed|notice|saw|meant|thought|forgot|asked|ask|read|wrote|ran|run\ (?:the|this|it|into)|changed|added|removed|fixed|figured|realized|realised|heard
+      |feel|felt|seem|have\ (?:a|an|some|one|another|two|no|any|this|the)\ (?:quick\ |small\ |few\ |simple\ |follow-?up\ |more\ |other\ |good\ |bad\ |weird\ |new\ |bit\ of\ )*(?:question|questions|problem|issue|issues|problems|error|errors|bug|bugs|doubt|idea|ideas|request|file|table|list|function|class|query|dataset|dataframe|script|string|array|snippet|code|csv|log|feeling|hard\ time|trouble|look|clue|choice|hunch|task|point)
+      |have\ (?:to|been\ trying|tried|seen|heard|read|noticed|checked|found|got\ (?:a|an|this|some)\ (?:question|problem|issue|error|idea))|give\ up|will\ (?:try|do|check|let|see|take|get|keep)|try|let|do|did|say|guess|ended|followed|received\ (?:this|the|an?\ error)|keep\ getting|came\ across|had\ (?:no\ idea|a\ (?:question|look|thought|chance|feeling)|trouble|problems|an?\ (?:idea|issue|error)))\b
+    | ^(?:I|we)'(?:ll|ve)\ (?:try|do|check|see|let|get|keep|take|tried|seen|heard|read|noticed|checked|found|got|looked|added|changed|fixed|updated|done|run|forgotten)\b
+    | ^my\ (?:(?:main|next|first|other|last|only|biggest|real|second|original|previous|current)\ )*(?:question|questions|problem|issue|error|bug|code|apologies|bad|mistake|guess|point|query|request|understanding|thought|thoughts|opinion|idea|concern|suggestion|answer|reply|message|prompt|turn|screen|output|input|function|script|test|tests|build|terminal|command|response|feeling|impression|assumption|attempt|fault|pleasure|god|goodness)\b
+    | ^(?:my|our)\ (?:[\w'-]+\ ){1,4}(?:is|are)\ (?:(?:still|currently|now|again|just)\ )*(?:(?<!is\ )waiting|pending|failing|broken|down|stuck|stalled|blocked|crashing|hanging|timing\ out|not\ working)\b
+    | ^(?:I|we)\ have\ (?:a\ few|some|many|several|lots\ of|big|other|a\ lot\ of)\ (?:big\ |other\ |more\ )?(?:plans|ideas|things|options|goals|thoughts)\W*$
+    | ^our\ (?:conversation|chat|last|previous|discussion|talk)\b
+    | ^(?:I|we)\ (?:like|love|hate|prefer|enjoy|dislike|want|use|am|was|have|did|do)\ (?:it|this|that|them|these|those|the\ (?:first|second|third|last|latter|former|idea|sound|look|way|one|answer|suggestion))\b
+    | \b(?:this|that|the\ (?:above|following|previous|code|function|file|script|error|answer|reply|output))\ (?:is|was|code|error|one|function|answer)\b | \b(?:thanks|thank\ you|sorry|lol|haha)\b"""
+)
+_AT_WORK: Final = re.compile(
+    r"(?i)\b(?:errors?|issues?|bugs?|problems?|questions?|exceptions?|traceback|warnings?|code|scripts?|functions?|quer(?:y|ies)|commands?"
+    r"|tests?|builds?|output|logs?|files?|it|this|that|same)\b"
+)
+_UNRESOLVED: Final = re.compile(
+    r"""(?ix)^(?:I|we)(?:'ve|'m|'re|'ll|'d)?\ (?:(?!(?:an?|the|my|our|his|her|their|your|some|two|three|and|but|how|that|when|because|since|so|if)\b)[a-z'-]+\ ){1,4}?
+      (?:(?:it|them)\b | (?:this|that|these|those)(?=\ (?:after|before|because|'cause|when|while|for|to|in|on|at|with|by|from|last|yesterday|ago|and|but|so|too|together)\b|\W*$))"""
+)
+"""What was done to is named in another sentence: by itself it says nothing."""
+_FLEETING: Final = re.compile(
+    r"(?i)\b(?:right now|at the moment|just now|today|tonight|this (?:morning|afternoon|evening)|for now|a (?:minute|moment|second) ago)\b"
+)
+_VAGUE: Final = re.compile(
+    r"(?i)\b(?:this|that|it|these|those|them|something|stuff|things?|here|there|such|same|above|below)\b"
+)
+
+_PEOPLE: Final = (
+    r"(?:mother|mom|mum|father|dad|parents?|sister|brother|siblings?|wife|husband|partner|girlfriend|boyfriend|fiancée?|spouse|son|daughter|kids?|child(?:ren)?|baby|twins?|toddler|teenager"
+    r"|grand(?:mother|father|ma|pa|son|daughter|parents?|kids?|child(?:ren)?)|aunt|uncle|cousin|niece|nephew|in-laws?|(?:mother|father|sister|brother)-in-law|step\w+|friend|best friend|roommate"
+    r"|flatmate|housemate|neighbou?r|colleague|coworker|co-worker|boss|manager|teammate|team|mentor|doctor|therapist|dentist|teacher|coach|landlord|assistant|client|customers?"
+    r"|dog|cat|puppy|kitten|pet|horse|rabbit|hamster|parrot|fish|ex)"
+)
+_LIKING: Final = r"(?:like|love|hate|prefer|enjoy|dislike|adore|detest|avoid|can't stand|cannot stand|don't (?:really )?(?:like|eat|drink|enjoy|want|use|do|watch|read|own|drive|smoke|speak)|do not (?:like|eat|drink|enjoy|use)|can't (?:eat|drink|have|do|work|hear|see|drive)|never (?:eat|drink|use|work|drive|wear|travel|fly))"
+_LIFE: Final = (
+    r"(?:moved|bought|sold|adopted|started|joined|quit|left|graduated|married|finished|completed|visited|met|won|lost|signed|accepted|switched|grew up|studied|used to|was (?:born|diagnosed|promoted|hired|raised|laid off|accepted|elected|awarded)"
+    r"|broke|became|founded|co-founded|retired|learn(?:ed|t)|turned|got (?:a|an|married|engaged|divorced|promoted|into|my|the)|gave birth|had (?:a (?:baby|son|daughter|surgery|stroke|miscarriage)|surgery|my|our)|passed|failed|published|launched|built|ran (?:a|my|the) \w*\s?marathon|earned|inherited|enrolled|volunteer(?:ed)?|travell?ed|went (?:to|on|vegan|vegetarian|back to)|came out|migrated|released|shipped|hired|attended|celebrated|decided|promised|planned|booked|applied)"
+)
+_DOING: Final = r"(?:moving|going (?:to|on)|flying|travell?ing|starting|planning|joining|leaving|switching|visiting|taking|launching|building|working|learning|studying|training|writing|developing|preparing|migrating|renovating|expecting|raising|saving|teaching|applying|running|organi[sz]ing|hosting|getting (?:married|divorced|a|my|ready for)|having (?:a baby|surgery|a party|an?)|finali[sz]ing|practi[sc]ing|researching|recovering|looking after|responsible|in charge|considering|thinking of (?:moving|buying|quitting|starting|changing)|buying|selling|designing|reading|hoping to|turning|retiring|graduating|marrying|releasing|rolling out|deprecating|hiring|using|based|living|dating|seeing a)"
+_HABIT: Final = re.compile(
+    r"(?i)\b(?:every|each|always|usually|normally|often|regularly|daily|weekly|monthly|twice a|once a|on (?:mon|tues|wednes|thurs|fri|satur|sun)days?|in the (?:mornings?|evenings?)|since|for (?:the (?:last|past) )?\w+ (?:years?|months?)|at (?:night|home))\b"
+)
+_WHEN: Final = re.compile(
+    r"(?i)\b(?:tomorrow|next (?:week|month|year|spring|summer|autumn|fall|winter|\w+day)|in (?:january|february|march|april|may|june|july|august|september|october|november|december|q[1-4]|\d+ (?:days|weeks|months|years)|20\d\d)|on (?:\w+day|the \d|\d|january|february|march|april|may|june|july|august|september|october|november|december)|this (?:weekend|summer|winter|spring|autumn|fall|year|month|coming)|by (?:the end|\w+day|january|february|march|april|may|june|july|august|september|october|november|december))\b"
+)
+
+_RULES: Final[tuple[tuple[float, re.Pattern[str]], ...]] = tuple(
+    (score, re.compile(rf"(?i){pattern}"))
+    for score, pattern in (
+        (
+            3.0,
+            r"^(?:my (?:full |first |last |real |middle )?name(?: is|'s)|i(?:'m| am) called|(?:people|everyone|friends) calls? me|i go by)\b",
+        ),
+        (
+            3.0,
+            r"^i (?:now |currently |still )?(?:live|reside|work (?:at|for|as|in|on|with|from|remotely|part|full|night|shifts))\b|^i(?:'m| am) (?:based|living|from|located|originally from)\b|^i was born\b",
+        ),
+        (
+            3.0,
+            r"^i(?:'m| am) (?:not |severely |highly |very |mildly )?(?:allergic|intolerant|lactose|gluten|diabetic|asthmatic|vegan|vegetarian|pescatarian|coeliac|celiac|colou?r-?blind|deaf|blind|left-handed|dyslexic|pregnant|married|single|divorced|engaged|widowed|retired|self-employed|unemployed|autistic|bilingual)\b",
+        ),
+        (
+            3.0,
+            r"^i(?:'m| am) (?:now |only |almost |nearly )?\d{1,3}\b(?! %|%|percent| minutes| hours)|^my (?:birthday|age|time ?zone|pronouns|nationality|native language|mother tongue|home ?town|phone|e-?mail|address|anniversary|blood type)\b",
+        ),
+        (
+            2.8,
+            r"^(?:my|our) (?:all-time |absolute |personal )?(?:favou?rite|least favou?rite|preferred|go-to|dream|biggest fear|hobby|hobbies|passion)\b|^.{2,60} (?:is|are) my (?:new |all-time )?favou?rite\b",
+        ),
+        (
+            2.8,
+            rf"^(?:i|we) (?:really |absolutely |usually |generally |always |strongly |mostly |also |still |personally |just |actually |now |much |truly |particularly |especially |kinda |kind of )*{_LIKING}\b|^i(?:'d| would) rather\b|^i(?:'d| would) prefer\b|^i(?:'m| am) (?:a (?:big |huge )?fan of|into|not into|not a fan of|obsessed with|passionate about|not (?:a )?\w+ person|fond of|scared of|terrified of|afraid of)\b",
+        ),
+        (
+            2.6,
+            rf"^my (?:(?:older|younger|elder|little|big|twin|late|new|two|three|four|only|oldest|youngest|eldest|first|second|future|old|best|closest|childhood) )*{_PEOPLE}(?:'s)?(?: [A-Z][\w'’-]+){{0,2}},? (?:\w+,? )?(?:is|are|was|has|have|had|works?|lives?|likes?|loves?|hates?|prefers?|just|owns?|plays?|speaks?|studies|can't|cannot|doesn't|don't|go(?:es)?|turns|turned|moved|got|died|passed|runs?|name|names|birthday|and i|wants?|needs?|teaches|started|will)\b",
+        ),
+        (
+            2.4,
+            r"^my (?:[\w-]+ ){0,3}[\w-]+(?:'s)? (?:is|are|has|have|runs?|starts?|ends?|lives?|works?|will be|was|costs?|expires?)\b",
+        ),
+        (
+            2.4,
+            r"^our (?:[\w'-]+ ){0,4}[\w'-]+ (?:is|are|has|have|runs?|uses?|starts?|ends?|lives?|works?|will be|meets?|deploys?|ships?|handles?|expires?|consists?|takes?)\b",
+        ),
+        (
+            2.3,
+            r"^we (?:now |currently |always |usually |mostly |only |also |still |never |don't |do not |just |have to |must |recently )*(?:deploy|use|run|host|store|ship|meet|release|write|build|work|live|manage|maintain|support|develop|sell|serve|rely|follow|practi[sc]e|keep|own|operate|test|monitor|log|track|document|deployed|migrated|moved|switched|adopted|launched|hired|bought|got|started|have (?:\d+|a|an|two|three|four|five|six|seven|eight|nine|ten|several|many|no|our|been|moved|switched|migrated|decided))\b|^we(?:'re| are) (?:a|an|the|on|in|based|using|running|building|moving|migrating|planning|launching|hiring|going|getting|switching|developing|working|expecting|married|\d+)\b",
+        ),
+        (
+            2.2,
+            r"^i (?:now |currently |also |usually |mostly |mainly |always |still |only |primarily |generally )*(?:use|manage|lead|run (?!the\b|this\b|it\b|into\b)|own|teach|coach|study|speak|play|drive|ride|volunteer|commute|cook|bake|train|sleep|wake|maintain|develop|write|paint|read (?!this|that|the)|collect|grow|practi[sc]e|wear|eat|drink|follow|support|report to|specialize|specialise|freelance|consult|program|code|sing|dance|swim|hike|climb|garden|travel|fly|attend|belong|suffer|take|watch|listen|earn|make \d|weigh|rent|share|go to)\b",
+        ),
+        (
+            2.2,
+            r"^i have (?!to\b)(?:been (?:working|living|using|studying|learning|married|playing|coding|vegan|vegetarian|a|an|with|in)\b|an? (?:\w+ ){0,4}\w+|\d+ |two |three |four |five |six |no |type|celiac|asthma|diabetes|adhd|anxiety|depression|trouble sleeping|arthritis|migraines|dyslexia|worked|lived|moved|decided|started|never)",
+        ),
+        (
+            2.2,
+            r"^i(?:'ve| have) (?:always |never |recently |just |been )*(?:been (?:working|living|using|studying|learning|married|playing|a|an|to)|worked|lived|moved|decided|started|owned|visited|studied|played|practi[sc]ed|booked|signed|joined|accepted|bought|quit|finished|completed|attended|switched|got (?:two|three|four|\d+|a|an|\w+ (?:kids|children|dogs|cats))|working|living|married|loved|hated|wanted to)\b",
+        ),
+        (
+            2.2,
+            rf"^(?:i|we)(?:'m| am|'re| are) (?:now |currently |also |actually |still |finally |just |really |not )*{_DOING}\b",
+        ),
+        (
+            2.0,
+            r"^i(?:'m| am) (?:now |currently |also |still |actually )*(?:a|an|the|one of|on (?:the|a) \w+|in (?:my|the) |part of|head of|cto|ceo|cfo|vp|director|responsible|in charge|on call|on-call|the only)\b",
+        ),
+        (
+            2.0,
+            rf"^(?:i|we) (?:just |recently |finally |once |already |originally |actually |also |both |never |had )*{_LIFE}\b|^when i was\b",
+        ),
+        (
+            2.0,
+            r"^(?:i|we) (?:want|plan|intend|aim|would like|would love|hope|need) to (?:learn|become|visit|travel|move|run a|lose|start (?:a|my)|buy|save|retire|live|study|get (?:married|fit|a|my|into|certified)|quit|build a|write a|launch|publish|finish (?:my|the)|migrate|switch|reach|improve my|pass)\b|^i(?:'d| would) (?:like|love) to (?:visit|learn|live|move|become|be called)\b",
+        ),
+        (
+            2.0,
+            r"^(?:i|we)(?:'ll| will| won't| will not) (?:be )?(?:mov|start|visit|travel|fly|go|leav|join|attend|switch|launch|migrat|retir|turn|graduat|get|be|run|take|present|teach|study|work|meet|celebrat|releas|host|marr)\w*\b",
+        ),
+        (2.0, r"^(?:my|our) (?:goal|plan|dream|deadline|budget|target|priority|resolution|aim|ambition)\b"),
+    )
+)
+_INTRODUCTION: Final = re.compile(r"^(?:[Ii]'m|[Ii] am) [A-Z][\w'-]+(?: [A-Z][\w'-]+)?(?:[.,!]|$)")
+_GENERIC: Final = re.compile(
+    r"(?i)^(?:i|we) (?:\w+ly |also |still )?(?!(?:am|are|was|were|have|had|do|did|can|could|will|would|may|might|must|shall|should)\b)[a-z]{2,}s? "
+)
+
+
+_SMALL_TALK: Final = words(
+    """
+    hi hey hello hiya howdy greetings good morning afternoon evening day night thanks thank you thx ty cheers great
+    cool nice awesome perfect ok okay alright sure yes yeah yep yup no nope nah well oh wow hmm got it i see makes
+    sense sounds that's that is this was very so much a lot for the your help all again and bye goodbye see later
+    soon take care please continue go on ahead more next do done right correct exactly lol haha fine how are doing
+    what's up there everyone team my friend again too welcome it really appreciate amazing wonderful excellent hallo
+    hi danke bitte tschüss guten morgen tag abend ja nein bonjour salut merci oui non au revoir hola gracias sí
+    adiós buenos días olá obrigado obrigada sim não tchau ciao grazie prego buongiorno
+    ありがとう ありがとうございます こんにちは おはよう おはようございます こんばんは はい いいえ わかりました 了解 了解です
+    谢谢 謝謝 你好 您好 好的 好 再见 再見 明白了 안녕하세요 감사합니다 네 아니요 спасибо привет да нет
+    """
+)
+
+
+def is_small_talk(sentence: str) -> bool:
+    """Return whether *sentence* is a greeting, thanks, or a word of assent: nothing to remember a turn by."""
+    return all(word in _SMALL_TALK for word in re.findall(r"[^\W\d_]+(?:'\w+)?|\d+", straight(sentence).casefold()))
+
+
+def is_request(sentence: str) -> bool:
+    """Return whether *sentence* asks or tells somebody to do something."""
+    said = straight(sentence)
+    told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
+    return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {said}"))
+
+
+def is_standing(statement: str) -> bool:
+    """Return whether *statement* says how to behave from now on; what somebody is to be called is their name."""
+    said = straight(statement)
+    return _stands(said) and _NAMING.match(said) is None
+
+
+def _stands(said: str) -> bool:
+    return _STANDING.match(said) is not None or languages.standing(said)
+
+
+def addresses(sentence: str) -> bool:
+    """Return whether *sentence* speaks of whoever it is said to."""
+    return _ADDRESSED.search(straight(sentence)) is not None
+
+
+_NOT_ASSERTED: Final = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _REPORTED_ELSEWHERE, _ROLE_PLAY)
+
+
+def statements(sentence: str) -> list[Statement]:
+    """Return what *sentence* says that lasts: the sentence itself, or those clauses that stand on their own.
+
+    A greeting or ``remember that`` in front and a request at the end are cut off; what is left is a
+    part of the person's own words.
+    """
+    text = _trimmed(plain(sentence))
+    if MARK in text:
+        return []
+    clauses = [clause.strip(" ,;") for clause in _CLAUSES.split(text)]
+    if len(clauses) > 1:
+        found = [(clause, _score(clause)) for clause in clauses]
+        standing = [Statement(clause, score) for clause, score in found if score >= MIN_SCORE]
+        if len(standing) < len(clauses) and (whole := _score(text)) >= MIN_SCORE:
+            return [Statement(text, whole)]
+        return [] if _refused(straight(text)) else standing
+    score = _score(text)
+    return [Statement(text, score)] if score >= MIN_SCORE else []
+
+
+def clauses(sentence: str) -> list[str]:
+    """Return *sentence* without greeting and request, and, where it has several clauses, each of them."""
+    text = _trimmed(plain(sentence))
+    return [said for clause in _CLAUSES.split(text) if (said := clause.strip(" ,;"))]
+
+
+def asserts(clause: str) -> bool:
+    """Return whether *clause* says that something is so, or how something is always to be done.
+
+    A question, a request of the moment, a supposition, a report of what others say and a part that is
+    played say nothing of what is so.
+    """
+    said = straight(clause)
+    if "?" in said or MARK in said or _is_quotation(said):
+        return False
+    if _stands(said):
+        return True
+    return not any(rule.search(said) for rule in _NOT_ASSERTED)
+
+
+def _trimmed(text: str) -> str:
+    said = straight(text)
+    if len(said) != len(text):  # a ligature or a wide form was taken apart: positions would not fit
+        text = said
+    for lead in (_GREETING, _REMEMBER, _GREETING):
+        if (found := lead.match(said)) and found.end() < len(said):
+            text, said = text[found.end() :], said[found.end() :]
+    if not _stands(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
+        text = text[: found.start()].rstrip(" ,;–—-")
+    return text.strip()
+
+
+_SETTING: Final = re.compile(
+    r"(?i)^(?:(?:last|this|next|every|each|most) \w+|yesterday|tomorrow|lately|recently|currently|nowadays|these days|(?:on|in|since|after|before|at|for|during|by) [\w' ,-]{2,40}?"
+    r"|(?:two|three|four|five|a few|\d+) \w+ ago|professionally|personally|at (?:work|home)),? (?=(?:i|i'm|i've|i'll|my|we|we're|we've|our)\b)"
+)
+
+
+_VOCATIVE: Final = re.compile(r"^(?:[A-Z][a-z]+ )?[A-Z][a-z]+[,!] (?=(?:I|I'm|I've|My|my|We|we|We've|we've|Our|our)\b)")
+
+
+def _score(text: str) -> float:
+    """Return how much *text* says that lasts; 0 where it is not a statement of the person about themselves."""
+    said = straight(text)
+    if not _is_sized(said) or _is_quotation(said):
+        return 0.0
+    if _stands(said):
+        return 2.5
+    outside = _QUOTED.sub(" ", said)
+    own = _SETTING.sub("", _VOCATIVE.sub("", outside))
+    happened = has_happened(own, said=said)
+    if _refused(outside, of_the_past=happened) or _refused(own, of_the_past=happened):
+        return 0.0
+    anchored = _anchored(said)
+    base = max((score for score, rule in _RULES if rule.search(own)), default=0.0)
+    if base == 0.0 and (ended_by(own) is not None or slot_of(own) is not None):
+        base = 2.2
+    elif base == 0.0 and _INTRODUCTION.match(own):
+        base = 2.6
+    elif base == 0.0 and _GENERIC.match(own) and (anchored or _HABIT.search(said)):
+        base = 1.6
+    elif base == 0.0 and happened:
+        base = 1.5
+    return base + _details(said, anchored=anchored) if base else languages.score(text)
+
+
+def _is_sized(said: str) -> bool:
+    count = len(said.split()) + said.count("'") + languages.unspaced(said)  # "I'm vegan" has three
+    return count >= MIN_WORDS and len(said) <= MAX_CHARACTERS and "?" not in said and MARK not in said
+
+
+def _is_quotation(said: str) -> bool:
+    """Whether it is somebody else's: in quotation marks, but for a short title."""
+    return QUOTATION in said or said[0] in "\"'«„" or any(len(quoted.split()) > 4 for quoted in _QUOTED.findall(said))  # noqa: PLR2004 - a title's length
+
+
+def _details(said: str, *, anchored: bool) -> float:
+    """Return what its details are worth: names, numbers, habits and dates add; vagueness and length take away."""
+    more = 0.4 * anchored + 0.3 * bool(_HABIT.search(said)) + 0.3 * bool(_WHEN.search(said))
+    less = 0.9 * bool(_FLEETING.search(said)) + 0.7 * min(2, len(_VAGUE.findall(said)))
+    less += 0.3 * (len(said.split()) <= MIN_WORDS) + 0.4 * (len(said) > MAX_CHARACTERS // 2)
+    return more - less
+
+
+def _refused(said: str, *, of_the_past: bool = False) -> bool:
+    """Whether it is a question, a request, a hypothesis, a report or talk about the present exchange.
+
+    What somebody did at a time that is past is no talk about the present exchange, unless they tell of their work at it.
+    """
+    rules = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ADDRESSED, _ROLE_PLAY)
+    if any(rule.search(said) for rule in rules):
+        return True
+    if _UNRESOLVED.search(said):
+        return True
+    return _PASSING.search(said) is not None and not (of_the_past and _AT_WORK.search(said) is None)
+
+
+def _anchored(said: str) -> bool:
+    """Whether a name or a number ties the statement to something."""
+    return any(
+        any(c.isdigit() for c in word) or (word[:1].isupper() and word not in _PRONOUNS) for word in said.split()[1:]
+    )
+
+
+_PRONOUNS: Final = frozenset({"I", "I'm", "I've", "I'd", "I'll"})

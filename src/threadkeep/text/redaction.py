@@ -1,0 +1,267 @@
+"""Secrets do not reach the store: they are found by pattern and replaced by what they were.
+
+Every pattern is bounded or possessive, so a text of 1 MB takes a fraction of a second whatever it
+says. What is not a secret by its form (a commit's hash, a UUID, a telephone number) is left alone.
+"""
+
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from math import log2
+from typing import Final, NamedTuple
+
+from threadkeep.text.normalization import words
+
+MARK: Final = "[redacted: "
+
+_HEX_LENGTHS: Final = frozenset({32, 40, 56, 64, 96, 128})
+_MIN_ENTROPY_BITS: Final = 3.6
+_MIN_CHANGES: Final = 0.27
+_LOWER, _UPPER = 0, 1
+_PASSES: Final = 4
+"""What stood beside a secret may be told from one once that is gone; nearly always the second pass finds nothing."""
+_SHORT_SECRET: Final = 4
+
+_BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+
+
+class _Pattern(NamedTuple):
+    """A kind of key: what it is, a text without which there is none (finding that is fast), and its form."""
+
+    what: str
+    hint: str
+    pattern: re.Pattern[str]
+
+
+def _key(what: str, hint: str, pattern: str) -> _Pattern:
+    return _Pattern(what, hint, re.compile(rf"(?<![A-Za-z0-9_-])(?:{pattern})"))
+
+
+_KEYS: Final = (
+    _key("Anthropic key", "sk-ant-", r"sk-ant-[\w-]{16,256}"),
+    _key("OpenAI key", "sk-", r"sk-(?=[\w-]{0,255}\d)[\w-]{18,256}"),
+    _key("Stripe key", "_", r"(?:[sr]k|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,256}"),
+    _key("GitHub token", "_", r"gh[oprsu]_[A-Za-z0-9]{30,256}|github_pat_\w{22,256}"),
+    _key("GitLab token", "gl", r"gl(?:pat|dt|rt|ptt)-[\w-]{18,256}"),
+    _key("Slack token", "x", r"xox[abeprs]-[\w-]{10,256}|xapp-[\w-]{10,256}"),
+    _key("Google key", "", r"AIza[\w-]{35}|ya29\.[\w-]{20,256}|GOCSPX-[\w-]{20,64}"),
+    _key("AWS key", "A", r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _key("Hugging Face token", "hf_", r"hf_[A-Za-z0-9]{28,256}"),
+    _key("API key", "", r"(?:gsk_|r8_|xai-|nvapi-|tvly-(?:dev-)?|pplx-|pcsk_|fw_|lsv2_(?:pt|sk)_)[\w-]{20,256}"),
+    _key("SendGrid key", "SG.", r"SG\.[\w-]{16,64}\.[\w-]{16,128}"),
+    _key("npm token", "npm_", r"npm_[A-Za-z0-9]{30,64}"),
+    _key("PyPI token", "pypi-", r"pypi-[\w-]{50,512}"),
+    _key("Vault token", "hv", r"hv[sbr]\.[\w-]{20,512}"),
+    _key("DigitalOcean token", "_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
+    _key("Docker token", "dckr_pat_", r"dckr_pat_[\w-]{20,64}"),
+    _key("Shopify token", "shp", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    _key("Atlassian token", "ATATT3", r"ATATT3[\w=-]{20,512}"),
+    _key("Telegram token", ":AA", r"\d{8,10}:AA[\w-]{33}"),
+    _key("webhook", "https://", r"https://hooks\.slack\.com/services/[\w/]{20,128}"),
+    _key("webhook", "https://", r"https://discord(?:app)?\.com/api/webhooks/\d{10,25}/[\w-]{30,128}"),
+    _key("JSON web token", "eyJ", r"eyJ[\w-]{8,4096}\.[\w-]{8,8192}\.[\w-]{0,1024}"),
+)
+
+_CREDENTIALS: Final = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@'\"<>\[]{0,128}:[^\s@'\"<>\[]{1,256}@[^\s'\"<>]{1,2048}"
+)
+_BEARER: Final = re.compile(
+    r"(?i)\b(?:bearer|basic)[ \t]{1,4}(?=[\w.~+/=-]{0,512}[0-9A-Z=_])([\w.~+/-]{16,4096}+={0,2})"
+)
+
+# A name, what joins it to its value, and the value. "is" asks more of the value than "=" does.
+_NAMED: Final = re.compile(
+    r"""(?ix)
+    (?P<name>
+        (?P<pass> pass(?:word|wort|phrase|code|wd)s? | pwd | kennwort | mot\ de\ passe | contraseña | senha )
+      | (?P<key> (?:api|access|secret|private|account|auth|encryption|signing|license)[ _-]?(?:key|token|secret)(?:[ _-]?id)?
+          | client[ _-]?secret | aws_secret_access_key | secret | token | signature | credentials? )
+      | (?P<pin> pin(?:[ ]code)? | cvv2? | cvc | (?:verification|security|one-?time|2fa|otp|login|door|gate|alarm|access)[ ]code )
+    )
+    (?: ["'`](?!s\b) ){0,2}
+    (?P<for> \ (?:for|to|of|on|at|in)\ (?:[^\s.,:;=?!\[]{1,40}\ ){0,4}?[^\s.,:;=?!\[]{1,40} )?
+    (?P<joint> [ \t]{0,4}(?:=>|:=|=|:)[ \t]{0,4} | [ ](?:is|was|to|are|est|es|é|ist|lautet)(?:[ ](?:now|still))?[ :]{1,3} | ['’]s[ ] | (?(for)(?!)|[ ](?=["'`])) )
+    (?P<quote> ["'`]? )
+    (?P<value> (?!\[redacted)[^\s"'`,;]{1,512} )
+    """
+)
+_NAMED_AT: Final = re.compile(
+    r"(?i)(?:pass|pwd|kennwort|mot de passe|contraseña|senha|key|secret|token|signature|credential|pin\b|cvv|cvc|code)"
+)
+
+# What people say of passwords and tokens without telling them.
+_ORDINARY: Final = words(
+    """
+    a about above accepted active actually again all allowed already also always an and another any as asked at back
+    bad been before being best better between both broken but by can case cached changed changing chosen cleared
+    common complex compromised configured confirmed copied correct correctly created currently default deleted
+    different disabled easy either empty enabled encrypted enough entered everything exactly exist exposed expired
+    expiring fetched few fine first for forgotten found from generated get given gone good guessable hard hardcoded
+    hashed he her here hidden his how i if important in incorrect incorrectly insecure inside invalid invalidated it
+    its itself just kept known later leaked like limited linked locked log login long loaded longer lost made
+    managed mandatory masked me mine missing more much must my necessary needed never new next no none not nothing
+    now null obvious off ok okay old on once one only optional or our out outdated over passed per personal plain
+    possible present private probably protected public quite read ready really recorded rejected remembered removed
+    renewed required reset resolved revoked right rotated safe salted same saved secret secure see sent set shared
+    she short should shown similar simple so some someone something soon still stolen stored strange stronger strong
+    such supposed sure temporary that the their them then there they this those to today together tomorrow too true
+    truncated typed undefined unique unknown unless unsafe unset until up updated upon us used user useless using
+    usually valid validated very visible was weak well what when where whether which while who why will with without
+    working works wrong yes yesterday yet you your patience love success
+    """
+)
+
+_CARD: Final = re.compile(
+    r"(?<![\w.+-])(?:\d{13,19}|\d{4}(?:[ -]\d{4}){3}(?:[ -]\d{1,3})?|\d{4}[ -]\d{6}[ -]\d{5})(?![\w-]|\.\d)"
+)
+_CARD_ISSUERS: Final = re.compile(
+    r"4|5[1-5]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720)|3[47]|3(?:0[0-5]|[689])|35(?:2[89]|[3-8])|6(?:011|4[4-9]|5|2)"
+)
+
+_LONG: Final = re.compile(r"(?<![\w+/=.-])[\w+/=-]{20,}+(?![\w])")
+_INTEGRITY: Final = re.compile(r"sha(?:256|384|512)-")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_HEX: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+
+
+def redact(text: str) -> str:
+    """Return *text* with every secret replaced by ``[redacted: <what it was>]``.
+
+    What is found: keys and tokens of well-known providers, private keys, JSON web tokens, bearer
+    tokens, connection strings with credentials, ``password is …`` and its like, payment cards (by
+    Luhn's sum), and long tokens of high entropy. Applying it twice changes nothing more.
+    """
+    for _ in range(_PASSES):
+        clean = _redacted(text)
+        if clean == text:
+            break
+        text = clean
+    return text
+
+
+def has_secret(text: str) -> bool:
+    """Return whether *text* holds a secret, or held one before it was redacted."""
+    return MARK in text or redact(text) != text
+
+
+def _redacted(text: str) -> str:
+    text = _without_private_keys(text)
+    for what, hint, pattern in _KEYS:
+        if hint in text:
+            text = pattern.sub(_marked(what), text)
+    if "://" in text and "@" in text:
+        text = _CREDENTIALS.sub(_marked("connection string"), text)
+    text = _BEARER.sub(_marked("bearer token"), text)
+    if _NAMED_AT.search(text):
+        text = _NAMED.sub(_named, text)
+    text = _CARD.sub(_card, text)
+    return _LONG.sub(_long, text)
+
+
+def _marked(what: str) -> Callable[[re.Match[str]], str]:
+    replacement = f"{MARK}{what}]"
+    return lambda _: replacement
+
+
+def _without_private_keys(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    while begin := _BEGIN.search(text, at):
+        parts += (text[at : begin.start()], f"{MARK}private key]")
+        end = _END.search(text, begin.end())
+        at = end.end() if end else len(text)  # one that was cut off: better too much than half of it
+        if end is None:
+            break
+    return "".join((*parts, text[at:])) if parts else text
+
+
+def _named(found: re.Match[str]) -> str:
+    value = found["value"]
+    bare = value.rstrip(".!?)]}…")
+    kept = value[len(bare) :]
+    if not _tells(found, bare):
+        return found[0]
+    what = "password" if found["pass"] else "code" if found["pin"] else "secret"
+    before = found[0][: found.start("value") - found.start()]
+    return f"{before}{MARK}{what}]{kept}"
+
+
+def _tells(found: re.Match[str], value: str) -> bool:
+    """Whether *value* is told as the secret, not said of it."""
+    if not value or value.casefold() in _ORDINARY or value.startswith(("$", "<", "%", "http")):
+        return False
+    if not set("([{").isdisjoint(value):  # an expression of a programming language
+        return False
+    digits = sum(character.isdigit() for character in value)
+    if found["pin"]:
+        return 3 <= len(value) <= 10 and digits == len(value)  # noqa: PLR2004 - the length of such codes
+    if found["key"]:
+        return len(value) >= 8 and digits > 0  # noqa: PLR2004 - shorter ones are words
+    mixed = digits > 0 or any(not c.isalnum() for c in value.strip("-")) or _capitals_inside(value)
+    return _is_password(found, value, mixed=mixed)
+
+
+def _is_password(found: re.Match[str], value: str, *, mixed: bool) -> bool:
+    joint = found["joint"].strip().casefold()
+    if not joint.strip("'’s") or not joint[-1].isalpha() or found["quote"]:  # "=", ":", or in quotation marks
+        return len(value) >= (_SHORT_SECRET - 1 if mixed else _SHORT_SECRET)
+    if joint == "to":  # "the password to my laptop", "to a@b.org"
+        return mixed and ("." not in value or any(c.isdigit() for c in value))
+    return mixed or _ends_clause(found)
+
+
+def _capitals_inside(value: str) -> bool:
+    return any(character.isupper() for character in value[1:]) and not value.isupper()
+
+
+def _ends_clause(found: re.Match[str]) -> bool:
+    """Whether nothing follows: "the password is swordfish", not "the password is swordfish-like in style"."""
+    rest = found.string[found.end() : found.end() + 2]
+    return found["value"][-1:] in ".!" or not rest.strip() or rest[0] in ",;\n\"'`"
+
+
+def _card(found: re.Match[str]) -> str:
+    digits = [int(character) for character in found[0] if character.isdigit()]
+    if not _CARD_ISSUERS.match("".join(map(str, digits))) or len(set(digits)) == 1:
+        return found[0]
+    doubled = [digit * 2 - 9 * (digit > 4) for digit in digits[-2::-2]]  # noqa: PLR2004 - Luhn: 5 · 2 has two digits
+    return f"{MARK}payment card]" if (sum(digits[::-2]) + sum(doubled)) % 10 == 0 else found[0]
+
+
+def _long(found: re.Match[str]) -> str:
+    return f"{MARK}token]" if _is_random(found[0]) else found[0]
+
+
+def _is_random(token: str) -> bool:
+    """Whether *token* looks drawn by lot: mixed characters that change kind often, and no name or digest.
+
+    Names in camel, snake or kebab case seldom change kind; digests and UUIDs are public as a rule.
+    """
+    if len(token) > 4096:  # noqa: PLR2004 - an image or a file in base64, not a key
+        return False
+    body = token.strip("=")
+    if _UUID.fullmatch(body) or _INTEGRITY.match(body) or (_HEX.fullmatch(body) and len(body) in _HEX_LENGTHS):
+        return False
+    letters = sum(c.isalpha() for c in body)
+    digits = sum(c.isdigit() for c in body)
+    if digits < 3 or letters < 6 or not body.isascii():  # noqa: PLR2004 - names carry a year or a version
+        return False
+    kinds = [_kind(character) for character in body]
+    changes = sum(a != b and (a, b) != (_UPPER, _LOWER) for a, b in pairwise(kinds))
+    if "/" in body and any(part.isalpha() and part.islower() and len(part) > 3 for part in body.split("/")):  # noqa: PLR2004 - a path has words
+        return False
+    if any(part.isalpha() and len(part) > 3 for part in re.split(r"[-_=]", body)):  # noqa: PLR2004 - so does a name
+        return False
+    counts = Counter(body)
+    entropy = -sum(n / len(body) * log2(n / len(body)) for n in counts.values())
+    return entropy >= _MIN_ENTROPY_BITS and changes / len(body) >= _MIN_CHANGES
+
+
+def _kind(character: str) -> int:
+    return _LOWER if character.islower() else _UPPER if character.isupper() else 2 if character.isdigit() else 3

@@ -1,0 +1,306 @@
+"""What a statement says, free of how it is worded: pure rules on words, English first.
+
+Vectors do not tell ``moved to Berlin`` from ``moved to Bern`` or ``likes`` from ``doesn't like`` (all are
+closer than 0.85 to each other, and ``The user is gay`` is 0.43 from ``I am gay``), so whether two statements
+say the same is decided on their words: stems without grammar, with the user as ``I`` or ``the user``, a
+few synonyms, whether it is denied, and who does what to whom.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final, Literal, cast
+
+import Stemmer
+
+from threadkeep.text.normalization import straight, words
+
+_MAX_CHARACTERS: Final = 2_000
+_stem_word = cast("Callable[[str], str]", Stemmer.Stemmer("english", 0).stemWord)  # pyright: ignore[reportUnknownMemberType]
+_stemming: Final = threading.Lock()
+_TOKEN: Final = re.compile(r"[^\W_]+(?:[.,:/_@+-][^\W_]+)*[+#]*|[$€£%&]", re.UNICODE)
+_CONTRACTIONS: Final = (
+    (re.compile(r"(?i)\b(?:can't|cannot)\b"), "can not"),
+    (re.compile(r"(?i)\bwon't\b"), "will not"),
+    (re.compile(r"(?i)n't\b"), " not"),
+    (re.compile(r"(?i)\b(i|we|you|they)'(?:m|re|ve)\b"), r"\1"),
+    (re.compile(r"(?i)\b(i|we|you|he|she|they)'d rather\b"), r"\1 prefer"),
+    (re.compile(r"(?i)\b(i|we|you|he|she|they)'d\b"), r"\1 would"),
+    (re.compile(r"(?i)\b(i|we|you|he|she|it|they)'ll\b"), r"\1 will"),
+    (re.compile(r"(?i)\b(\w+)'s\b"), r"\1"),
+    (re.compile(r"(?i)(\w)'\B"), r"\1"),
+)
+
+_USER: Final = words("user users")
+_NOMINATIVE: Final = words("i we")
+_OBLIQUE: Final = words("me us")
+_PERSON: Final = (
+    _USER | _NOMINATIVE | _OBLIQUE | words("my mine myself our ours ourselves their theirs they them themselves")
+)
+_NOT: Final = words(
+    "not never no none nobody nothing neither nor without nicht kein keine pas jamais nunca não non mai"
+)
+_PAST: Final = words("formerly previously once ex")
+_MOOD: Final = words(
+    """
+    want wants wanted wish wishes hope hopes plan plans planning intend intends would might may could should maybe
+    perhaps possibly probably if unless considering consider considers thinking will shall going aim aims try trying
+    """
+)
+WEAK: Final = words("cluster team number old years run person thing time lot day company name group level")
+"""Stems that may stand beside a statement without changing it; never in place of another."""
+_COMPARES: Final = words("over than rather")
+_EMPTY: Final = words(
+    """
+    a an the is are am was were be been being of to in on at for with as by from that this these those it its and or
+    also just really very currently now nowadays recently lately presently still already actually so do does did have
+    has had having got gotten get gets please always both own there here who which whose what when while about into
+    any anymore more longer use uses used using utilize utilise utilizes utilises utilising via through re ve some
+    sir well kind quite simply basically honestly btw ok oh yes rather than over instead
+    """
+)
+_SAME: Final[dict[str, str]] = {
+    member: group.split()[0]
+    for group in (
+        "live lives living lived reside resides residing based located dwell",
+        "name named called names calls",
+        "like likes liked liking love loves loved adore adores enjoy enjoys enjoyed fond",
+        "hate hates hated dislike dislikes disliked detest detests loathe",
+        "mother mom mum mothers",
+        "father dad fathers",
+        "child children kid kids",
+        "favourite favorite favourites favorites fave",
+        "colour color colours colors",
+        "allergic allergy allergies",
+        "earn earns earned earning salary salaries",
+        "planned scheduled slated",
+        "meet meets meeting meetings met",
+        "job jobs occupation profession",
+        "prefer prefers preferred preference",
+        "car cars automobile",
+        "email e-mail mail emails",
+        "phone telephone",
+        "fired dismissed sacked",
+        "repository repo repos repositories",
+        "kubernetes k8s",
+        "postgres postgresql pg",
+        "years year",
+        "birthday born birthdate",
+        "spouse",
+    )
+    for member in group.split()
+}
+_DENYING: Final = {"hate": "like"}
+"""Words that say the opposite of another: they count as that word, denied."""
+_COUNTED: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+_NUMBERS: Final = {word: str(number) for number, word in enumerate(_COUNTED.split())} | {
+    "thirty": "30",
+    "forty": "40",
+    "fifty": "50",
+    "hundred": "100",
+    "thousand": "1000",
+    "noon": "12:00",
+}
+_CALENDAR: Final = words(
+    """
+    january february march april may june july august september october november december monday tuesday wednesday
+    thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
+    """
+)
+_JOINED: Final = re.compile(r"(?i)\b(?:and|or|as well as)\b|,|&|/")
+_ENDS: Final = re.compile(r"(?i)\b(?:no longer|any ?more)\b")
+_USED_TO: Final = re.compile(r"(?i)\bused to\b|\bwhen I was\b|\bas a (?:child|kid|teenager)\b|\byears ago\b")
+
+
+_OF_USER: Final = re.compile(r"(?i)^\W*(?:the\s+)?(?:users?(?:['’]s?)?|i(?:['’]\w+)?|my|we(?:['’]\w+)?|our)\b")
+_WORDED_OF_USER: Final = re.compile(r"(?i)^\W*(?:the\s+)?users?(?P<own>'s?)?\s+")
+_THEIR: Final = re.compile(r"(?i)\btheir\b")
+_SHORT_VERB: Final = 4
+_FIRST_PERSON: Final = {
+    "is": "am",
+    "has": "have",
+    "does": "do",
+    "doesn't": "don't",
+    "isn't": "am not",
+    "hasn't": "have not",
+    "was": "was",
+}
+_OF_SELF: Final = re.compile(
+    r"(?i)\b(?:i|me|my|mine|myself|we|us|our|ours)\b|^\W*(?:please|always|never|call|answer)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Gist:
+    """What a statement says.
+
+    Attributes:
+        words: The stems that carry it, in order, each once.
+        names: Those of them that are names, as they follow each other; never a day or a month.
+        denied: Whether it says that something is not so.
+        past: Whether it says that something was so.
+        mood: Whether it says what is wished, planned or possible rather than what is.
+        role: ``I`` where the person does it, ``me`` where it is done to them; ``None`` where both or neither is said.
+        lead: The name that it begins with.
+        ordered: Whether the order of the words is part of what it says: ``tea over coffee``.
+    """
+
+    words: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    denied: bool = False
+    past: bool = False
+    mood: bool = False
+    role: Literal["I", "me"] | None = None
+    lead: str | None = None
+    ordered: bool = False
+
+
+@lru_cache(maxsize=4096)
+def gist_of(text: str) -> Gist:
+    """Return what *text* says; the first 2,000 characters count."""
+    said = straight(text)[:_MAX_CHARACTERS]
+    past = bool(_USED_TO.search(said))
+    for pattern, replacement in _CONTRACTIONS:
+        said = pattern.sub(replacement, said)
+    tokens = [token.strip(".,:/-") for token in _TOKEN.findall(said)]
+    lowered = [token.casefold() for token in tokens]
+    denials = sum(word in _NOT for word in lowered) + bool(_ENDS.search(said) and not _NOT.intersection(lowered))
+    found: list[str] = []
+    names: list[str] = []
+    for place, (token, word) in enumerate(zip(tokens, lowered, strict=True)):
+        past = past or word in _PAST
+        stem = _stem(word)
+        if stem is None:
+            continue
+        opposite = _DENYING.get(stem)
+        if opposite is not None:
+            denials += 1
+            stem = opposite
+        if stem not in found:
+            found.append(stem)
+        if place and token[:1].isupper() and word not in _CALENDAR and stem not in names:
+            names.append(stem)
+    lowered_set = set(lowered)
+    leads, mentioned = not _USER.isdisjoint(lowered[:2]), not _USER.isdisjoint(lowered[2:])
+    acts = bool(lowered_set & _NOMINATIVE) or leads
+    suffers = bool(lowered_set & _OBLIQUE) or (mentioned and not leads)
+    return Gist(
+        words=tuple(found),
+        names=() if _JOINED.search(said) else tuple(names),
+        denied=denials % 2 == 1,
+        past=past,
+        mood=bool(lowered_set & _MOOD),
+        role=None if acts == suffers else "I" if acts else "me",
+        lead=found[0] if found and tokens[0][:1].isupper() and _stem(lowered[0]) == found[0] else None,
+        ordered=bool(lowered_set & _COMPARES) or "prefer" in found,
+    )
+
+
+def same_meaning(one: Gist, other: Gist) -> bool:
+    """Return whether both say the same: the same words, both so or both not so, of the same people."""
+    mine, theirs = set(one.words), set(other.words)
+    return _beside(mine - theirs, theirs - mine) and bool(mine & theirs) and agrees(one, other)
+
+
+def agrees(one: Gist, other: Gist) -> bool:
+    """Return whether nothing but the words themselves parts the two: neither denial, nor time, nor roles."""
+    if (one.denied, one.past, one.mood) != (other.denied, other.past, other.mood):
+        return False
+    if {one.role, other.role} == {"I", "me"} or _swapped(one, other):
+        return False
+    return _in_order(one.names, other.names) and (
+        not (one.ordered or other.ordered) or _in_order(one.words, other.words)
+    )
+
+
+def is_about_user(text: str) -> bool:
+    """Return whether *text* is worded of the user: ``I``, ``my``, ``the user`` or ``the user's`` leads it."""
+    return _OF_USER.match(straight(text)) is not None
+
+
+def speaks_of_self(text: str) -> bool:
+    """Return whether the person who says *text* speaks of themselves or theirs."""
+    return _OF_SELF.search(straight(text)) is not None
+
+
+def as_said(text: str) -> str:
+    """Return *text* as the user says it, where it is worded of them: ``I live …`` for ``The user lives …``.
+
+    So that what a model makes of a statement is compared with what people say. Other texts stay as they are.
+    """
+    said = straight(text)
+    found = _WORDED_OF_USER.match(said)
+    if found is None:
+        return text
+    rest = said[found.end() :]
+    if found["own"]:
+        said = f"My {rest}"
+    else:
+        verb, _, more = rest.partition(" ")
+        said = f"I {_FIRST_PERSON.get(verb.casefold()) or _without_s(verb)} {more}".rstrip()
+    return _THEIR.sub("my", said)
+
+
+def _without_s(verb: str) -> str:
+    """Return the first person of a verb in the third."""
+    if verb.endswith("ies") and len(verb) > _SHORT_VERB:
+        return f"{verb[:-3]}y"
+    if verb.endswith(("shes", "ches", "sses", "xes", "oes")):
+        return verb[:-2]
+    return verb[:-1] if verb.endswith("s") and not verb.endswith("ss") else verb
+
+
+def signature(text: str) -> frozenset[str]:
+    """Return *text* as a set of terms: two texts with the same set say the same. For keyed digests.
+
+    The terms are the single words, and pairs of words where their order matters.
+    """
+    gist = gist_of(text)
+    marks = (("denied", gist.denied), ("past", gist.past), ("mood", gist.mood), ("to me", gist.role == "me"))
+    order = gist.words if gist.ordered else (gist.lead, *gist.names) if gist.lead else gist.names
+    strong = [word for word in gist.words if word not in WEAK] or gist.words
+    pairs = {f"{first} before {then}" for first, then in pairwise(order)}
+    return frozenset({*strong, *(f"({mark})" for mark, holds in marks if holds), *pairs})
+
+
+def _swapped(one: Gist, other: Gist) -> bool:
+    """Whether each begins with a name that the other has further on: ``Ana manages Bob``, ``Bob manages Ana``."""
+    return one.lead != other.lead and one.lead in other.names and other.lead in one.names
+
+
+def _beside(one: set[str], other: set[str]) -> bool:
+    """Whether what only one of the two has, and the other has nothing in its place, says nothing."""
+    return not (one and other) and (one | other) <= WEAK
+
+
+def _in_order(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Whether what both have follows each other in the same way."""
+    shared = set(one) & set(other)
+    return [word for word in one if word in shared] == [word for word in other if word in shared]
+
+
+def _stem(word: str) -> str | None:
+    """Return the stem of *word*, or ``None`` where it says nothing by itself."""
+    if word in _PERSON or word in _EMPTY or word in _NOT or word in _MOOD or word in _PAST or word in _COMPARES:
+        return None
+    if word in _NUMBERS:
+        return _NUMBERS[word]
+    if word[:1].isdigit():
+        return word.replace(",", "").rstrip(".")
+    return _SAME.get(word) or _SAME.get(_stemmed(word)) or _stemmed(word)
+
+
+@lru_cache(maxsize=16_384)
+def _stemmed(word: str) -> str:
+    if not (word.isascii() and word.isalpha()):
+        return word
+    with _stemming:  # the stemmer keeps state
+        return _stem_word(word)

@@ -1,0 +1,287 @@
+"""A person's own sentences in a message: without code, logs, quotations and what was pasted."""
+
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from threadkeep.text import personal_languages as languages
+from threadkeep.text.normalization import plain, words
+
+MAX_CHARACTERS: Final = 32_768
+"""What comes after so many characters of a message is not looked at."""
+
+QUOTATION: Final = '"…"'
+"""What stands for a quotation that was left out."""
+
+_BLANK: Final = re.compile(r"\n[ \t]*\n")
+_PASTED_PARAGRAPH: Final = 1_500
+"""A paragraph longer than this was not typed into a chat."""
+_HARD_WRAP: Final = 50
+"""A line at least this long, without an end, goes on in the next."""
+
+_FENCE: Final = re.compile(r"^[ \t]{0,8}(```+|~~~+|\"\"\"|''')")
+_QUOTATION: Final = re.compile(r"^\s{0,8}(?:>|\||\+\+\+ |--- |@@ |[$#%] \S|>>> |\.\.\. )")
+_INDENTED: Final = re.compile(r"^(?: {4,}|\t)\S")
+_BULLET: Final = re.compile(r"^\s{0,12}(?:[-*•‣–]|\(?\d{1,2}[.)])\s+")
+_LOG: Final = re.compile(
+    r"""(?x)^\s{0,8}\[?(?:\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d\b|\d{1,3}(?:\.\d{1,3}){3}\b
+        |(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL|PANIC)\b[\]:\s]
+        |Traceback\ \(|File\ "|at\ [\w.$<>]+\(|[\w.]{2,80}(?:Error|Exception)\b[:\s])"""
+)
+_CODE: Final = re.compile(
+    r"""(?x)^\s{0,8}(?:
+        (?:def|class|import|from|return|const|let|var|function|public|private|static|async|await|elif|fn|func|package|namespace|export)
+            \ [^\s,]{1,80}\s{0,3}(?:[=({:;.*<]|import\b|$)
+        | (?:SELECT|INSERT\ INTO|UPDATE|DELETE\ FROM|CREATE\ (?:TABLE|INDEX))\ | \#include | </?\w+[^>]{0,200}> | [{}\[\]();]+\s{0,4}$
+        | "?[\w.-]{1,60}"?\s{0,3}[:=]\s{0,3}[\[{"'] | // | /\* | \#!)"""
+)
+_COMMANDED: Final = re.compile(r"/[A-Za-z]{2,30}\s")
+"""What is given to a chat's command, such as /summarize, is its text."""
+_CODE_ENDS: Final = (";", "{", "}", "});", "=>", "\\")
+_MAIL_HEADER: Final = re.compile(r"(?i)^(?:from|to|cc|bcc|subject|sent|date|reply-to):\s")
+_SPEAKER: Final = re.compile(
+    r"^(?!(?:Note|Also|Update|Reminder|Correction|Edit|PS|FYI|BTW): )(?:[A-Z][\w.'-]{1,30}(?: [A-Z][\w.'-]{1,30})?|[A-Z]{2,20}):\s"
+)
+
+# What follows such a colon is somebody else's text, whoever typed it in.
+_INTRODUCES: Final = re.compile(
+    r"""(?ix)\b(?:
+        translate|translation|summar(?:y|i[sz]e|ising|izing)|rewrite|reword|rephrase|paraphrase|proof-?read|improve|edit|correct|polish|shorten
+        |review|analy[sz]e|explain|classify|convert|format|fix|check|parse|extract|refactor|debug|complete|continue
+        |read|write|draft|compose|reply|respond|send|generate|create
+        |here(?:'s|’s|\ is|\ are)|this\ is|these\ are|following|below|as\ follows
+        |means?|says?|said|wrote|writes|told|tells|asked|asks|replied|texted|quotes?|quoted|reads|goes|states|stated|according
+        |e-?mails?|letter|message|text|article|paragraph|document|paper|essay|story|poem|lyrics|song|transcript|conversation|chat|prompt
+        |code|snippet|script|function|query|output|error|logs?|trace|input|example|config|yaml|json|file
+        |üb?ersetze?|fasse|traduis|traduisez|résume|traduce|resume|traduza|resuma|traduci|riassumi
+        )\b[^:\n]{0,200}:"""
+)
+# Whoever asks about a text has put it into a paragraph of its own.
+_ASKS_ABOUT: Final = re.compile(
+    r"""(?ix)\b(?:
+        (?:this|the|these|my|attached|pasted)\ (?:\w+\ ){0,2}(?:texts?|pages?|documents?|docs?|articles?|e-?mails?|mails?|letters?|messages?|notes?|posts?|drafts?|papers?|reports?|reviews?|comments?|transcripts?|passages?|paragraphs?|quotes?)
+        |(?:text|one|lines?)\ (?:above|below)
+        |(?:attached|uploaded)\b|attachments?\b
+        |what\ (?:is|are|does|do|did)\ (?:this|these|it)\b.{0,40}\b(?:about|means?|says?|for)
+        |(?:summari[sz]e|translate|explain|proof-?read|rewrite|rephrase|paraphrase|review|check|read|look\ (?:over|at|through|into)|analy[sz]e|answer|reply\ to|respond\ to|make\ of|think\ of|about)\ (?:this|these|the\ (?:following|above|below))
+            (?!\ (?:[\w-]+\ ){0,2}(?:code|script|function|class|method|module|component|query|schema|test|tests|config\w*|implementation|workflow|issue|error|bug|approach|feature|problem|idea|plan)\b)
+        )\b"""
+)
+# A line or sentence that only says what to do with a text, or that one is here: what follows is that text, and where
+# nothing follows, what came before.
+_TASK: Final = re.compile(
+    r"""(?ix)^(?:(?:please|now|can\ you|could\ you)\ )*(?:
+        (?:translate|summari[sz]e|proof-?read|rewrite|rephrase|paraphrase|polish|shorten|correct|continue|check)\ (?:this|these|it|the\ (?:following|text|sentences?|paragraph|story|statements?))\b
+        | (?:fix|check|correct|improve)\ the\ (?:grammar|spelling|wording|style|typos?)\b
+        | (?:improve|polish|shorten|fix|check|edit|correct|proof-?read|review|rewrite)\ (?:my|our|his|her|their|the)\ (?:(?!(?:error|commit|log|status)\b)\w+\ )?(?:letter|e-?mail|essay|text|bio|cv|résumé|resume|message|post|draft|paragraph|speech|abstract|caption)\b
+        | (?:answer|reply\ to|respond\ to)\ (?:this|that|the)\ (?:\w+\ )?(?:e-?mail|mail|message|letter|text|comment|post|review)\b
+        | (?:is|are)\ (?:this|these|the\ following)\ (?:\w+\ )?(?:sentences?|phrases?)\b | which\ (?:one\ |sentence\ )?is\ (?:right|correct)\b
+        | (?:repeat|say|type|write)\ (?:this\ |it\ |exactly\ )*(?:after\ me|what\ I\ (?:say|write|type))\b
+        )(?!.*\b(?:code|script|function|class|config\w*|test|tests|build|query|file)\b).{0,60}$
+    | ^(?:here(?:'s|’s|\ is|\ are)|this\ is|I\ (?:just\ )?(?:got|received|found))\ (?:this|these|the|an?)\ (?:\w+\ )?(?:text|doc|document|message|e-?mail|mail|letter|page|article|note|post|transcript)s?\W*$
+    | ^.{2,80}\b(?:posted|wrote|writes|sent|shared|said|says|texted|replied)\ (?:(?:me|us)\ )?(?:this|the\ following)\W*$"""
+)
+_ADDRESSED_TO: Final = re.compile(
+    r"""(?x)(?<=[.!?:\n])\s{0,9}\b(?:Hi|Hello|Hey|Dear|Hallo|Liebe[rs]?|Guten\ Tag|Sehr\ geehrte[rs]?|Bonjour|Chère?|Salut|Hola|Querid[oa]|Estimad[oa]|Olá|Prezad[oa]|Car[oa]|Ciao|Gentile|Buongiorno)
+        \ (?:[A-Z][\w.'-]{1,30}\ ?){1,3}[,!.:]?\s"""
+)
+_SIGNED: Final = re.compile(
+    r"""(?x)\b(?:(?:[Kk]ind\ |[Bb]est\ |[Ww]arm\ )?[Rr]egards|Best(?:\ wishes)?|Cheers|Sincerely|Yours(?:\ (?:truly|sincerely|faithfully))?|(?:Viele|Liebe|Beste|Schöne)\ Grüße|(?:Mit\ f|F)reundlichen\ Grüßen|Gruß|Cordialement|Bien\ à\ \w+|Amicalement|(?:Un\ )?[Ss]aludos?|Un\ abrazo|Atentamente|Abraços?|Atenciosamente|Cumprimentos|Cordiali\ saluti|Saluti|Un\ saluto)
+        \s{0,9}[,.!]?\s{1,9}[A-Z][\w.'-]{1,30}(?:\ [A-Z][\w.'-]{1,30})?\W{0,9}$"""
+)
+"""How a letter begins, behind words of one's own, and how it ends, at the end of a message."""
+_SIGNATURE: Final = 120
+_STAMPED: Final = re.compile(
+    r"(?m)^[ \t]*[\w.'-]{1,30}(?: [\w.'-]{1,30}){0,2}[ \t]+\[?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?\]?[ \t]*$"
+)
+"""A name and a time of day alone in a line: a chat shows so who says what follows."""
+_TALK: Final = 2
+"""So many of them are a conversation that was copied."""
+_OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{0,200})?>")
+_CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
+_RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
+_FENCED: Final = re.compile(r"(?ms)^[ \t]{0,8}(```|~~~).*^[ \t]{0,8}\1")
+_QUOTED_ALONE: Final = re.compile(
+    r"(?ms)(?:^|(?<=[?:.!]))[ \t]*(?:\".*\"|“.*”|„.*[“”]|«.*»|‹.*›|「.*」|『.*』)[ \t]*[.!?]?[ \t]*$"
+)
+_QUOTED: Final = re.compile(
+    r"(?s)(?<!\w)\"[^\"]{1,4000}\"(?!\w)|“[^”]{1,4000}”|„[^“”]{1,4000}[“”]|«[^»]{1,4000}»|「[^」]{1,4000}」|『[^』]{1,4000}』"
+)
+_WORD: Final = re.compile(r"\w[\w'’-]*")
+_CAPITALISED: Final = re.compile(r"[A-Z][a-z'’-]*|[A-Z]+|\d{1,4}")
+_SHORT_WORDS: Final = 4
+"""So many words in quotation marks inside a sentence are called something, not said by somebody."""
+_TITLE_WORDS: Final = 10
+
+_ABOUT_ME: Final = re.compile(
+    r"(?i)\b(?:about (?:me|myself|us|my\b.*)|my (?:preferences|details|setup|situation|background|context|profile|facts)|context|background|fyi)\W*$"
+)
+
+_ABBREVIATIONS: Final = words(
+    """
+    mr mrs ms dr prof st sr jr vs etc e.g i.e eg ie approx no nr nos inc ltd corp co dept est fig gen gov hon rev
+    sen rep jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur fri sat sun a.m p.m u.s u.k
+    u.s.a d.c ph.d m.d b.a b.sc m.a m.sc z.b d.h u.a bzw ca mme mlle sra srta dña sig
+    """
+)
+_MONTH: Final = re.compile(r" (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
+_END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+")
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of *text* that the person wrote about the moment, in order, white space made plain.
+
+    Left out are fenced and indented code, quoted lines, tables, logs, mails with their headers, what
+    follows a colon that introduces somebody else's text, and very long paragraphs.
+    """
+    own = _typed(text[:MAX_CHARACTERS])
+    found = [sentence for paragraph in _paragraphs(own) for sentence in _split(paragraph)]
+    task = next((place for place, sentence in enumerate(found) if _is_task(sentence)), None)
+    if task is None:
+        return found
+    return found[: task + 1] if task + 1 < len(found) else found[task:]
+
+
+def _is_task(sentence: str) -> bool:
+    return _TASK.match(sentence) is not None or languages.is_task(sentence)
+
+
+def _typed(text: str) -> str:
+    """Return *text* without what stands between marks that somebody sets around a text that is not theirs.
+
+    From the first such mark to the last: what is between may hold marks of its own. Where the first or the last
+    paragraph asks about a text, the others are that text.
+    """
+    text = _QUOTED_ALONE.sub("", _RULED.sub("\n\n", _untagged(_before_a_letter(_before_a_talk(text)))))
+    text = _QUOTED.sub(lambda found: found[0] if _is_short(found[0]) or _is_title(found[0]) else QUOTATION, text)
+    if (fence := _FENCED.search(text)) and _ASKS_ABOUT.search(text[: fence.start()]):
+        text = f"{text[: fence.start()]}\n```\n```{text[fence.end() :]}"
+    blocks = [block for block in _BLANK.split(text) if block.strip()]
+    if len(blocks) == 1 or not blocks:
+        return text
+    first, *_, last = blocks
+    asks_first, asks_last = (_ASKS_ABOUT.search(one) and not _INTRODUCES.search(one) for one in (first, last))
+    if asks_last:  # where the first speaks of a text, too, nobody can tell which of them is the text
+        return "" if asks_first or _INTRODUCES.search(first) else last
+    return first if asks_first else text
+
+
+def _before_a_letter(text: str) -> str:
+    signed = _SIGNED.search(text, max(0, len(text) - _SIGNATURE))
+    letter = _ADDRESSED_TO.search(text, 0, signed.start()) if signed else None
+    return text[: letter.start()] if letter else text
+
+
+def _before_a_talk(text: str) -> str:
+    stamped = [found.start() for found in _STAMPED.finditer(text)]
+    return text[: stamped[0]] if len(stamped) >= _TALK else text
+
+
+def _untagged(text: str) -> str:
+    kept: list[str] = []
+    start = 0
+    closing = {found[1]: found.end() for found in _CLOSING_TAG.finditer(text)}
+    for opening in _OPENING_TAG.finditer(text):
+        end = closing.get(opening[1], 0)
+        if opening.start() >= start and end > opening.end():
+            kept += [text[start : opening.start()], "\n\n"]
+            start = end
+    return "".join([*kept, text[start:]])
+
+
+def _is_short(quoted: str) -> bool:
+    return len(quoted.split()) <= _SHORT_WORDS
+
+
+def _is_title(quoted: str) -> bool:
+    """Whether it is a work's title in quotation marks, by its capitals: "The Lord of the Rings"."""
+    said = _WORD.findall(quoted)
+    weighty = [word for word in said if len(word) >= _SHORT_WORDS]
+    return len(said) <= _TITLE_WORDS and all(_CAPITALISED.fullmatch(word) for word in weighty or said)
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Return paragraphs, bullets and lines, each as one line."""
+    found: list[str] = []
+    fence = ""
+    wraps = introduced = False
+    for line in text.splitlines():
+        opening = _FENCE.match(line)
+        if opening:
+            fence = "" if fence and opening[1].startswith(fence) else fence or opening[1][:3]
+            wraps = introduced = False  # what was announced is what the fence holds
+            continue
+        body = line.strip()
+        if fence or (introduced and not body):
+            continue
+        if introduced:
+            break
+        if _MAIL_HEADER.match(body):
+            break
+        if not body or _is_foreign(line, body):
+            wraps = False
+            head, colon, _ = body.partition(":")
+            introduced = bool(_INTRODUCES.search(head + colon)) and not _is_foreign(head, head)
+            continue
+        bullet = _BULLET.match(line)
+        body = line[bullet.end() :].strip() if bullet else body
+        if wraps and not bullet and body[:1].islower():
+            found[-1] = f"{found[-1]} {body}"
+        else:
+            found.append(body)
+        wraps = len(body) >= _HARD_WRAP and body[-1:] not in '.!?:;…"”'
+        own, introduced = _until_introduced(found[-1])
+        found[-1] = own
+    return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]
+
+
+def _is_foreign(line: str, body: str) -> bool:
+    """Whether a line was pasted: a quotation, a table, code or a log."""
+    if _QUOTATION.match(line) or _LOG.match(line) or _CODE.match(body) or body.endswith(_CODE_ENDS):
+        return True
+    if (_INDENTED.match(line) and not _BULLET.match(line)) or _COMMANDED.match(body):
+        return True
+    symbols = sum(character in "{}[]()<>=;|&$#\\/_*+~^@`" for character in body)
+    return symbols * 8 > len(body) + 16
+
+
+def _until_introduced(paragraph: str) -> tuple[str, bool]:
+    """Return what stands before somebody else's text, and whether there is such a text."""
+    if found := _INTRODUCES.search(paragraph):
+        start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
+        return paragraph[:start], True
+    if paragraph.endswith(":") and not _ABOUT_ME.search(paragraph):
+        start = max((end.end() for end in _END.finditer(paragraph)), default=0)
+        return paragraph[:start], True
+    if _SPEAKER.match(paragraph) and not _ABOUT_ME.search(paragraph.split(":", maxsplit=1)[0]):
+        return "", True
+    return paragraph, False
+
+
+def _split(paragraph: str) -> list[str]:
+    found: list[str] = []
+    start = 0
+    for end in _END.finditer(paragraph):
+        if _goes_on(paragraph, start, end):
+            continue
+        found.append(paragraph[start : end.end()].strip())
+        start = end.end()
+    found.append(paragraph[start:].strip())
+    return [sentence for sentence in found if any(character.isalnum() for character in sentence)]
+
+
+def _goes_on(paragraph: str, start: int, end: re.Match[str]) -> bool:
+    """Whether the stop is an abbreviation's, an initial's or an ordinal number's."""
+    if end[0] != ".":
+        return end[0] in ("…", "...") and paragraph[end.end() :].lstrip()[:1].islower()
+    words = paragraph[start : end.start()].rsplit(maxsplit=1)
+    word = words[-1].lstrip("(\"'“").casefold() if words else ""
+    following = paragraph[end.end() :].lstrip()[:1]
+    if word in _ABBREVIATIONS:
+        return word not in {"a.m", "p.m", "etc", "co", "inc", "ltd", "no"} or following.islower()
+    initial = len(word) == 1 and word.isalpha() and word != "i"
+    ordinal = word.isdigit() and len(words) > 1 and _MONTH.match(paragraph, end.end()) is not None
+    return initial or following.islower() or ordinal

@@ -1,0 +1,245 @@
+"""What a foreign item becomes: whose it is, where it goes, and by what it is found. Pure rules.
+
+A user id that holds a period is no LangGraph label, so programs have replaced the periods by ``_``,
+and ``a_b@x_org`` may be ``a.b@x.org`` or itself. Nobody guesses which: a label with ``_`` is taken as a user
+id only where a mapping says so, or where it is said that labels are ids. One without ``_`` is what it says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, cast
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.identity import OWNED_ROOTS, Owner, owner_of_label, partition_of
+from threadkeep.ids import ProposalId, short_digest
+from threadkeep.memories.codec import is_memory_namespace, memory_of, searchable_paths, spell_approval
+from threadkeep.memories.models import Approval, Memory
+from threadkeep.proposals.codec import PROPOSALS, proposal_put
+from threadkeep.proposals.models import Proposal
+from threadkeep.storage.encoding import check_key, check_namespace, encode_value
+from threadkeep.storage.port import Item, Namespace, Put, Ref
+from threadkeep.transfer.models import Entry
+
+LOSSY: Final = "_"
+"""What a period became in labels."""
+
+WHOLE: Final = ("$",)
+"""An item that is no memory is found by all of its value, as in LangGraph's stores."""
+
+_OURS: Final = "~tk~"
+_WAITS: Final = timedelta(days=36_500)
+"""What is moved in waits until somebody decides: counted from now, each run would write another proposal."""
+_LATEST: Final = datetime.max.replace(tzinfo=UTC) - _WAITS
+
+
+class LeftOutError(Exception):
+    """A foreign item is not taken over; says why. It never leaves this room."""
+
+
+class UnmappedLabelError(LeftOutError):
+    """A label may stand for more than one user id, and nothing says for which.
+
+    Args:
+        label: The label.
+    """
+
+    def __init__(self, label: str) -> None:
+        super().__init__(f"the label {label[:80]!r} may have lost its periods; say in --mapping which user id it is")
+        self.label = label
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignItem:
+    """An item as a stock store keeps it; moments are aware.
+
+    Attributes:
+        namespace: Labels.
+        key: Within it.
+        value: A JSON object.
+        created_at: When it was first put.
+        updated_at: When it was last put.
+        ttl: How long it lives after a put or a read.
+        expires_at: When it ends; given with *ttl*.
+    """
+
+    namespace: Namespace
+    key: str
+    value: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    ttl: timedelta | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Who is meant by a label.
+
+    Attributes:
+        mapping: Owners by label; ``None`` leaves out what belongs to the label.
+        exact: Whether labels are user ids as they are.
+    """
+
+    mapping: Mapping[str, Owner | None]
+    exact: bool = False
+
+    def owner(self, label: str) -> Owner:
+        """Return whose *label* it is.
+
+        Raises:
+            UnmappedLabelError: It may be several people's.
+            LeftOutError: The mapping leaves it out, or it is nobody's.
+        """
+        if label in self.mapping:
+            owner = self.mapping[label]
+            if owner is None:
+                msg = f"the mapping leaves out {label[:80]!r}"
+                raise LeftOutError(msg)
+            return owner
+        if label.startswith(_OURS):
+            owner = owner_of_label(label)
+            if owner is None:
+                msg = f"{label[:80]!r} looks like a label of Threadkeep's, and is none"
+                raise LeftOutError(msg)
+            return owner
+        if LOSSY in label and not self.exact:
+            raise UnmappedLabelError(label)
+        try:
+            return Owner(label)
+        except InvalidInputError as error:
+            raise LeftOutError(str(error)) from error
+
+
+def mapping_of(text: str) -> dict[str, Owner | None]:
+    """Read a mapping file: a JSON object whose keys are labels.
+
+    A value is a user id, ``{"user_id": …, "tenant": …}``, or ``null``, which leaves the label's items out.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
+    try:
+        read: object = json.loads(text)
+    except ValueError as error:
+        msg = f"The mapping is no JSON ({error}); write an object of labels and user ids."
+        raise InvalidInputError(msg) from error
+    if not isinstance(read, dict):
+        msg = 'The mapping is no JSON object; write {"a_b@x_org": "a.b@x.org"}.'
+        raise InvalidInputError(msg)
+    return {label: _mapped(label, meant) for label, meant in cast("dict[str, object]", read).items()}
+
+
+def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None) -> Entry:
+    """Return the entry that *item* becomes, without vectors.
+
+    A memory that needs somebody's approval and names none is approved by *approval*; without one it becomes a proposal.
+
+    Raises:
+        LeftOutError: It cannot be taken over, or nothing says whose it is.
+    """
+    match item.namespace:
+        case (root, label, *below) if root in OWNED_ROOTS:
+            namespace: Namespace = (root, labels.owner(label).label, *below)
+        case other:
+            namespace = other
+    if "".join(namespace[:1]).startswith("."):
+        msg = "its first label begins with a period, which is kept for Threadkeep's own"
+        raise LeftOutError(msg)
+    try:
+        check_namespace(namespace)
+        check_key(item.key)
+        value: dict[str, Any] = json.loads(encode_value(item.value))
+    except InvalidInputError as error:
+        raise LeftOutError(str(error)) from error
+    if asked := _asked(namespace, item, value):
+        if approval is None:
+            return _proposed(namespace, item, asked)
+        value["approval"] = spell_approval(approval)
+    paths, pinned = searchable_paths(namespace, item.key, value)
+    ttl = None if pinned else item.ttl
+    put = Put(
+        namespace,
+        item.key,
+        value,
+        index=paths if paths is not None else WHOLE,
+        ttl=ttl,
+        created_at=item.created_at,
+        updated_at=max(item.created_at, item.updated_at),  # MongoDBStore takes the time of creation last
+        expires_at=item.expires_at if ttl else None,
+    )
+    return Entry(partition_of(namespace), put)
+
+
+def _asked(namespace: Namespace, item: ForeignItem, value: dict[str, Any]) -> Memory | None:
+    """Return the memory that *value* is, where nobody has approved it and somebody has to."""
+    if not is_memory_namespace(namespace) or value.get("status") == "proposed":
+        return None
+    ref = Ref(partition_of(namespace), namespace, item.key)
+    memory = memory_of(Item(ref, value, 0, item.created_at, item.updated_at))
+    return memory if memory is not None and memory.status == "proposed" else None
+
+
+def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Entry:
+    """Return the proposal to keep *memory*: the same one whenever the same is moved in."""
+    owner = owner_of_label(namespace[1])
+    if owner is None:
+        msg = "it needs an approval and belongs to nobody who could be asked"
+        raise LeftOutError(msg)
+    proposal = Proposal(
+        proposal_id=ProposalId(short_digest("moved in", *namespace, item.key)),
+        action="add",
+        text=memory.text,
+        kind=memory.kind,
+        sources=memory.sources,
+        trust=memory.trust,
+        reason="moved in, and nobody has approved it",
+        memory_id=memory.memory_id,
+        base_revision=None,
+        base_text=None,
+        created_at=item.created_at,
+        expires_at=min(item.created_at, _LATEST) + _WAITS,
+    )
+    put = proposal_put(proposal, owner, expect="any")
+    return Entry(owner.partition, replace(put, created_at=item.created_at, updated_at=item.created_at))
+
+
+def shape_of(namespace: Namespace, value: Mapping[str, Any]) -> str:
+    """Return how *value* is spelled, in words of ``docs/moving-in.md``."""
+    if namespace[:1] == (PROPOSALS,):
+        return "proposal: it waits for approval"
+    if not is_memory_namespace(namespace):
+        return "summary" if namespace[:1] == ("summaries",) else "item"
+    match value:
+        case {"data": str()}:
+            shape = "data"
+        case {"text": str()}:
+            shape = "text and type"
+        case {"content": dict()}:
+            shape = "LangMem's manager"
+        case {"content": str()}:
+            shape = "LangMem's tool"
+        case _:
+            shape = "without a statement"
+    return f"memory: {shape}"
+
+
+def _mapped(label: str, meant: object) -> Owner | None:
+    match meant:
+        case None:
+            return None
+        case str():
+            return Owner(meant)
+        case {"user_id": str() as user_id, "tenant": str() as tenant}:
+            return Owner(user_id, tenant)
+        case {"user_id": str() as user_id}:
+            return Owner(user_id)
+        case _:
+            msg = (
+                f'The mapping of {label[:80]!r} is neither a user id, nor {{"user_id", "tenant"}}, '
+                "nor null, which leaves it out."
+            )
+            raise InvalidInputError(msg)
