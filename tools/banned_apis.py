@@ -29,19 +29,18 @@ CLOCK: Final = frozenset(
 )
 PURE_MODULES: Final = (
     "capture/reconcile.py",
-    "capture/redact.py",
-    "memories/ageing.py",
+    "memories/codec.py",
     "memories/lifecycle.py",
-    "memories/record.py",
-    "memories/shapes.py",
-    "recall/budget.py",
-    "recall/rank.py",
-    "recall/render.py",
-    "recall/text.py",
+    "memories/models.py",
+    "recall/packing.py",
+    "recall/rendering.py",
+    "search/scoring.py",
     "storage/encoding.py",
     "storage/fields.py",
     "storage/matching.py",
-    "threads/summary.py",
+    "text/redaction.py",
+    "text/summary.py",
+    "text/tokenizing.py",
     "threads/window.py",
 )
 
