@@ -1,4 +1,4 @@
-"""Write what the code already says: settings, errors, commands, ``.env.example`` and the types of ``tk.sync``.
+"""Write what the code already says: settings, errors, commands, the public API, ``.env.example``, types of ``tk.sync``.
 
 ``python -m tools.reference`` writes them; with ``--check`` it only says which are out of date.
 """
@@ -22,6 +22,7 @@ import threadkeep.errors
 from threadkeep.errors import ThreadkeepError
 from threadkeep.settings import Settings, variables
 from tools.finding import ROOT, Finding, report
+from tools.public_api import public_api
 from tools.sync_face import sync_face
 
 WRITTEN_BY: Final = "<!-- Written by `make docs` from the code; change it there. -->"
@@ -161,6 +162,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "docs/errors.md": errors_page,
     "docs/settings.md": settings_page,
     "src/threadkeep/sync_bridge.pyi": sync_face,
+    "tests/library/public_api.txt": public_api,
 }
 
 

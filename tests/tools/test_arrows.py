@@ -25,7 +25,9 @@ def contracts() -> dict[str, Any]:
 class TestLayers:
     def test_every_module_has_its_layer(self, contracts: dict[str, Any]):
         """A new module without a layer would escape the check."""
-        placed = {module.strip().split(".")[1] for layer in contracts["layers"]["layers"] for module in layer.split("|")}
+        placed = {
+            module.strip().split(".")[1] for layer in contracts["layers"]["layers"] for module in layer.split("|")
+        }
         there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
 
         assert there - {"__init__"} - EXEMPT == placed

@@ -1,0 +1,32 @@
+"""The main paths stay short: at most so many modules and calls of the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tools.finding import ROOT
+from tools.path_lengths import LIMITS, too_long
+
+
+@pytest.mark.model
+def test_every_path_is_within_its_limit():
+    """The measurement watches every thread of a process, so it gets a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.path_lengths", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_longer_path_is_reported():
+    """One call more than the limit, or a path that was not measured, fails."""
+    lengths = {name: {"modules": modules, "calls": calls} for name, (modules, calls) in LIMITS.items()}
+    assert too_long(lengths) == []
+
+    lengths["store get"]["calls"] += 1
+    del lengths["store put"]
+
+    assert len(too_long(lengths)) == 3
