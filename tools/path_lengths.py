@@ -1,9 +1,9 @@
 """Count the modules and calls of the package that each main path passes, and check them against the limits.
 
 ``python -m tools.path_lengths`` prints a table; ``--check`` fails when a path is longer than its limit, ``--json``
-prints one object, and ``--list NAME`` prints every call of one path in order. Only public names are used, so the figures stay
-comparable while the inside changes. Every Python call into the package counts, on every thread, between the beginning
-and the end of one operation.
+prints one object, and ``--list NAME`` prints every call of one path in order. Only public names are used, so the
+figures stay comparable while the inside changes. Every Python call into the package counts, on every thread, between
+the beginning and the end of one operation.
 """
 
 from __future__ import annotations
