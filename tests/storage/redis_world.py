@@ -56,6 +56,11 @@ def contents(url: str) -> dict[bytes, Any]:
         return {key: reads[client.type(key)](client, key) for key in client.scan_iter(count=1000)}
 
 
+def lasting(contents: dict[bytes, Any]) -> dict[bytes, Any]:
+    """Return *contents* without the results of writes, which expire by themselves."""
+    return {key: value for key, value in contents.items() if b":results:" not in key}
+
+
 def patient(milliseconds: int) -> timedelta:
     """Return a time-out; tests that stall a server take a short one, and slow machines never meet it otherwise."""
     return timedelta(milliseconds=milliseconds)

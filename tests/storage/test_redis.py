@@ -12,7 +12,7 @@ import redis
 from redis.crc import key_slot
 
 from tests.conftest import missing
-from tests.storage.redis_world import ANA, BOB, NOTES, VECTOR, commit, contents, get, note, opened
+from tests.storage.redis_world import ANA, BOB, NOTES, VECTOR, commit, contents, get, lasting, note, opened
 from threadkeep.errors import (
     ClosedError,
     NotAStorageError,
@@ -22,7 +22,7 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import new_id
 from threadkeep.storage.port import Batch, Delete, Due, Embedding, Partition, Put, Touch
-from threadkeep.storage.redis.keys import Keys, digest_of
+from threadkeep.storage.redis.codec import RedisKeys, to_digest
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.servers import RedisServer
@@ -53,14 +53,15 @@ class TestKeys:
     def test_all_keys_of_a_commit_share_a_hash_slot(self, prefix: str) -> None:
         """Whatever the prefix, so that a cluster lets one script write them."""
         for number in range(50):
-            keys = Keys(prefix).of(digest_of(Partition("owner", ("", f"{number}"))))
+            digest = to_digest(Partition("owner", ("", f"{number}")))
+            keys = (*RedisKeys(prefix).partition(digest), RedisKeys(prefix).result(digest, "a token"))
 
-            assert len({key_slot(key.encode()) for key in keys}) == 1
+            assert len({key_slot(key) for key in keys}) == 1
             assert len(set(keys)) == len(keys)
 
     def test_groups_are_spread_over_the_slots(self) -> None:
         """Each node of a cluster of six gets its share."""
-        slots = [key_slot(key.encode()) for key in Keys("").of_groups("heads")]
+        slots = [key_slot(key) for key in RedisKeys("").groups("heads")]
 
         shares = [sum(part * 16_384 // 6 <= slot < (part + 1) * 16_384 // 6 for slot in slots) for part in range(6)]
         assert min(shares) > 25
@@ -81,7 +82,7 @@ class TestKeys:
         await commit(storage, note("1", ttl=timedelta(microseconds=1)))
 
         with redis.Redis.from_url(redis_url) as client:
-            assert all(client.ttl(key) == -1 for key in client.scan_iter())
+            assert all(client.ttl(key) == -1 for key in client.scan_iter() if b":results:" not in key)
         clock.advance(MINUTE)
         assert await get(storage, "1") is None
         assert await storage.sweep(now=clock.now()) == 1
@@ -94,7 +95,7 @@ class TestKeys:
 
         left = contents(redis_url)
 
-        assert [key for key in left if key not in before] == [Keys("").of(digest_of(ANA)).heads.encode()]
+        assert [key for key in lasting(left) if key not in before] == [RedisKeys("").partition(to_digest(ANA)).heads]
         assert not any(word in repr(left) for word in ("a key", "a text", "ana", "work"))
 
     @pytest.mark.slow
@@ -127,7 +128,7 @@ class TestKeys:
         await commit(storage, Put(NOTES, "2", {"data": "a text"}, ttl=MINUTE))
         await storage.sweep(now=clock.advance(MINUTE))
 
-        left = {key.rpartition(b":")[2] for key in contents(redis_url) if key not in empty}
+        left = {key.rpartition(b":")[2] for key in lasting(contents(redis_url)) if key not in empty}
 
         assert left == {b"heads", b"partitions"}
 
@@ -249,7 +250,7 @@ class TestAllOrNothing:
     ) -> None:
         """Whichever of the nine it is: everything is looked at before anything is written."""
         with redis.Redis.from_url(redis_url) as client:
-            client.set(getattr(Keys("").of(digest_of(ANA)), kind), "of somebody else")
+            client.set(getattr(RedisKeys("").partition(to_digest(ANA)), kind), "of somebody else")
         before = contents(redis_url)
 
         with pytest.raises(NotAStorageError, match="LANGGRAPH_STORE_KEY_PREFIX"):
@@ -259,7 +260,7 @@ class TestAllOrNothing:
 
         assert contents(redis_url) == before
 
-    @pytest.mark.parametrize("right", ["hset", "hincrby", "zadd", "zrem", "unlink", "zremrangebyscore", "hdel"])
+    @pytest.mark.parametrize("right", ["hset", "hincrby", "zadd", "zrem", "unlink", "zremrangebyscore", "hdel", "set"])
     async def test_a_missing_right_refuses_the_whole_batch(
         self, redis_url: str, clock: FrozenClock, right: str
     ) -> None:

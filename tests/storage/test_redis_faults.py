@@ -27,7 +27,7 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.storage.port import Batch, Partition, Put, Ref
-from threadkeep.storage.redis.keys import Keys, digest_of
+from threadkeep.storage.redis.codec import RedisKeys, to_digest
 from threadkeep.storage.redis.scripts import COMMIT, ERASE
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
@@ -302,36 +302,61 @@ class TestForgetfulServer:
 
 
 class TestBrokenConnection:
-    async def test_a_commit_whose_reply_is_lost_is_not_done_twice(
+    async def test_commit_whose_reply_is_lost_is_done_once_and_acknowledged(
         self, storage: RedisStorage, proxy: FaultProxy
     ) -> None:
-        """It is done once, its caller hears that this is not known, and a retry that expects something is refused."""
+        """It is sent again, and the server returns the result that it kept: an expectation does not fail on itself."""
         cut = proxy.cut_at(COMMIT.digest.encode(), delivered=True)
 
-        with pytest.raises(StorageUnavailableError):
-            await commit(storage, note("1", expect="absent"))
+        position = await commit(storage, note("1", expect="absent"))
 
         assert cut.is_set()
-        assert (await storage.position(ANA)).sequence == 2
+        assert position.sequence == 2
+        assert await storage.position(ANA) == position
         with pytest.raises(RevisionConflictError):
             await commit(storage, note("1", expect="absent"))
-        assert (await storage.position(ANA)).sequence == 2
+        assert await storage.position(ANA) == position
+
+    async def test_commit_whose_every_reply_is_lost_is_done_once(self, url: str, proxy: FaultProxy) -> None:
+        """Its caller hears that the outcome is unknown, and a retry that expects something is refused."""
+        async with opened(url) as other, opened(proxy.url_of(url), timeout=patient(300)) as storage:
+            await commit(storage, note("0"))
+            cuts = [proxy.cut_at(COMMIT.digest.encode(), delivered=True) for _ in range(1_000)]
+
+            with pytest.raises(StorageUnavailableError):
+                await commit(storage, note("1", expect="absent"))
+
+            assert cuts[1].is_set()
+            assert (await other.position(ANA)).sequence == 2
+            with pytest.raises(RevisionConflictError):
+                await commit(other, note("1", expect="absent"))
+
+    async def test_commit_after_an_unknown_one_is_not_taken_for_it(
+        self, storage: RedisStorage, proxy: FaultProxy
+    ) -> None:
+        """Each commit has a token of its own, also where another one comes between the two attempts."""
+        proxy.cut_at(COMMIT.digest.encode(), delivered=True)
+
+        positions = await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(10)))
+
+        assert sorted(position.sequence for position in positions) == list(range(2, 12))
+        assert (await storage.position(ANA)).sequence == 11
 
     @pytest.mark.parametrize("pattern", ["the digest", "the middle of it"])
-    async def test_a_commit_that_is_cut_off_changes_nothing(
+    async def test_commit_that_is_cut_off_is_sent_again(
         self, storage: RedisStorage, proxy: FaultProxy, pattern: str
     ) -> None:
-        """Before it arrives, or half way through a megabyte; a retry is let in."""
+        """Before it arrives, or half way through a megabyte; the whole batch is there once."""
         half = "x" * 500_000
         batch = [note("1", expect="absent"), note("2", f"{half}the middle of it{half}", expect="absent")]
         cut = proxy.cut_at(COMMIT.digest.encode() if pattern == "the digest" else pattern.encode(), delivered=False)
 
-        with pytest.raises(StorageUnavailableError):
-            await commit(storage, *batch)
+        position = await commit(storage, *batch)
 
         assert cut.is_set()
-        assert (await storage.position(ANA)).sequence == 1
-        await commit(storage, *batch)
+        assert position.sequence == 2
+        assert await storage.position(ANA) == position
+        assert await get(storage, "1")
         assert await get(storage, "2")
 
     @pytest.mark.parametrize("delivered", [True, False])
@@ -344,17 +369,27 @@ class TestBrokenConnection:
             assert len((await storage.scan(ANA)).items) == 1
             assert cut.is_set()
 
-    async def test_an_erasure_whose_reply_is_lost_may_be_repeated(
-        self, storage: RedisStorage, proxy: FaultProxy
-    ) -> None:
-        """Once more does no harm."""
+    async def test_erasure_whose_reply_is_lost_is_done_once(self, storage: RedisStorage, proxy: FaultProxy) -> None:
+        """It returns how many items there were, and begins one new epoch."""
         await storage.erase(BOB)
-        proxy.cut_at(ERASE.digest.encode(), delivered=True)
-        with pytest.raises(StorageUnavailableError):
-            await storage.erase(ANA)
+        cut = proxy.cut_at(ERASE.digest.encode(), delivered=True)
 
+        assert await storage.erase(ANA) == 1
+
+        assert cut.is_set()
         assert await storage.erase(ANA) == 0
         assert await get(storage, "0") is None
+
+    async def test_results_of_writes_expire_by_themselves(self, storage: RedisStorage, url: str) -> None:
+        """A minute later than the last attempt; they hold an epoch and numbers, nothing of the items."""
+        await commit(storage, note("a key", "a text"))
+        await storage.erase(ANA)
+
+        with redis.Redis.from_url(url) as client:
+            keys = list(client.scan_iter("*:results:*"))
+            assert len(keys) == 3
+            assert all(60 <= client.ttl(key) <= 90 for key in keys)
+            assert not any(word in client.get(key) for key in keys for word in (b"a key", b"a text", b"ana"))
 
     async def test_everybody_who_waits_hears_of_it(self, storage: RedisStorage, proxy: FaultProxy) -> None:
         """A network that is away breaks all connections, and all are made anew."""
@@ -514,8 +549,8 @@ class TestCluster:
 
     async def test_an_owner_who_moves_to_another_node_is_followed(self, redis_cluster: RedisCluster) -> None:
         """Commits go on while the slot moves, key by key, and after it; none is lost or done twice."""
-        keys = Keys("").of(digest_of(ANA))
-        slot = key_slot(keys.heads.encode())
+        keys = RedisKeys("").partition(to_digest(ANA))
+        slot = key_slot(keys.heads)
         here = 0 if slot < 8_192 else 1
         there = 1 - here
         async with opened(redis_cluster.url, timeout=patient(20_000)) as storage:
@@ -543,6 +578,32 @@ class TestCluster:
                 for place in range(2):
                     redis_cluster.ask(place, "CLUSTER", "SETSLOT", slot, "NODE", ids[here])
 
+    async def test_reads_of_a_moving_owner_are_answered(self, redis_cluster: RedisCluster) -> None:
+        """All keys have moved and the slot has not: every read follows ASK, with its ASKING on the same connection."""
+        keys = RedisKeys("").partition(to_digest(ANA))
+        slot = key_slot(keys.heads)
+        here = 0 if slot < 8_192 else 1
+        there = 1 - here
+        ids = [redis_cluster.ask(place, "CLUSTER", "MYID") for place in range(2)]
+        owners = [Partition("owner", ("", f"{number}")) for number in range(40)]
+        async with opened(redis_cluster.url, timeout=patient(5_000)) as storage:
+            await commit(storage, *(note(f"{number}") for number in range(20)))
+            await asyncio.gather(*(storage.position(owner) for owner in owners))  # several connections to each node
+            try:
+                redis_cluster.ask(there, "CLUSTER", "SETSLOT", slot, "IMPORTING", ids[here])
+                redis_cluster.ask(here, "CLUSTER", "SETSLOT", slot, "MIGRATING", ids[there])
+                for key in redis_cluster.ask(here, "CLUSTER", "GETKEYSINSLOT", slot, 100):
+                    redis_cluster.ask(here, "MIGRATE", "127.0.0.1", redis_cluster.nodes[there].port, key, 0, 5000)
+
+                items = await asyncio.gather(*(get(storage, f"{number}") for number in range(20)))
+
+                assert all(items)
+                assert (await storage.position(ANA)).sequence == 1
+            finally:
+                redis_cluster.ask(there, "FLUSHALL")
+                for place in range(2):
+                    redis_cluster.ask(place, "CLUSTER", "SETSLOT", slot, "NODE", ids[here])
+
     async def test_a_user_who_may_not_ask_is_told_what_to_grant(self, redis_cluster: RedisCluster) -> None:
         """Without INFO nobody knows that it is a cluster."""
         for place in range(2):
@@ -561,7 +622,7 @@ class TestCluster:
     async def test_a_node_that_is_gone_is_asked_for_again(self, redis_cluster: RedisCluster) -> None:
         """Its owners wait or hear of it; the others go on."""
         owners = [Partition("owner", ("", f"{number}")) for number in range(30)]
-        slots = [key_slot(Keys("").of(digest_of(owner)).heads.encode()) for owner in owners]
+        slots = [key_slot(RedisKeys("").partition(to_digest(owner)).heads) for owner in owners]
         away = next(owner for owner, slot in zip(owners, slots, strict=True) if slot >= 8_192)
         home = next(owner for owner, slot in zip(owners, slots, strict=True) if slot < 8_192)
         async with opened(redis_cluster.url, timeout=patient(300)) as storage:

@@ -23,8 +23,8 @@ from threadkeep.errors import (
     StorageReadOnlyError,
     StorageUnavailableError,
 )
-from threadkeep.storage.redis.durability import advice
-from threadkeep.storage.redis.errors import storage_error
+from threadkeep.storage.redis.errors import to_storage_error
+from threadkeep.storage.redis.server import durability_advice
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.servers import RedisServer
@@ -338,7 +338,7 @@ class TestMeaning:
     )
     def test_an_old_server_hides_the_code_in_the_text(self, raised: str, kind: type[StorageError]) -> None:
         """Redis 6.2 says what a script met in the middle of a sentence."""
-        error = storage_error(exceptions.ResponseError(raised), "redis://host")
+        error = to_storage_error(exceptions.ResponseError(raised), "redis://host")
 
         assert type(error) is kind
         assert str(error).endswith(".")
@@ -351,7 +351,7 @@ class TestMeaning:
                 raised = kind("1 host:2")
             except TypeError:
                 raised = kind("1 host:2", "x")
-            error = storage_error(raised, "redis://host")
+            error = to_storage_error(raised, "redis://host")
 
             assert isinstance(error, StorageError)
             assert str(error).startswith("Redis at redis://host ")
@@ -392,6 +392,6 @@ class TestAdvice:
 
     def test_a_server_that_does_not_tell_is_said_so(self) -> None:
         """Managed ones mostly keep their settings to themselves."""
-        (sentence,) = advice({"aof_enabled": "1", "maxmemory_policy": "noeviction"}, {})
+        (sentence,) = durability_advice({"aof_enabled": "1", "maxmemory_policy": "noeviction"}, {})
 
         assert "appendfsync always" in sentence

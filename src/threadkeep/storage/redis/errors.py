@@ -1,4 +1,4 @@
-"""What Redis and its driver raise, and what it means here."""
+"""Translate errors of Redis and of its driver."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CODES: Final = re.compile(
     r"(?:^|-)(OOM|READONLY|MISCONF|NOPERM|NOREPLICAS|WRONGTYPE|BUSY|LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOAUTH"
     r"|WRONGPASS|CROSSSLOT)\b"
 )
-"""The codes of errors; an old server puts one that a script met into the middle of its text."""
+"""Redis's error codes; before version 7 the code of an error in a script stands in the middle of its text."""
 
 _CODES_OF_CLASSES: Final[dict[type[Exception], str]] = {
     redis.OutOfMemoryError: "OOM",
@@ -40,12 +40,12 @@ _CODES_OF_CLASSES: Final[dict[type[Exception], str]] = {
     redis.AskError: "MOVED",
 }
 _NUMBERS: Final = re.compile(r"\[Errno (\d+)\]")
-_PASSING: Final = frozenset({"LOADING", "BUSY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN"})
+
+BRIEF_CODES: Final = frozenset({"LOADING", "BUSY", "TRYAGAIN"})
+"""The server did nothing and will soon; its connections and the map of the cluster are as good as before."""
+
+_PASSING_CODES: Final = BRIEF_CODES | {"CLUSTERDOWN", "MASTERDOWN"}
 _MAX_CLIENTS: Final = "max number of clients reached"
-
-
-class NotSentError(Exception):
-    """No connection came about, so nothing was sent; its cause says why."""
 
 
 class _Meaning(NamedTuple):
@@ -110,22 +110,19 @@ _WITHOUT_TLS: Final = "If it never answers, it may have no TLS: then its URL beg
 _WITH_TLS: Final = "If it never answers, it may want TLS: then its URL begins with rediss://."
 
 
-def code_of(error: BaseException) -> str | None:
-    """Return Redis's own code for *error*; ``None`` where it has none that matters here."""
+def error_code(error: BaseException) -> str | None:
+    """Return Redis's own code for *error*; ``None`` if it has none of the codes that matter here."""
     for kind, code in _CODES_OF_CLASSES.items():
         if isinstance(error, kind):
             return code
-    found = _CODES.search(str(error)) if isinstance(error, redis.ResponseError) else None
-    return found[1] if found else None
+    match = _CODES.search(str(error)) if isinstance(error, redis.ResponseError) else None
+    return match[1] if match else None
 
 
-def is_passing(error: BaseException) -> bool:
-    """Whether the server said that it did nothing, and will do it soon."""
-    return code_of(error) in _PASSING
-
-
-def is_worth_another_connection(error: BaseException | None) -> bool:
-    """Whether a connection that did not come about may come about soon."""
+def is_retryable(error: BaseException) -> bool:
+    """Return whether a repeatable command may succeed in another attempt: after a lost connection, or soon."""
+    if (code := error_code(error)) is not None:
+        return code in _PASSING_CODES
     return (
         isinstance(error, redis.ConnectionError | redis.TimeoutError)
         and not isinstance(error, redis.AuthenticationError | redis.InvalidResponse)
@@ -133,29 +130,27 @@ def is_worth_another_connection(error: BaseException | None) -> bool:
     )
 
 
-def is_lost_connection(error: BaseException) -> bool:
-    """Whether *error* leaves open if the command was carried out."""
-    return (
-        isinstance(error, redis.ConnectionError | redis.TimeoutError)
-        and not isinstance(error, redis.AuthenticationError | redis.InvalidResponse)
-        and code_of(error) is None
-    )
-
-
 def is_denied(error: BaseException | None) -> bool:
-    """Whether the user may not give the command, or the server, mostly a managed one, does not have it."""
-    return error is not None and (code_of(error) == "NOPERM" or "unknown command" in str(error).lower())
+    """Return whether the user may not send the command, or the server, usually a managed one, does not know it."""
+    return error is not None and (error_code(error) == "NOPERM" or "unknown command" in str(error).lower())
 
 
-def storage_error(error: BaseException, location: str) -> StorageError:
-    """Return what *error* means, as one sentence that names what to do; it holds no secret.
+def error_chain(error: BaseException | None) -> list[BaseException]:
+    """Return *error* and its causes."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    return chain
+
+
+def to_storage_error(error: BaseException, location: str) -> StorageError:
+    """Translate *error* into one sentence that names the remedy and contains no secret.
 
     Args:
-        error: What the driver raised.
-        location: Where the server is, its password masked.
+        error: An error of the driver.
+        location: The URL of the server, its password masked.
     """
-    while isinstance(error, NotSentError) and error.__cause__ is not None:
-        error = error.__cause__
     kind, sentence = _meaning(error)
     if kind is StorageUnavailableError and sentence in _SILENT:
         sentence = f"{sentence} {_WITHOUT_TLS if location.startswith('rediss:') else _WITH_TLS}"
@@ -163,7 +158,7 @@ def storage_error(error: BaseException, location: str) -> StorageError:
 
 
 def _meaning(error: BaseException) -> _Meaning:
-    code, text = code_of(error), str(error)[:_SHOWN_CHARACTERS]
+    code, text = error_code(error), str(error)[:_SHOWN_CHARACTERS]
     if isinstance(error, redis.AuthenticationError) or code in ("NOAUTH", "WRONGPASS"):
         return _Meaning(StorageDeniedError, _REFUSED)
     if code == "NOPERM":
@@ -191,16 +186,10 @@ def _meaning_without_reply(error: BaseException, text: str) -> _Meaning:
     return _Meaning(StorageUnavailableError, _TOO_LATE)
 
 
-def _chain(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
-
-
 def _tls_error(error: BaseException) -> ssl.SSLError | None:
-    return next((cause for cause in _chain(error) if isinstance(cause, ssl.SSLError)), None)
+    """Return the failure of the TLS handshake in the causes of *error*; an abrupt end of the connection is none."""
+    errors = (cause for cause in error_chain(error) if isinstance(cause, ssl.SSLError))
+    return next((cause for cause in errors if not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError)), None)
 
 
 def _tls_reason(error: ssl.SSLError) -> str:
@@ -209,7 +198,7 @@ def _tls_reason(error: ssl.SSLError) -> str:
 
 def _reason(error: BaseException) -> str:
     """Say why there is no connection, in the system's own words."""
-    for cause in reversed(_chain(error)):
+    for cause in reversed(error_chain(error)):
         if isinstance(cause, OSError):
             if cause.errno is not None and cause.errno > 0:
                 return os.strerror(cause.errno)

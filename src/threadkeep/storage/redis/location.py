@@ -1,64 +1,105 @@
-"""Where a Redis is: what its URL says, checked without I/O, and how to make a connection there."""
+"""Parse the URL of a Redis server and make redis-py's connection pools for it, without I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
-from redis.asyncio.connection import AbstractConnection, Connection, parse_url
+from redis.asyncio.cluster import ClusterNode, NodesManager
+from redis.asyncio.connection import AbstractConnection, Connection, UnixDomainSocketConnection, parse_url
 
 from threadkeep.errors import SettingsError
-from threadkeep.storage.redis.cluster import Address
-from threadkeep.storage.redis.connections import MAX_CONNECTIONS, Server
 
 VARIABLE: Final = "LANGGRAPH_STORE_REDIS_URL"
 
+MAX_CONNECTIONS: Final = 32
+"""Enough for a busy process: a command takes a fraction of a millisecond, and a server has one thread."""
+
 _SCHEMES: Final = ("redis", "rediss", "unix")
-_OF_POOLS: Final = ("timeout", "connection_class", "max_connections")
+_POOL_OPTIONS: Final = ("timeout", "connection_class", "max_connections", "host", "port")
 _DEFAULT_PORT: Final = 6379
 
 
 class RedisLocation:
-    """What a URL says.
+    """The address and the connection options in a URL.
 
     Args:
         url: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with redis-py's options.
-        variable: The setting that it came from, for the message where it is none.
+        variable: The setting that holds the URL, for error messages.
+
+    Attributes:
+        masked: The URL without its password and its options.
+        max_connections: The limit for each server.
 
     Raises:
-        SettingsError: It is no such URL.
+        SettingsError: The URL or one of its options is invalid.
     """
 
     def __init__(self, url: str, variable: str = VARIABLE) -> None:
-        parts = _parts(url, variable)
+        parts = _split_url(url, variable)
         try:
             options = cast("dict[str, Any]", parse_url(url))
-            self._most = int(options.get("max_connections") or MAX_CONNECTIONS)
-            self._kind: Callable[..., AbstractConnection] = options.get("connection_class") or Connection
-            self._options = {name: value for name, value in options.items() if name not in _OF_POOLS}
-            self._options |= {"protocol": 2, "decode_responses": False, "socket_timeout": None}
-            self._connection()
+            self._address: tuple[str, int] = options.get("host", "localhost"), options.get("port", _DEFAULT_PORT)
+            self.max_connections: int = int(options.get("max_connections") or MAX_CONNECTIONS)
+            self._connection_class: type[AbstractConnection] = options.get("connection_class") or Connection
+            self._options: dict[str, Any] = {
+                **{name: value for name, value in options.items() if name not in _POOL_OPTIONS},
+                "protocol": 2,
+                "decode_responses": False,
+                "socket_timeout": None,
+            }
+            self._connect_here()
         except (TypeError, ValueError):
-            msg = f"{variable} has an option that Redis's driver does not know, or a wrong one; correct it after the ?."
+            msg = f"{variable} has an unknown or invalid option; correct what follows the ? in the URL."
             raise SettingsError(msg, variable=variable) from None
-        self.masked: str = _masked(parts)
+        self.masked: str = _mask(parts)
+
+    def server(self) -> ClusterNode:
+        """Return the connection pool of the server in the URL.
+
+        The pool resolves no name by itself: :meth:`_connect_here` passes the URL's own address on, or its socket.
+        """
+        return ClusterNode(
+            self.masked,
+            self._address[1],
+            max_connections=self.max_connections,
+            connection_class=cast("type[Connection]", self._connect_here),
+        )
+
+    def cluster(self) -> NodesManager:
+        """Return the map of the cluster that the server in the URL belongs to; it is read later."""
+        host, port = self._address
+        return NodesManager(
+            [self.cluster_node(host, port)],
+            require_full_coverage=False,
+            connection_kwargs=self._node_options,
+            # A node that does not know its own address leaves the host out.
+            address_remap=lambda address: (address[0] or host, address[1]),
+        )
+
+    def cluster_node(self, host: str, port: int) -> ClusterNode:
+        """Return the connection pool of another node of the cluster."""
+        return ClusterNode(host, port, **self._node_options)
 
     @property
-    def address(self) -> Address:
-        """Host and port; a socket of this machine has none."""
-        return self._options.get("host", "localhost"), self._options.get("port", _DEFAULT_PORT)
+    def _node_options(self) -> dict[str, Any]:
+        spare = 1  # the map of the slots is read while all other connections are busy
+        return {
+            **self._options,
+            "connection_class": self._connection_class,
+            "max_connections": self.max_connections + spare,
+        }
 
-    def server(self, address: Address | None = None) -> Server:
-        """Return the server there, or another of its cluster at *address*; no I/O happens yet."""
-        return Server(lambda: self._connection(address), most=self._most)
+    def _connect_here(self, **pool_options: Any) -> AbstractConnection:
+        """Make a connection to the URL's own address, whatever address a pool passes."""
+        host, port = self._address
+        is_socket = issubclass(self._connection_class, UnixDomainSocketConnection)
+        address: dict[str, Any] = {} if is_socket else {"host": host, "port": port}
+        retry = {name: value for name, value in pool_options.items() if name == "retry"}
+        return self._connection_class(**{**self._options, **address, **retry})
 
-    def _connection(self, address: Address | None = None) -> AbstractConnection:
-        elsewhere = {} if address is None else {"host": address[0], "port": address[1]}
-        return self._kind(**{**self._options, **elsewhere})
 
-
-def _parts(url: str, variable: str) -> SplitResult:
+def _split_url(url: str, variable: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -66,13 +107,13 @@ def _parts(url: str, variable: str) -> SplitResult:
         parts = None
     database = parts.path.strip("/") if parts and parts.scheme != "unix" else ""
     if parts is None or parts.scheme not in _SCHEMES or (database and not database.isdecimal()):
-        msg = f"{variable} is no URL of Redis; give redis://user:password@host:6379/0, or rediss:// for TLS."
+        msg = f"{variable} is not a valid Redis URL; give redis://user:password@host:6379/0, or rediss:// for TLS."
         raise SettingsError(msg, variable=variable)
     return parts
 
 
-def _masked(parts: SplitResult) -> str:
-    """Return the URL without its password and its options, which may hold another."""
+def _mask(parts: SplitResult) -> str:
+    """Return the URL without its password and without its options, which may hold another one."""
     user, _, host = parts.netloc.rpartition("@")
     name, _, password = user.partition(":")
     shown = f"{name}:********@" if password else f"{name}@" if name else ""

@@ -1,4 +1,9 @@
-"""Commands for Redis, and the scripts among them, which a server knows by their digest once it has seen them."""
+"""Redis commands, and the Lua scripts that a server knows by their digest.
+
+redis-py's ``register_script`` loads a missing script with ``SCRIPT LOAD``: a right that a storage's user may lack, and
+on a cluster a command to every primary. Here a call that meets NOSCRIPT is sent again as ``EVAL`` with the text, which
+loads the script, too.
+"""
 
 from __future__ import annotations
 
@@ -6,55 +11,57 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
-
-from threadkeep.storage.redis.lua import source
 
 Argument: TypeAlias = str | bytes | int
 
+_FOLDER: Final = Path(__file__).with_name("lua")
+
 
 class Command(NamedTuple):
-    """One command, and what tells where it goes.
+    """One command.
 
     Attributes:
         arguments: Its name and arguments.
-        key: One of its keys; they all share its hash slot.
-        script: The text of the script that it names by digest only.
+        key: One of its keys, which decides the node; all its keys share a hash slot.
+        source: The text of the script that the command names by its digest.
     """
 
     arguments: tuple[Argument, ...]
-    key: str
-    script: str | None = None
+    key: bytes
+    source: str | None = None
 
-    def in_full(self) -> Command:
-        """Return it with the script's text, for a server that has not seen the script yet or forgot it."""
-        if self.script is None:
+    def with_source(self) -> Command:
+        """Return the command with the script's text, for a server that does not know the script."""
+        if self.source is None:
             return self
-        return Command(("EVAL", self.script, *self.arguments[2:]), self.key)
+        return Command(("EVAL", self.source, *self.arguments[2:]), self.key)
 
 
-def command(name: str, key: str, *arguments: Argument) -> Command:
+def command(name: str, key: bytes, *arguments: Argument) -> Command:
     """Return a plain command on *key*."""
     return Command((name, key, *arguments), key)
 
 
 @dataclass(frozen=True)
 class Script:
-    """A script of this package; *names* are its files."""
+    """A Lua script: the files *names* of the folder ``lua``, one after the other."""
 
     names: tuple[str, ...]
     text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", source(*self.names))
+        parts = [(_FOLDER / f"{name}.lua").read_text(encoding="utf-8") for name in self.names]
+        object.__setattr__(self, "text", "\n".join(parts))
 
     @cached_property
     def digest(self) -> str:
-        """What a server calls it."""
+        """The server's name for the script."""
         return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
-    def command(self, keys: Sequence[str], *arguments: Argument) -> Command:
-        """Return the command that runs it; *keys* share a hash slot, on a cluster."""
+    def command(self, keys: Sequence[bytes], *arguments: Argument) -> Command:
+        """Return the command that runs the script; on a cluster *keys* share a hash slot."""
         return Command(("EVALSHA", self.digest, len(keys), *keys, *arguments), keys[0], self.text)
 
 

@@ -1,8 +1,9 @@
 """Items in Redis, on core commands and Lua: Redis from 6.2 on, Valkey, managed services, clusters; no modules.
 
-A commit is one call of one script, which Redis runs to its end before anything else: it checks every
-expectation first and then writes, all or nothing. Reads of one partition are one call, too, but for
-those that give more than a few megabytes, which come in parts.
+A commit is one call of one script, which Redis runs to its end before anything else: it checks every expectation
+first and then writes, all or nothing. Each commit carries a token under which the server keeps the result for a
+while, so a commit whose reply was lost is sent again and done once. Reads of one partition are one call, too; those
+of more than a few megabytes come in parts.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from typing import Final
+from itertools import count
+from typing import Any, Final, NamedTuple
 
 from threadkeep.clock import Clock
 from threadkeep.errors import ClosedError, PartitionErasedError, StorageError
@@ -36,57 +38,88 @@ from threadkeep.storage.port import (
     Ref,
     Stats,
 )
-from threadkeep.storage.redis.durability import advice
-from threadkeep.storage.redis.keys import GROUPS, Keys, digest_of
-from threadkeep.storage.redis.link import Link
-from threadkeep.storage.redis.location import VARIABLE, RedisLocation
-from threadkeep.storage.redis.opening import Birth, allowed, opened, server_info
-from threadkeep.storage.redis.reading import followed, scanned
-from threadkeep.storage.redis.rows import (
-    Located,
-    due_bounds,
-    due_member,
+from threadkeep.storage.redis.client import RedisClient
+from threadkeep.storage.redis.codec import (
+    GROUPS,
+    ItemAddress,
+    RedisKeys,
+    due_range,
+    encode_change,
+    encode_cursor_member,
+    encode_expiry,
+    encode_moment,
+    encode_partition,
+    encode_place,
     expired_bound,
-    expired_operation,
-    expiring_member,
-    field_names,
-    is_alive,
-    known_at,
-    moment_text,
-    operation_of,
-    partition_of,
-    place_text,
-    position_of,
-    row_of,
-    spelling_of,
+    item_fields,
+    parse_conflict,
+    parse_due_member,
+    parse_expiring_member,
+    parse_partition,
+    parse_place,
+    parse_position,
+    parse_row,
+    parse_rows_reply,
+    to_digest,
 )
-from threadkeep.storage.redis.scripts import COMMIT, DUE, ERASE, NAMESPACES, STATS, Argument, Command, command
-from threadkeep.storage.row import Change, changed_of, encoded, items_of, spelled
+from threadkeep.storage.redis.location import VARIABLE, RedisLocation
+from threadkeep.storage.redis.scripts import (
+    CHANGES,
+    COMMIT,
+    DUE,
+    ERASE,
+    NAMESPACES,
+    SCAN,
+    STATS,
+    Argument,
+    Command,
+    command,
+)
+from threadkeep.storage.redis.server import InitialEpoch, connect, read_advice
+from threadkeep.storage.row import Change, Place, Row, changed_of, encoded, items_of, place_of, spelled
 from threadkeep.storage.scan import Scan
 
 TIMEOUT: Final = timedelta(seconds=1)
 
-_LONGER: Final = 10.0
-"""What goes through many items may take so many times as long as a read or a commit."""
+_LONG_CALL: Final = 10.0
+"""The timeout factor of calls that go through many items."""
 
-_SWEPT_AT_ONCE: Final = 1_000
-_GROUPS_AT_ONCE: Final = 32
 _BYTES_PER_TIMEOUT: Final = 8_000_000
 _ARGUMENTS_PER_TIMEOUT: Final = 8_000
+_RESULT_SECONDS: Final = 60.0
+"""How long the server keeps the result of a write, besides twice the timeout of the call that may ask again."""
+
+_SWEEP_ROWS: Final = 1_000
+_GROUPS_PER_CALL: Final = 32
+_PART_ROWS: Final = 1_000
+_PART_BYTES: Final = 4_000_000
+"""A script collects so much before it replies; nothing else runs on the server meanwhile."""
+
+_PART_MEMBERS: Final = 4_000
+_FILTERED_PART_ROWS: Final = 64
+
+
+class _ChangedRows(NamedTuple):
+    """What happened in a partition: *rows* by revision, and places that ceased to be searchable."""
+
+    position: Position
+    reset: bool
+    rows: list[Row]
+    removed: list[Place]
 
 
 class RedisStorage:
-    """Keeps items in the Redis at *url*.
+    """Keep items in the Redis at *url*.
 
     Args:
-        url: ``redis://user:password@host:6379/0``, ``rediss://`` for TLS; a cluster is recognised.
-        key_prefix: Deployments with different ones share the server and nothing else.
-        clock: What the time is.
-        timeout: How long one call may take; large ones are given more.
-        variable: The setting that *url* came from, for the message where it is none.
+        url: ``redis://user:password@host:6379/0``, ``rediss://`` for TLS; a cluster is detected.
+        key_prefix: Deployments with different prefixes share the server and nothing else.
+        clock: The storage's time.
+        timeout: The time limit of one call; large calls get more.
+        variable: The setting that holds *url*, for error messages.
 
     Raises:
-        SettingsError: *url* is no URL of Redis.
+        SettingsError: *url* is not a valid Redis URL.
     """
 
     name: str = "redis"
@@ -100,13 +133,15 @@ class RedisStorage:
         timeout: timedelta = TIMEOUT,
         variable: str = VARIABLE,
     ) -> None:
-        self._where = RedisLocation(url, variable)
-        self.location: str = self._where.masked
-        self._keys = Keys(key_prefix)
+        self._redis = RedisLocation(url, variable)
+        self.location: str = self._redis.masked
+        self._keys = RedisKeys(key_prefix)
         self._clock = clock
-        self._timeout = timeout
-        self._link: Link | None = None
-        self._birth: Birth | None = None
+        self._timeout_seconds = timeout.total_seconds()
+        self._client: RedisClient | None = None
+        self._initial_epoch: InitialEpoch | None = None
+        self._id = new_id()
+        self._writes = count()
         self._opening = asyncio.Lock()
         self._closed = False
         self._pid = os.getpid()
@@ -114,54 +149,62 @@ class RedisStorage:
     async def connect(self) -> None:
         """See :meth:`threadkeep.storage.port.Storage.connect`."""
         async with self._opening:
-            if self._link is not None or self._closed:
-                self._require_open()
+            if self._client is not None or self._closed:
+                self._require_client()
                 return
             self._pid = os.getpid()
-            self._link, self._birth = await opened(self._where, self._keys, self._timeout)
+            self._client, self._initial_epoch = await connect(
+                self._redis, self._keys, timeout_seconds=self._timeout_seconds
+            )
 
     async def close(self) -> None:
         """See :meth:`threadkeep.storage.port.Storage.close`."""
         self._closed = True
-        link, self._link = self._link, None
-        if link is not None and self._pid == os.getpid():
-            await link.close()
+        client, self._client = self._client, None
+        if client is not None and self._pid == os.getpid():
+            await client.close()
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
         """See :meth:`threadkeep.storage.port.Storage.get`."""
-        link = self._require_open()
-        now = micros(self._clock.now())
-        places: dict[Partition, list[tuple[int, str]]] = defaultdict(list)
+        client = self._require_client()
+        now = self._now()
+        indexes: dict[Partition, list[tuple[int, str]]] = defaultdict(list)
         for i, ref in enumerate(refs):
-            places[ref.partition].append((i, place_text(ref.namespace, ref.key)))
-        commands = [self._fields(digest_of(part), [place for _, place in wanted]) for part, wanted in places.items()]
-        found: list[Item | None] = [None] * len(refs)
-        replies = [await link.call(commands[0])] if len(commands) == 1 else await link.many(commands)
-        for (partition, wanted), fields in zip(places.items(), replies, strict=True):
+            indexes[ref.partition].append((i, encode_place(place_of(ref.namespace, ref.key))))
+        commands = [
+            self._read_fields(to_digest(part), [place for _, place in wanted]) for part, wanted in indexes.items()
+        ]
+        items: list[Item | None] = [None] * len(refs)
+        for (partition, wanted), fields in zip(indexes.items(), await client.call_all(commands), strict=True):
             rows = [
                 (i, row)
                 for (i, place), mark, body in zip(wanted, fields[::2], fields[1::2], strict=True)
-                if mark is not None and is_alive(row := row_of(mark, place.encode("ascii"), body), now)
+                if mark is not None and _is_alive(row := parse_row(mark, place.encode("ascii"), body), now)
             ]
             for (i, _), item in zip(rows, items_of([row for _, row in rows], partition), strict=True):
-                found[i] = item
-        return tuple(found)
+                items[i] = item
+        return tuple(items)
 
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.commit`."""
-        self._require_open()
+        self._require_client()
         changes = encoded(batch)
-        now = micros(self._clock.now())
-        arguments = [argument for change in changes for argument in operation_of(change, now=now)]
-        position, _ = await self._commit(digest_of(batch.partition), batch, changes, arguments, now=now)
+        now = self._now()
+        operations = [argument for change in changes for argument in encode_change(change, now=now)]
+        position, _ = await self._write(
+            to_digest(batch.partition),
+            operations,
+            changes=changes,
+            epoch=batch.epoch or "",
+            spelling=encode_partition(batch.partition),
+            now=now,
+        )
         return position
 
     async def position(self, partition: Partition) -> Position:
         """See :meth:`threadkeep.storage.port.Storage.position`."""
-        link = self._require_open()
-        digest = digest_of(partition)
-        head: bytes | None = await link.call(command("HGET", self._keys.of(digest).heads, digest))
-        return await self._never_written() if head is None else position_of(head)
+        head = await self._read_head(partition)
+        return await self._unwritten_position() if head is None else parse_position(head)
 
     async def scan(
         self,
@@ -174,13 +217,12 @@ class RedisStorage:
         limit: int = 100,
     ) -> Page:
         """See :meth:`threadkeep.storage.port.Storage.scan`."""
-        link = self._require_open()
+        self._require_client()
         scan = Scan.checked(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
         if limit == 0:
             return Page((), None)
         found: list[tuple[Cursor, Item]] = []
-        parts = scanned(link, self._keys.of(digest_of(partition)), scan, now=micros(self._clock.now()))
-        async with aclosing(parts):
+        async with aclosing(self._scan_parts(scan, now=self._now())) as parts:
             async for rows in parts:
                 found += scan.meeting(rows)
                 if len(found) >= scan.wanted:
@@ -189,19 +231,15 @@ class RedisStorage:
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.port.Storage.changes`."""
-        link = self._require_open()
-        digest = digest_of(partition)
-        now = micros(self._clock.now())
-        read = await followed(link, self._keys.of(digest), digest, since)
-        if read is None:
-            position = await self._never_written()
-            return Changes(position, reset=position != since, puts=(), removed=())
-        alive = [row for row in read.rows if is_alive(row, now)]
-        removed = dict.fromkeys(read.removed)
-        if not read.reset:
-            # What a follower holds of an expired item may be an older version, which did not expire.
-            removed.update(dict.fromkeys(row.place for row in read.rows if not is_alive(row, now)))
-        return Changes(read.position, read.reset, changed_of(alive, partition), tuple(map(spelled, removed)))
+        self._require_client()
+        now = self._now()
+        part = await self._changed_rows(partition, since)
+        alive = [row for row in part.rows if _is_alive(row, now)]
+        removed = dict.fromkeys(part.removed)
+        if not part.reset:
+            # A follower's copy of an expired item may be an older version, which did not expire.
+            removed.update(dict.fromkeys(row.place for row in part.rows if not _is_alive(row, now)))
+        return Changes(part.position, part.reset, changed_of(alive, partition), tuple(map(spelled, removed)))
 
     async def namespaces(
         self,
@@ -212,110 +250,113 @@ class RedisStorage:
         offset: int = 0,
     ) -> tuple[Namespace, ...]:
         """See :meth:`threadkeep.storage.port.Storage.namespaces`."""
-        link = self._require_open()
+        client = self._require_client()
         check_limit(limit, name="limit")
         check_limit(offset, name="offset")
-        bound = expired_bound(micros(self._clock.now()))
-        commands = [NAMESPACES.command(keys, bound) for keys in self._groups("namespaces", "expiring")]
-        texts = {text.decode("ascii") for found in await link.many(commands, longer=_LONGER) for text in found}
+        bound = expired_bound(self._now())
+        commands = [NAMESPACES.command(keys, bound) for keys in self._group_keys("namespaces", "expiring")]
+        replies: list[list[bytes]] = await client.call_all(commands, timeout_factor=_LONG_CALL)
+        texts = {text.decode("ascii") for reply in replies for text in reply}
         return distinct_namespaces(texts, match=match, max_depth=max_depth)[offset : offset + limit]
 
     async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
         """See :meth:`threadkeep.storage.port.Storage.partitions`."""
-        link = self._require_open()
+        client = self._require_client()
         check_limit(limit, name="limit")
-        behind = "" if after is None else digest_of(after)
-        groups = [group for group in GROUPS if group >= behind[:2]]
-        found: list[Partition] = []
-        while groups and len(found) < limit:
-            asked = [
-                command("ZRANGEBYLEX", key, f"({behind}" if behind else "-", "+", "LIMIT", 0, limit)
-                for key in self._keys.of_groups("partitions", groups=groups[:_GROUPS_AT_ONCE])
+        last = "" if after is None else to_digest(after)
+        groups = [group for group in GROUPS if group >= last[:2]]
+        partitions: list[Partition] = []
+        while groups and len(partitions) < limit:
+            commands = [
+                command("ZRANGEBYLEX", key, f"({last}" if last else "-", "+", "LIMIT", 0, limit)
+                for key in self._keys.groups("partitions", groups=groups[:_GROUPS_PER_CALL])
             ]
-            listed: list[list[bytes]] = await link.many(asked)
-            digests = [digest.decode("ascii") for part in listed for digest in part][:limit]
-            heads = await link.many([command("HGET", self._keys.of(digest).heads, digest) for digest in digests])
-            found += [partition for head in heads if head is not None and (partition := partition_of(head))]
+            replies: list[list[bytes]] = await client.call_all(commands)
+            digests = [digest.decode("ascii") for reply in replies for digest in reply][:limit]
+            heads = await client.call_all([self._head_command(digest) for digest in digests])
+            partitions += [partition for head in heads if head is not None and (partition := parse_partition(head))]
             if len(digests) < limit:
-                del groups[:_GROUPS_AT_ONCE]
+                del groups[:_GROUPS_PER_CALL]
             else:  # some were erased meanwhile
-                behind = digests[-1]
-        return tuple(found[:limit])
+                last = digests[-1]
+        return tuple(partitions[:limit])
 
     async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
         """See :meth:`threadkeep.storage.port.Storage.due`."""
-        link = self._require_open()
+        client = self._require_client()
         check_limit(limit, name="limit")
         if limit == 0:
             return ()
         moment = micros(now)
-        first, last, length = due_bounds(kind, moment)
-        asked = [
-            DUE.command(keys, first, last, length, moment_text(moment), limit)
-            for keys in self._groups("due", at_once=len(GROUPS))
+        first, last, length = due_range(kind, moment)
+        commands = [
+            DUE.command(keys, first, last, length, encode_moment(moment), limit)
+            for keys in self._group_keys("due", groups_per_call=len(GROUPS))
         ]
-        members = sorted({member for found in await link.many(asked) for member in found})[:limit]
-        found = await self._items_at([due_member(member, length) for member in members])
-        wanted = [item for item in found if item.due is not None and item.due.kind == kind and item.due.at <= now]
+        members = sorted({member for reply in await client.call_all(commands) for member in reply})[:limit]
+        rows = await self._rows_at([parse_due_member(member, length) for member in members])
+        items = [item for partition, row in rows for item in items_of([row], partition)]
+        wanted = [item for item in items if item.due is not None and item.due.kind == kind and item.due.at <= now]
         return tuple(item for item in wanted if item.expires_at is None or item.expires_at > now)
 
     async def erase(self, partition: Partition) -> int:
         """See :meth:`threadkeep.storage.port.Storage.erase`.
 
-        Redis's append-only file keeps what was written to it until it is rewritten, which the server
-        does when the file has grown enough, or on ``BGREWRITEAOF``.
+        Redis's append-only file keeps the erased commands until it is rewritten: when it has grown enough, or on
+        ``BGREWRITEAOF``.
         """
-        link = self._require_open()
-        digest = digest_of(partition)
-        asked = ERASE.command(self._keys.of(digest), digest, new_id())
-        return await link.call(asked, repeatable=False, longer=_LONGER)
+        client = self._require_client()
+        digest = to_digest(partition)
+        keys = self._write_keys(digest)
+        erase = ERASE.command(keys, digest, new_id(), self._result_milliseconds(_LONG_CALL))
+        return await client.call(erase, timeout_factor=_LONG_CALL)
 
     async def sweep(self, *, now: datetime) -> int:
         """See :meth:`threadkeep.storage.port.Storage.sweep`."""
-        self._require_open()
+        client = self._require_client()
         moment = micros(now)
-        keys = self._keys.of_groups("expiring")
-        first = await self._require_open().many([_expired(key, "-", moment) for key in keys])
-        return sum([await self._swept(key, members, moment) for key, members in zip(keys, first, strict=True)])
+        keys = self._keys.groups("expiring")
+        replies = await client.call_all([_list_expired(key, "-", moment) for key in keys])
+        return sum([await self._sweep_group(key, members, moment) for key, members in zip(keys, replies, strict=True)])
 
     async def stats(self) -> Stats:
         """See :meth:`threadkeep.storage.port.Storage.stats`."""
-        link = self._require_open()
-        commands = [STATS.command(keys) for keys in self._groups("partitions", "namespaces")]
-        counted: list[list[int]] = await link.many(commands, longer=_LONGER)
-        return Stats(sum(partitions for partitions, _ in counted), sum(items for _, items in counted), None)
+        client = self._require_client()
+        commands = [STATS.command(keys) for keys in self._group_keys("partitions", "namespaces")]
+        counts: list[list[int]] = await client.call_all(commands, timeout_factor=_LONG_CALL)
+        return Stats(sum(partitions for partitions, _ in counts), sum(items for _, items in counts), None)
 
     async def advice(self) -> list[str]:
         """See :meth:`threadkeep.storage.port.Advising.advice`."""
-        link = self._require_open()
-        info = await server_info(link, "persistence", "memory", "replication")
-        config: dict[str, str] = {}
-        for name in ("appendfsync", "save"):
-            reply = await allowed(link, command("CONFIG", "GET", name))
-            config |= {name: reply[1].decode()} if reply else {}
-        return advice(info, config)
+        return await read_advice(self._require_client())
 
-    async def _commit(
-        self, digest: str, batch: Batch | None, changes: Sequence[Change], arguments: Sequence[Argument], *, now: int
+    async def _write(
+        self,
+        digest: str,
+        operations: Sequence[Argument],
+        *,
+        changes: Sequence[Change] = (),
+        epoch: str = "",
+        spelling: str = "",
+        now: int,
     ) -> tuple[Position, int]:
-        """Run the script that commits; return the position and how many operations changed something."""
-        link, birth = self._require_open(), self._require_birth()
-        spelling = "" if batch is None else spelling_of(batch.partition)
-        size = sum(len(argument) for argument in arguments if isinstance(argument, bytes))
-        longer = 1 + size / _BYTES_PER_TIMEOUT + len(arguments) / _ARGUMENTS_PER_TIMEOUT
+        """Run the commit script; return the position and how many operations changed something."""
+        client, initial_epoch = self._require_client(), self._require_epoch()
+        size = sum(len(argument) for argument in operations if isinstance(argument, bytes))
+        factor = 1 + size / _BYTES_PER_TIMEOUT + len(operations) / _ARGUMENTS_PER_TIMEOUT
+        keys = self._write_keys(digest)
         while True:
-            asked = COMMIT.command(
-                self._keys.of(digest),
-                *(digest, (batch and batch.epoch) or "", birth.epoch, birth.runs, moment_text(now), spelling),
-                *(MAX_CHANGE_LOG_ROWS, *arguments),
+            head = (
+                f"{digest} {epoch or '-'} {initial_epoch.epoch} {initial_epoch.runs} {encode_moment(now)} "
+                f"{MAX_CHANGE_LOG_ROWS} {self._result_milliseconds(factor)} {spelling}"
             )
-            match await link.call(asked, repeatable=False, longer=longer):
-                case [b"done", bytes() as epoch, int() as sequence, int() as changed]:
-                    return Position(epoch.decode("ascii"), sequence), changed
+            match await client.call(COMMIT.command(keys, head, *operations), timeout_factor=factor):
+                case [b"done", bytes() as written_epoch, int() as sequence, int() as changed]:
+                    return Position(written_epoch.decode("ascii"), sequence), changed
                 case [b"unborn", bytes() as run]:
-                    await birth.learn(run.decode("ascii"))
-                case [b"conflict", int() as place, bytes() as revision]:
-                    check_expectation(changes[place - 1], known_at(revision))
+                    await initial_epoch.refresh(run.decode("ascii"))
+                case [b"conflict", int() as number, bytes() as revision]:
+                    check_expectation(changes[number - 1], parse_conflict(revision))
                 case [b"erased"]:
                     msg = "The partition was erased while this work was in flight; nothing was written."
                     raise PartitionErasedError(msg)
@@ -323,78 +364,175 @@ class RedisStorage:
                     msg = f"Redis at {self.location} answered {str(other)[:40]} to a commit; see the server's log."
                     raise StorageError(msg)
 
-    async def _swept(self, key: str, members: list[bytes], moment: int) -> int:
-        """Remove what expired of one group, of which *members* are the first."""
-        link = self._require_open()
+    async def _changed_rows(self, partition: Partition, since: Position | None) -> _ChangedRows:
+        """Return what happened in *partition* after *since*, as of the moment of the last part."""
+        if since is not None:  # usually nothing happened, and this is the smallest read
+            head = await self._read_head(partition)
+            if head is not None and parse_position(head) == since:
+                return _ChangedRows(since, reset=False, rows=[], removed=[])
+        while (changed := await self._read_changes(partition, since)) is None:
+            since = None  # the change log moved on between two parts
+        return changed
+
+    async def _read_changes(self, partition: Partition, since: Position | None) -> _ChangedRows | None:
+        """Read the changes part by part; ``None`` if a reset follows a part, which makes the parts worthless.
+
+        Writes between two parts have later revisions, so they come with a later part; removals come with the last.
+        """
+        rows: dict[Place, Row] = {}
+        asked, reset = since or Position("", 0), False
+        coming = self._request_changes(partition, asked, b"")
+        try:
+            while True:
+                reply = await coming
+                if not reply:
+                    position = await self._unwritten_position()
+                    return _ChangedRows(position, reset=position != since, rows=[], removed=[])
+                epoch, sequence, begins, last, lengths, texts, removals = reply
+                position = Position(epoch.decode("ascii"), int(sequence))
+                if begins == b"1":
+                    if rows:
+                        return None
+                    reset, asked = True, position
+                if last:
+                    coming = self._request_changes(partition, asked, last)
+                    await asyncio.sleep(0)  # it is sent, so the server collects it while this part is parsed
+                for row in parse_rows_reply(lengths, texts):
+                    rows.pop(row.place, None)
+                    rows[row.place] = row
+                if not last:
+                    removed = {
+                        parse_place(at): int(when) for at, when in zip(removals[::2], removals[1::2], strict=True)
+                    }
+                    kept = [row for row in rows.values() if row.revision > removed.get(row.place, 0)]
+                    return _ChangedRows(position, reset, kept, [] if reset else list(removed))
+        finally:
+            coming.cancel()
+
+    def _request_changes(self, partition: Partition, asked: Position, last: bytes) -> asyncio.Future[list[Any]]:
+        """Ask for the changes after *asked*, from the member behind *last* on."""
+        digest = to_digest(partition)
+        keys = self._keys.partition(digest)
+        request = CHANGES.command(
+            (keys.heads, keys.items, keys.searchable, keys.removed),
+            *(digest, asked.epoch, asked.sequence, last, _PART_ROWS, _PART_BYTES),
+        )
+        return asyncio.ensure_future(self._require_client().call(request))
+
+    async def _scan_parts(self, scan: Scan, *, now: int) -> AsyncGenerator[list[Row]]:
+        """Yield the unexpired rows below the scan's prefix in its order, whatever their values."""
+        client, keys = self._require_client(), self._keys.partition(to_digest(scan.partition))
+        beginning, whole = scan.namespaces
+        newest = scan.direction == "newest"
+        name, first, end = ("ZREVRANGEBYLEX", b"+", "-") if newest else ("ZRANGEBYLEX", b"-", "+")
+        start = first if scan.after is None else b"(" + encode_cursor_member(scan.after)
+        rows_per_part = min(max(scan.wanted, _FILTERED_PART_ROWS if scan.filter else 1), _PART_ROWS)
+        while start:
+            arguments = (
+                name,
+                start,
+                end,
+                whole,
+                beginning,
+                encode_moment(now),
+                rows_per_part,
+                _PART_MEMBERS,
+                _PART_BYTES,
+            )
+            last, lengths, texts = await client.call(SCAN.command((keys.items, keys.order), *arguments))
+            yield list(parse_rows_reply(lengths, texts))
+            start = b"(" + last if last else b""
+
+    async def _sweep_group(self, key: bytes, members: list[bytes], moment: int) -> int:
+        """Remove the expired items of one group; *members* are the first of its expiring index *key*."""
         swept = 0
         while members:
             places: dict[str, list[bytes]] = defaultdict(list)
             for member in members:
-                digest, place = expiring_member(member)
+                digest, place = parse_expiring_member(member)
                 places[digest].append(place)
             for digest, expired in places.items():
-                operations = [argument for place in expired for argument in expired_operation(place)]
-                _, changed = await self._commit(digest, None, (), operations, now=moment)
+                operations = [argument for place in expired for argument in encode_expiry(place)]
+                _, changed = await self._write(digest, operations, now=moment)
                 swept += changed
-            if len(members) < _SWEPT_AT_ONCE:
+            if len(members) < _SWEEP_ROWS:
                 break
-            members = await link.call(_expired(key, f"({members[-1].decode('ascii')}", moment))
+            last = members[-1].decode("ascii")
+            members = await self._require_client().call(_list_expired(key, f"({last}", moment))
         return swept
 
-    async def _items_at(self, places: Sequence[Located]) -> list[Item]:
-        """Return the items that are still there, with partitions as they are spelled."""
-        link = self._require_open()
-        by_digest: dict[str, list[bytes]] = defaultdict(list)
-        for digest, place in places:
-            by_digest[digest].append(place)
+    async def _rows_at(self, addresses: Sequence[ItemAddress]) -> list[tuple[Partition, Row]]:
+        """Return the rows that still exist, in the order of *addresses*."""
+        places: dict[str, list[bytes]] = defaultdict(list)
+        for digest, place in addresses:
+            places[digest].append(place)
         commands: list[Command] = []
-        for digest, wanted in by_digest.items():
-            commands += [command("HGET", self._keys.of(digest).heads, digest), self._fields(digest, wanted)]
-        replies = await link.many(commands)
-        found: dict[Located, Item] = {}
-        for (digest, wanted), head, fields in zip(by_digest.items(), replies[::2], replies[1::2], strict=True):
-            partition = partition_of(head) if head else None
+        for digest, wanted in places.items():
+            commands += [self._head_command(digest), self._read_fields(digest, wanted)]
+        replies = await self._require_client().call_all(commands)
+        rows: dict[ItemAddress, tuple[Partition, Row]] = {}
+        for (digest, wanted), head, fields in zip(places.items(), replies[::2], replies[1::2], strict=True):
+            partition = parse_partition(head) if head else None
             if partition:
-                there = [found_at for found_at in zip(wanted, fields[::2], fields[1::2], strict=True) if found_at[1]]
-                rows = [row_of(mark, place, body) for place, mark, body in there]
-                items = items_of(rows, partition)
-                found.update((Located(digest, place), item) for (place, _, _), item in zip(there, items, strict=True))
-        return [found[place] for place in places if place in found]
+                for place, mark, body in zip(wanted, fields[::2], fields[1::2], strict=True):
+                    if mark is not None:
+                        rows[ItemAddress(digest, place)] = partition, parse_row(mark, place, body)
+        return [rows[address] for address in addresses if address in rows]
 
-    async def _never_written(self) -> Position:
-        """Return the position of a partition that was never written to."""
-        return Position(await self._require_birth().learn(), 0)
+    async def _unwritten_position(self) -> Position:
+        """Return the position of a partition that was never written."""
+        return Position(await self._require_epoch().refresh(), 0)
 
-    def _fields(self, digest: str, places: Sequence[str] | Sequence[bytes]) -> Command:
-        """Return what reads marks and bodies in turn."""
-        names = [name for place in places for name in field_names(place)]
-        return command("HMGET", self._keys.of(digest).items, *names)
+    async def _read_head(self, partition: Partition) -> bytes | None:
+        return await self._require_client().call(self._head_command(to_digest(partition)))
 
-    def _groups(self, *kinds: str, at_once: int = _GROUPS_AT_ONCE) -> Iterator[list[str]]:
-        """Yield the keys of these kinds of all groups, those of several together where one command may name them."""
-        if self._require_open().one_slot:
-            at_once = 1
-        for first in range(0, len(GROUPS), at_once):
-            yield self._keys.of_groups(*kinds, groups=GROUPS[first : first + at_once])
+    def _head_command(self, digest: str) -> Command:
+        return command("HGET", self._keys.partition(digest).heads, digest)
 
-    def _require_birth(self) -> Birth:
-        self._require_open()
-        if self._birth is None:
+    def _read_fields(self, digest: str, places: Sequence[str] | Sequence[bytes]) -> Command:
+        """Return the command that reads marks and bodies in turn."""
+        names = [name for place in places for name in item_fields(place)]
+        return command("HMGET", self._keys.partition(digest).items, *names)
+
+    def _write_keys(self, digest: str) -> tuple[bytes, ...]:
+        """Return the KEYS of one call of a script that writes: its result has a key of its own."""
+        return (*self._keys.partition(digest), self._keys.result(digest, f"{self._id}{next(self._writes)}"))
+
+    def _result_milliseconds(self, timeout_factor: float) -> int:
+        return int(1_000 * (_RESULT_SECONDS + 2 * timeout_factor * self._timeout_seconds))
+
+    def _group_keys(self, *kinds: str, groups_per_call: int = _GROUPS_PER_CALL) -> Iterator[list[bytes]]:
+        """Yield the keys of these kinds of all groups, of several groups together unless it is a cluster."""
+        if self._require_client().is_cluster:
+            groups_per_call = 1
+        for first in range(0, len(GROUPS), groups_per_call):
+            yield self._keys.groups(*kinds, groups=GROUPS[first : first + groups_per_call])
+
+    def _now(self) -> int:
+        return micros(self._clock.now())
+
+    def _require_epoch(self) -> InitialEpoch:
+        self._require_client()
+        if self._initial_epoch is None:
             msg = "Call connect() first."
             raise ClosedError(msg)
-        return self._birth
+        return self._initial_epoch
 
-    def _require_open(self) -> Link:
-        link = self._link
-        if self._closed or link is None:
-            msg = "This storage was closed; open a new one." if self._closed else "Call connect() first."
+    def _require_client(self) -> RedisClient:
+        client = self._client
+        if self._closed or client is None:
+            msg = "This storage is closed; open a new one." if self._closed else "Call connect() first."
             raise ClosedError(msg)
         if self._pid != os.getpid():
             msg = "This storage was opened before the process forked; open one in the child."
             raise ClosedError(msg)
-        return link
+        return client
 
 
-def _expired(key: str, start: str, moment: int) -> Command:
-    """Return what lists members of the expiring index *key* that had expired by *moment*, from *start* on."""
-    return command("ZRANGEBYLEX", key, start, expired_bound(moment), "LIMIT", 0, _SWEPT_AT_ONCE)
+def _is_alive(row: Row, now: int) -> bool:
+    return row.expires_at is None or row.expires_at > now
+
+
+def _list_expired(key: bytes, start: str, moment: int) -> Command:
+    """Return the command that lists members of the expiring index *key* that expired by *moment*, from *start* on."""
+    return command("ZRANGEBYLEX", key, start, expired_bound(moment), "LIMIT", 0, _SWEEP_ROWS)

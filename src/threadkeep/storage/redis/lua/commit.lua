@@ -1,7 +1,8 @@
 -- Check a batch and write it: all or nothing, in one step.
 --
--- ARGV: digest, expected epoch or "", epoch of partitions that were never erased, runs in which that was looked up, now,
--- spelling or "" to keep it, rows of the change log; then four for each operation: what, place, rest of the mark, body.
+-- ARGV: a head, then four for each operation: what, place, rest of the mark, body. The head has the digest, the expected
+-- epoch or "-", the epoch of partitions that were never erased, the runs in which that was read, now, the rows of the
+-- change log, milliseconds to keep the result, and the spelling of the partition, or nothing to keep what is there.
 --
 -- What is a letter, 18 digits and an expectation. The letters: p puts, d deletes, t touches, x deletes what has
 -- expired. The digits are when a put's item was created, or never. The expectation is "any", "absent" or 16 digits.
@@ -9,8 +10,15 @@
 -- Returns {"done", epoch, sequence, operations that changed something}, {"conflict", place of the operation in the
 -- batch, its item's revision or ""}, {"erased"}, or {"unborn", run}: look up the epoch anew.
 local NEVER = '999999999999999999'
-local digest, wanted, birth, runs, now, spelling, rows = unpack(ARGV, 1, 7)
-local FIRST, WIDTH = 8, 4
+local digest, wanted, birth, runs, now, rows, keep, spelling = string.match(
+  ARGV[1], '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$')
+local FIRST, WIDTH = 2, 4
+
+local known = redis.call('GET', TOKEN)
+if known then
+  local epoch, sequence, changed = string.match(known, '^(%S+) (%d+) (%d+)$')
+  return {'done', epoch, tonumber(sequence), tonumber(changed)}
+end
 
 -- Add two numbers of 18 digits, which are too large for Lua's.
 local function plus(one, other)
@@ -28,7 +36,7 @@ if not head then
   end
   head = {epoch = birth, sequence = 0, floor = 0, run = run, spelling = ''}
 end
-if wanted ~= '' and wanted ~= head.epoch then
+if wanted ~= '-' and wanted ~= head.epoch then
   return {'erased'}
 end
 local nameless = head.spelling == '' and spelling ~= ''
@@ -129,4 +137,5 @@ if nameless then
   redis.call('ZADD', PARTITIONS, 0, digest)
 end
 write_head(digest, head)
+keep_result(string.format('%s %.0f %.0f', head.epoch, head.sequence, changed), keep)
 return {'done', head.epoch, head.sequence, changed}

@@ -1,7 +1,11 @@
 -- Remove everything of a partition but its digest, a new epoch and the sequence.
 --
--- ARGV: digest, new epoch. Returns how many items there were.
-local digest, epoch = ARGV[1], ARGV[2]
+-- ARGV: digest, new epoch, milliseconds to keep the result. Returns how many items there were.
+local digest, epoch, keep = ARGV[1], ARGV[2], ARGV[3]
+local known = redis.call('GET', TOKEN)
+if known then
+  return tonumber(known)
+end
 local run = running()
 local head = read_head(digest, run) or {sequence = 0, run = run}
 local items = redis.call('ZCARD', ORDER)
@@ -28,4 +32,5 @@ redis.call('UNLINK', ITEMS, ORDER, SEARCHABLE, REMOVED) -- needs no memory, so a
 apply(plan)
 redis.call('ZREM', PARTITIONS, digest)
 write_head(digest, {epoch = epoch, sequence = head.sequence, floor = head.sequence, run = head.run, spelling = ''})
+keep_result(items, keep)
 return items

@@ -2,7 +2,7 @@
 --
 -- KEYS of a script that writes, in this order:
 local HEADS, PARTITIONS, NAMESPACES, DUE, EXPIRING = unpack(KEYS, 1, 5) -- of the group
-local ITEMS, ORDER, SEARCHABLE, REMOVED = unpack(KEYS, 6, 9) -- of the partition
+local ITEMS, ORDER, SEARCHABLE, REMOVED, TOKEN = unpack(KEYS, 6, 10) -- of the partition, and of this call
 --
 -- A place is an encoded namespace, a newline and an encoded key. ITEMS holds two fields for each: "m" and the
 -- place is its mark, "b" and the place its body, which no script looks into. A mark is of fixed width, digits
@@ -14,6 +14,8 @@ local ITEMS, ORDER, SEARCHABLE, REMOVED = unpack(KEYS, 6, 9) -- of the partition
 --
 -- PARTITIONS, DUE, EXPIRING, ORDER and SEARCHABLE are sorted sets whose members sort by their text, all with score 0.
 -- REMOVED holds places by the revision at which they ceased to be searchable. NAMESPACES counts the items of each.
+-- TOKEN keeps the result of this call for a while, so that a client whose reply was lost can send the call again: the
+-- second run finds the result and writes nothing. It is a key of its own and expires by the server's clock.
 local LEAP = 1048576 -- 2^20
 local MANY = 1000 -- arguments of one call; Lua's stack holds 8,000
 
@@ -61,21 +63,29 @@ end
 -- Return what forbids writing, before anything is written; nil: nothing does. What is left is memory and disk, which
 -- the server checks at the first command that writes and never after it.
 local function forbidden()
-  redis.call('HLEN', NAMESPACES)
-  redis.call('HLEN', ITEMS)
-  for _, key in ipairs({PARTITIONS, DUE, EXPIRING, ORDER, SEARCHABLE, REMOVED}) do
-    redis.call('ZCARD', key) -- a key of another type raises here
-  end
-  if redis.acl_check_cmd then
-    local asked = {HSET = {'0', '0'}, HDEL = {'0'}, HINCRBY = {'0', '1'}, ZADD = {'0', '0'}, ZREM = {'0'},
-      ZREMRANGEBYSCORE = {'0', '0'}, UNLINK = {}}
-    for command, arguments in pairs(asked) do
-      if not redis.acl_check_cmd(command, ITEMS, unpack(arguments)) then
-        return redis.error_reply("NOPERM this user has no permissions to run the '" .. string.lower(command) .. "' command")
-      end
-    end
+  local call, check = redis.call, redis.acl_check_cmd
+  call('HLEN', NAMESPACES) -- a key of another type raises here
+  call('HLEN', ITEMS)
+  call('ZCARD', PARTITIONS)
+  call('ZCARD', DUE)
+  call('ZCARD', EXPIRING)
+  call('ZCARD', ORDER)
+  call('ZCARD', SEARCHABLE)
+  call('ZCARD', REMOVED)
+  local command = check and (
+    not check('HSET', ITEMS, '0', '0') and 'hset' or not check('HDEL', ITEMS, '0') and 'hdel'
+    or not check('HINCRBY', ITEMS, '0', '1') and 'hincrby' or not check('ZADD', ITEMS, '0', '0') and 'zadd'
+    or not check('ZREM', ITEMS, '0') and 'zrem' or not check('UNLINK', ITEMS) and 'unlink'
+    or not check('ZREMRANGEBYSCORE', ITEMS, '0', '0') and 'zremrangebyscore' or not check('SET', ITEMS, '0') and 'set')
+  if command then
+    return redis.error_reply("NOPERM this user has no permissions to run the '" .. command .. "' command")
   end
   return nil
+end
+
+-- Keep *result*, a text, under this call's token for *milliseconds*.
+local function keep_result(result, milliseconds)
+  redis.call('SET', TOKEN, result, 'PX', milliseconds)
 end
 
 -- Call *command* on *key* with all of *arguments*, many at once.

@@ -1,0 +1,245 @@
+"""Send commands to one Redis server or to a cluster.
+
+redis-py keeps the connections (one ``ClusterNode`` per server), the map of hash slots (``NodesManager``) and the
+pauses between attempts (``Retry``). This module adds what they lack: callers wait for a free connection, one
+timeout covers all attempts of a call, and ``ASKING`` travels on the connection of its command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from redis.asyncio.cluster import ClusterNode, NodesManager, PipelineCommand
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.crc import key_slot
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    MovedError,
+    NoScriptError,
+    RedisClusterException,
+    RedisError,
+)
+
+from threadkeep.errors import ClosedError
+from threadkeep.storage.redis.errors import (
+    BRIEF_CODES,
+    error_chain,
+    error_code,
+    is_retryable,
+    to_storage_error,
+)
+from threadkeep.storage.redis.location import RedisLocation
+from threadkeep.storage.redis.scripts import Argument, Command
+
+_FIRST_PAUSE_SECONDS: Final = 0.01
+_LONGEST_PAUSE_SECONDS: Final = 0.25
+_MOST_ATTEMPTS: Final = 1_000
+"""More than fit into a timeout; redis-py's exponential backoff overflows a float from 1,024 on."""
+
+_ASKING: Final[tuple[Argument, ...]] = ("ASKING",)
+
+
+@dataclass(slots=True)
+class _Call:
+    """The state of one call: the commands without a reply yet, by their index, and what went wrong last."""
+
+    pending: dict[int, Command]
+    replies: list[Any]
+    node: ClusterNode | None = None
+    last_error: Exception | None = None
+    refused_by_replica: bool = False
+
+    def settle(self, index: int, reply: Any) -> None:
+        """Take *reply* as the answer to a command."""
+        self.replies[index] = reply
+        del self.pending[index]
+
+    def is_retryable(self, error: Exception) -> bool:
+        """Return whether another attempt may succeed.
+
+        A primary that becomes a replica refuses writes once; a second refusal means that the address is a replica's.
+        """
+        if error_code(error) == "READONLY" and not self.refused_by_replica:
+            self.refused_by_replica = True
+            return True
+        return is_retryable(error)
+
+
+class RedisClient:
+    """A client of one server, or of a cluster after :meth:`use_cluster`.
+
+    Every command must be repeatable, because a command whose reply is lost is sent again: reads are, and scripts that
+    write take a commit token.
+
+    Args:
+        location: The address and options of a server.
+        timeout_seconds: The time limit of a call with all its attempts.
+    """
+
+    def __init__(self, location: RedisLocation, *, timeout_seconds: float) -> None:
+        self._location = location
+        self._timeout_seconds = timeout_seconds
+        self._node = location.server()
+        self._cluster: NodesManager | None = None
+        self._slots_are_stale = True
+        self._permits: dict[str, asyncio.Semaphore] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._closed = False
+        backoff = ExponentialWithJitterBackoff(cap=_LONGEST_PAUSE_SECONDS, base=_FIRST_PAUSE_SECONDS)
+        self._retry = Retry(backoff, _MOST_ATTEMPTS, supported_errors=(RedisError,))
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the keys of one command must share a hash slot."""
+        return self._cluster is not None
+
+    def use_cluster(self) -> None:
+        """Treat the server as one node of a cluster; the first command reads the map of its slots."""
+        self._cluster = self._location.cluster()
+
+    async def call(self, command: Command, *, timeout_factor: float = 1.0) -> Any:
+        """Return the reply to *command*; see :meth:`call_all`."""
+        (reply,) = await self.call_all((command,), timeout_factor=timeout_factor)
+        return reply
+
+    async def call_all(self, commands: Sequence[Command], *, timeout_factor: float = 1.0) -> list[Any]:
+        """Return the replies to *commands* in their order; commands for one server travel together.
+
+        Args:
+            commands: Repeatable commands.
+            timeout_factor: Multiplies the time limit, for commands that read or write much.
+
+        Raises:
+            StorageError: The server refused a command.
+            StorageUnavailableError: There was no reply in time; a write may have been carried out.
+        """
+        call = _Call(dict(enumerate(commands)), [None] * len(commands))
+
+        async def recover(error: Exception) -> None:
+            call.last_error = error
+            self._recover(call, error)
+
+        try:
+            async with asyncio.timeout(self._timeout_seconds * timeout_factor):
+                await self._retry.call_with_retry(lambda: self._attempt(call), recover, call.is_retryable)
+        except RedisError as error:
+            raise to_storage_error(error, self._location.masked) from error
+        except TimeoutError as error:
+            self._recover(call, error)
+            raise to_storage_error(call.last_error or error, self._location.masked) from error
+        return call.replies
+
+    async def close(self) -> None:
+        """Wait for the running calls, then close every connection."""
+        self._closed = True
+        for permits in self._permits.values():
+            for _ in range(self._location.max_connections):
+                await permits.acquire()
+        await asyncio.gather(*self._background)
+        await self._node.disconnect()
+        if self._cluster is not None:
+            await self._cluster.aclose("nodes_cache")
+            await self._cluster.aclose("startup_nodes")
+        for permits in self._permits.values():
+            for _ in range(self._location.max_connections):
+                permits.release()
+
+    async def _attempt(self, call: _Call) -> None:
+        """Send the pending commands of *call* until each has a reply."""
+        while call.pending:
+            for node, indexes in (await self._group_by_node(call.pending)).items():
+                call.node = node
+                replies = await self._exchange(node, [call.pending[index].arguments for index in indexes])
+                for index, reply in zip(indexes, replies, strict=True):
+                    if isinstance(reply, Exception):
+                        await self._redirect(call, index, reply)
+                    else:
+                        call.settle(index, reply)
+
+    async def _redirect(self, call: _Call, index: int, error: Exception) -> None:
+        """Arrange for the refused command to be sent in full or elsewhere, or raise *error*."""
+        if isinstance(error, NoScriptError):
+            call.pending[index] = call.pending[index].with_source()
+        elif self._cluster is None or not isinstance(error, AskError):
+            raise error
+        elif isinstance(error, MovedError):
+            await self._cluster.move_slot(_with_host(error, call.node))
+        else:
+            call.node = self._importing_node(self._cluster, _with_host(error, call.node))
+            _, reply = await self._exchange(call.node, [_ASKING, call.pending[index].arguments])
+            if isinstance(reply, Exception):
+                await self._redirect(call, index, reply)
+            else:
+                call.settle(index, reply)
+
+    async def _exchange(self, node: ClusterNode, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
+        """Send *commands* on one connection and return their replies; an error reply is returned, not raised."""
+        permits = self._permits.get(node.name)
+        if permits is None:
+            permits = self._permits[node.name] = asyncio.Semaphore(self._location.max_connections)
+        async with permits:
+            if self._closed:
+                msg = "This storage is closed; open a new one."
+                raise ClosedError(msg)
+            pipeline = [PipelineCommand(position, *arguments) for position, arguments in enumerate(commands)]
+            await node.execute_pipeline(pipeline)
+            return [command.result for command in pipeline]
+
+    async def _group_by_node(self, commands: Mapping[int, Command]) -> dict[ClusterNode, list[int]]:
+        """Return the indexes of *commands* by the primary of their keys."""
+        if self._cluster is None:
+            return {self._node: list(commands)}
+        if self._slots_are_stale:
+            await self._read_slots(self._cluster)
+        indexes: dict[ClusterNode, list[int]] = {}
+        for index, command in commands.items():
+            try:
+                node = self._cluster.slots_cache[key_slot(command.key)][0]
+            except LookupError as error:
+                msg = "CLUSTERDOWN Hash slot not served"
+                raise ClusterDownError(msg) from error
+            indexes.setdefault(node, []).append(index)
+        return indexes
+
+    def _importing_node(self, cluster: NodesManager, error: AskError) -> ClusterNode:
+        """Return the node that *error* points to; one that holds no slot yet is not on the map."""
+        host = cast("str", error.host)
+        node = cluster.get_node(host, error.port)
+        if node is None:
+            node = self._location.cluster_node(host, error.port)
+            cluster.set_nodes(cluster.nodes_cache, {node.name: node})
+        return node
+
+    async def _read_slots(self, cluster: NodesManager) -> None:
+        self._slots_are_stale = False
+        try:
+            await cluster.initialize()
+        except (RedisClusterException, IndexError) as error:  # no node answered, or it knows no primary
+            self._slots_are_stale = True
+            causes = (cause for cause in error_chain(error) if isinstance(cause, RedisError))
+            raise next(causes, ClusterDownError(f"CLUSTERDOWN {error}")) from error
+        except BaseException:
+            self._slots_are_stale = True
+            raise
+
+    def _recover(self, call: _Call, error: BaseException) -> None:
+        """Drop the idle connections of the node that failed: what broke one has mostly broken them all."""
+        if error_code(error) in BRIEF_CODES:
+            return
+        self._slots_are_stale = True
+        if call.node is not None:  # in the background: closing TLS waits for the peer
+            task = asyncio.create_task(call.node.disconnect_free_connections())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+
+def _with_host(error: AskError, node: ClusterNode | None) -> AskError:
+    """Fill in the host of a redirection that names only a port: it is the host of the *node* that sent it."""
+    if not cast("str", error.host) and node is not None:
+        error.host = node.host
+    return error
