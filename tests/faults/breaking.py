@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias
 
-from tests.faults.load import Load
+from tests.faults.load import PATIENCE_SECONDS, Load
 from tests.faults.places import Place
 from tests.faults.turns import taking_turns
 
@@ -92,8 +92,8 @@ async def cut(place: Place, sizes: Sizes, found: Outcome) -> None:
             for turn in range(2 * sizes.times):
                 await load.more(acknowledged=20)
                 done = place.proxy.cut_at(place.commits, delivered=turn % 2 == 0)
-                await load.more(unknown=1)
-                assert done.is_set()
+                await load.more(unknown=0 if place.repeats_commits else 1)
+                assert await asyncio.to_thread(done.wait, PATIENCE_SECONDS)
                 place.proxy.cut()
                 found.recovery_seconds.append(await load.recovered())
         await _judge(load, found)

@@ -41,6 +41,7 @@ class Place:
 
     Attributes:
         commits: Bytes that every commit sends.
+        repeats_commits: Whether the storage sends a commit again after a lost reply, unseen by its caller.
         server: It is durable: what it acknowledges outlives its process.
         proxy: The network.
 
@@ -54,6 +55,7 @@ class Place:
         server = PostgresServer(POSTGRES) if kind == "postgres" else RedisServer(settings={**REDIS, **there})
         self.server: Server = server
         self.commits = b"threadkeep.commit" if kind == "postgres" else COMMIT.digest.encode()
+        self.repeats_commits = kind == "redis"
         self._small_disk = small_disk
         self._stack = ExitStack()
         self._keeper = ThreadPoolExecutor(1, "keeper")

@@ -38,5 +38,8 @@ def test_what_was_acknowledged_is_there_once(kind: str, fault: str):
     if fault == "stalled":  # a second is waited for; the turns are what goes on
         assert found.turn_delay_ms
         return
+    if (kind, fault) == ("redis", "cut"):  # a token makes a commit repeatable, and one attempt got through
+        assert found.unknown == 0
+        return
     assert found.unknown > 0
     assert any(re.search(TOLD[fault], said) for said in found.said), found.said
