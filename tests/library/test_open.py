@@ -55,8 +55,8 @@ class TestOpen:
             ("sqlite://host/path.db", "sqlite:///relative/path.db"),
             ("postgresql://user:secret%@db/x", "no PostgreSQL URL"),
             ("postgresql://user:secret[@db/x", "is no URL"),
-            ("redis://u:secret@localhost/first", "is no URL of Redis"),
-            ("redis://u:secret@localhost?reads=fast", "has an option that Redis's driver does not know"),
+            ("redis://u:secret@localhost/first", "is not a valid Redis URL"),
+            ("redis://u:secret@localhost?reads=fast", "has an unknown or invalid option"),
             ("mongodb://u:se%cret@host", "sign in it that URIs do not take"),
             ("mongodb://u:sec[ret@host", "is no URL"),
             ("mongodb://u:secret@", "is no URI"),
@@ -121,8 +121,8 @@ class TestOpen:
     @pytest.mark.parametrize(
         ("kind", "variable", "value", "sentence"),
         [
-            ("redis", "REDIS_URL", "x", "is no URL of Redis"),
-            ("redis", "REDIS_URL", "redis://h?reads=fast", "has an option that Redis's driver does not know"),
+            ("redis", "REDIS_URL", "x", "is not a valid Redis URL"),
+            ("redis", "REDIS_URL", "redis://h?reads=fast", "has an unknown or invalid option"),
             ("postgres", "POSTGRES_DSN", "x", "is no PostgreSQL URL"),
             ("mongodb", "MONGODB_URI", "x", "is no URI of MongoDB's"),
             ("mongodb", "MONGODB_URI", "mongodb://h?timeoutMS=soon", "has an option"),
