@@ -32,7 +32,7 @@ PURE_MODULES: Final = (
     "memories/codec.py",
     "memories/lifecycle.py",
     "memories/models.py",
-    "recall/packing.py",
+    "recall/selection.py",
     "recall/rendering.py",
     "search/scoring.py",
     "storage/encoding.py",

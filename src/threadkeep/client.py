@@ -27,7 +27,7 @@ from threadkeep.observability import (
     span,
 )
 from threadkeep.recall.models import Recall
-from threadkeep.recalling import Recalling
+from threadkeep.recall.service import RecallRequest
 from threadkeep.registry import embedder_of, extractor_of, reranker_of, settings_of, storage_of
 from threadkeep.sync_bridge import blocking
 from threadkeep.threads.thread_access import thread_id_from
@@ -444,20 +444,19 @@ class Threadkeep:
             The memories, best first, and the text. What fails or takes too long is in
             ``degraded``; it never raises for a storage or a model.
         """
-        named = ThreadId(thread_id) if thread_id is not None else None
-        recalling = Recalling(
-            self._app,
+        settings, named = self._app.settings, ThreadId(thread_id) if thread_id is not None else None
+        request = RecallRequest(
             question if isinstance(question, str) else _newest_question(question),
-            _messages_shown(question) if named is not None else (),
             self._whose(owner),
             named,
-            budget_tokens=budget_tokens,
+            _messages_shown(question) if named is not None else (),
+            budget_tokens=settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
             max_facts=max_facts,
             max_episodes=max_episodes,
-            timeout=timeout,
+            timeout=settings.recall_timeout if timeout is None else timeout,
         )
-        found = recalling.at_hand()
-        return await self._app.home.run(recalling.waited_for()) if found is None else found
+        recall = self._app.try_recall(request)
+        return await self._app.home.run(self._app.recall(request)) if recall is None else recall
 
     async def capture(
         self,

@@ -32,7 +32,19 @@ from threadkeep.memories.maintenance import Upkeep
 from threadkeep.memories.retention import Tidying
 from threadkeep.memories.service import Memories
 from threadkeep.models.base import UsesConnections
-from threadkeep.observability import Telemetry
+from threadkeep.observability import (
+    DEGRADED,
+    MEMORIES,
+    RECALL,
+    RECALLED,
+    TENANT,
+    THREAD,
+    TOKENS,
+    USER,
+    Recording,
+    Telemetry,
+    span,
+)
 from threadkeep.owners.audit import Audit
 from threadkeep.owners.erasure import Erasing
 from threadkeep.owners.opt_out import OptOuts
@@ -40,7 +52,8 @@ from threadkeep.owners.service import Owners
 from threadkeep.proposals.repository import Policies, ProposalRows
 from threadkeep.proposals.service import Proposals
 from threadkeep.proposals.tombstones import Tombstones
-from threadkeep.recall.service import Recalls
+from threadkeep.recall.models import Recall
+from threadkeep.recall.service import RecallRequest, RecallService
 from threadkeep.registry import (
     engine_of,
     erasure_receipts_of,
@@ -69,6 +82,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MEGABYTE: Final = 1024 * 1024
+
 SWEEP_EVERY: Final = timedelta(minutes=10)
 NOTICE_EVERY: Final = timedelta(seconds=5)
 """How long another process may go on with what it holds in RAM of somebody who was erased or wants no memory."""
@@ -90,7 +105,7 @@ class Rooms:
     storage: Storage
     search: Search
     memories: Memories
-    recalls: Recalls
+    recalls: RecallService
     captures: Captures
     proposals: Proposals
     tombstones: Tombstones
@@ -148,7 +163,7 @@ class App:
             self.storage,
             self.embedder,
             self.clock,
-            max_bytes=settings.index_megabytes * 1024 * 1024,
+            max_bytes=settings.index_megabytes * _MEGABYTE,
             precision=settings.index_precision,
             telemetry=self.telemetry,
             language=None if settings.language == "auto" else settings.language,
@@ -207,7 +222,7 @@ class App:
             self.storage,
             search,
             memories,
-            Recalls(
+            RecallService(
                 search,
                 self.storage,
                 memories,
@@ -216,6 +231,7 @@ class App:
                 reranker=self.reranker,
                 rerank_timeout=timedelta(milliseconds=settings.rerank_timeout_ms),
                 uses=uses,
+                branches=captures.on_record,
             ),
             captures,
             proposals,
@@ -402,6 +418,52 @@ class App:
         rooms = self.connected
         return None if rooms is None else ask(rooms)
 
+    def try_recall(self, request: RecallRequest) -> Recall | None:
+        """Return what :meth:`recall` would, on any thread and without I/O; ``None``: that is needed.
+
+        Raises:
+            ClosedError: This was closed, or belongs to the process that this one was forked from.
+        """
+        self.home.require_open()
+        rooms, began = self.connected, SystemClock().now()
+        if rooms is None:
+            return None
+        off = rooms.opt_outs.holds(request.owner, request.thread_id)
+        recall = Recall() if off else rooms.recalls.try_run(request)
+        if recall is not None:
+            with span(RECALL, _about(request), began=began) as recorded:
+                self._record(recall, recorded)
+        return recall
+
+    async def recall(self, request: RecallRequest) -> Recall:
+        """Recall on the home loop; what fails or takes too long is in ``degraded``.
+
+        Loading the embedder does not count as time.
+        """
+        with span(RECALL, _about(request)) as recorded:
+            recall = await self._recall(request)
+            self._record(recall, recorded)
+        return recall
+
+    async def _recall(self, request: RecallRequest) -> Recall:
+        try:
+            rooms = self.connected or await self.patience.wait(self.rooms(), timeout=request.timeout)
+        except (StorageError, TimeoutError) as error:
+            self.telemetry.degraded("recall", error)
+            return Recall(degraded=("storage",))
+        if rooms.opt_outs.holds(request.owner, request.thread_id):
+            return Recall()
+        if not self.embedder_seen:
+            await self.warm(self.loading)
+        request.timeout = self.patience.for_recall(request.timeout)
+        return await rooms.recalls.run(request)
+
+    def _record(self, recall: Recall, recorded: Recording) -> None:
+        recorded.set(MEMORIES, len(recall.memories))
+        recorded.set(TOKENS, recall.tokens)
+        recorded.set(DEGRADED, list(recall.degraded) or None)
+        recorded.set(RECALLED, recall.text if self.settings.trace_content else None)
+
     def embed_ahead(self, question: str) -> None:
         """Begin to embed *question*, from any thread; where nothing is connected yet, whoever recalls does that."""
         if self.connected is not None and self._rooms.search.embeds_here:
@@ -543,6 +605,10 @@ class App:
         for closer in reversed(self.closers):
             await closer()
         await self.storage.close()
+
+
+def _about(request: RecallRequest) -> dict[str, str | None]:
+    return {USER: request.owner.user_id, TENANT: request.owner.tenant or None, THREAD: request.thread_id}
 
 
 _open: WeakSet[App] = WeakSet()

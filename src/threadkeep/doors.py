@@ -238,9 +238,7 @@ class MemoryDoor:
     ) -> list[Recalled]:
         """Return the memories most like *query*, best first, with scores in [0, 1]."""
         whose = self._whose(owner)
-        found = self._app.at_hand(
-            lambda rooms: rooms.recalls.search_at_hand(query, owner=whose, kind=kind, limit=limit)
-        )
+        found = self._app.at_hand(lambda rooms: rooms.recalls.try_search(query, owner=whose, kind=kind, limit=limit))
         if found is not None:
             return found
         return await self._app.call(lambda rooms: rooms.recalls.search(query, owner=whose, kind=kind, limit=limit))

@@ -26,8 +26,8 @@ from threadkeep.memories.models import Kind, Memory, Source
 from threadkeep.observability import log, trace_agent_stream
 from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
 from threadkeep.recall.models import Recalled
-from threadkeep.recall.packing import estimate_tokens
 from threadkeep.recall.rendering import cross_thread_context, memory_context_text
+from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import settings_of
 from threadkeep.runs.models import Run
 from threadkeep.settings import Settings

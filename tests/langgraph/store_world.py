@@ -13,7 +13,7 @@ from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.memories.audited_writer import Ledger
 from threadkeep.memories.service import Memories
 from threadkeep.observability import Telemetry
-from threadkeep.recall.service import Recalls
+from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Search
 from threadkeep.storage.port import Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
@@ -36,7 +36,7 @@ class StoreWorld:
         self.search = Search(self.storage, self.embedder, self.clock)
         self.ledger = Ledger(self.storage, self.clock)
         self.memories = Memories(self.storage, self.search, self.clock, ledger=self.ledger)
-        self.recalls = Recalls(self.search, self.storage, self.memories, self.clock, Telemetry())
+        self.recalls = RecallService(self.search, self.storage, self.memories, self.clock, Telemetry())
 
     async def rooms(self) -> StoreWorld:
         if not self.connections:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.search.hits import Hit, Hits
+from threadkeep.search.ranking import Hit, Hits
 from threadkeep.storage.port import Namespace
 
 levels = st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -125,6 +125,7 @@ class TestClosest:
         order = sorted(given, key=lambda row: (-row.strength, -row.revision, row.name))[:limit]
         closest = max(order, key=lambda row: row.closeness)
 
-        hit = found(given, limit).closest
+        hits = found(given, limit)
+        hit = hits[hits.closest_place]
 
         assert (hit.namespace, hit.key) == closest.name

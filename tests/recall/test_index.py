@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recall.world import MEMORIES, NOW, changes, embedding, item
-from threadkeep.search.hits import Hit, Method
 from threadkeep.search.index import PartitionIndex
 from threadkeep.search.lexical import K1, B, Postings
-from threadkeep.search.matrix import Precision
-from threadkeep.search.query import Reading, read
+from threadkeep.search.query import Query, parse_query
+from threadkeep.search.ranking import Hit, Method
 from threadkeep.search.scoring import WEIGHTS
+from threadkeep.search.vectors import Precision
 from threadkeep.storage.port import Item, Namespace
 from threadkeep.text.tokenizing import tokenise
 
@@ -81,8 +81,10 @@ def rebuilt(
 
 def search(index: PartitionIndex, question: str = "tea", *, method: Method = "hybrid", **kwargs: Any) -> list[Hit]:
     """Ask with a fixed vector."""
-    given: dict[str, Any] = {"vector": np.array([1, 2, 3], np.float32), "limit": None, "now": NOW, **kwargs}
-    return list(index.search(question, method=method, **given).hits)
+    given: dict[str, Any] = {"vector": np.array([1, 2, 3], np.float32), "limit": None, **kwargs}
+    now = given.pop("now", NOW)
+    index.expire(now)
+    return list(index.snapshot.search(parse_query(question, now=now), method=method, **given).hits)
 
 
 def rounded(hits: list[Hit]) -> list[tuple[object, ...]]:
@@ -339,12 +341,14 @@ class TestSearch:
     def test_a_snapshot_is_of_its_moment(self):
         """What is applied after a snapshot was taken does not show in it."""
         index = rebuilt({(MEMORIES, key): item(key, "tea", vectors=embedding([1, 0, 0])) for key in "ab"})
-        before = index.snapshot(Reading(("tea",)), np.array([1, 0, 0], np.float32), now=NOW)
+        before = index.snapshot
 
         index.apply(changes(*(item(f"c{n}", "tea coffee") for n in range(700)), removed=[(MEMORIES, "a")]))
         index.apply(changes(*(item(f"c{n}", "coffee", revision=2) for n in range(700))))
 
-        assert {hit.key for hit in before.search("hybrid", None).hits} == {"a", "b"}
+        hits = before.search(Query("tea", (("tea",),)), np.array([1, 0, 0], np.float32), limit=None).hits
+
+        assert {hit.key for hit in hits} == {"a", "b"}
 
 
 class TestGoingOn:
@@ -355,7 +359,7 @@ class TestGoingOn:
         index = PartitionIndex(model=None)
         index.apply(changes(*(item(source["thread_id"], "tea", source=source) for source in sources), reset=True))
 
-        found = index.snapshot(read("tea", now=NOW), None, threads=threads, now=NOW).search("hybrid", None).hits
+        found = index.snapshot.search(parse_query("tea", now=NOW), threads=threads, limit=None).hits
 
         assert [hit.key for hit in found] == ["two", "one"]
         assert found[0].strength - found[1].strength == pytest.approx(WEIGHTS.branch)
@@ -382,11 +386,10 @@ class TestFindNames:
         gone = [(one.ref.namespace, one.ref.key) for one in put if int(one.ref.key) in removed]
         index.apply(changes(*put[sorted_in:]))
         index.apply(changes(removed=gone))
-        terms = read("Is it Ana Silva?", now=NOW).terms
+        terms = parse_query("Is it Ana Silva?", now=NOW).terms
 
         def strengths(names: tuple[tuple[str, ...], ...]) -> dict[str, float]:
-            snapshot = index.snapshot(Reading(terms, names=names), None, prefixes=prefixes, now=NOW)
-            found = snapshot.search("hybrid", None)
+            found = index.snapshot.search(Query("", terms, names=names), prefixes=prefixes, limit=None)
             holds = any(
                 _holds(texts) for place, texts in enumerate(said) if f"{place:02}" in {h.key for h in found.hits}
             )
@@ -404,12 +407,12 @@ class TestFindNames:
         """What was appended since the last question is looked through, too."""
         postings = Postings()
         postings.extend([term for row in rows[:sorted_in] for term in row], list(map(len, rows[:sorted_in])))
-        postings.question("a")  # sorts in what there is
+        postings.snapshot()  # sorts in what there is
         postings.extend([term for row in rows[sorted_in:] for term in row], list(map(len, rows[sorted_in:])))
 
         for terms in ("a", "ab", "dca", "xa", ""):
             holding = [place for place, row in enumerate(rows) if terms and set(terms) <= set(row)]
-            assert postings.holding(terms).tolist() == holding
+            assert postings.snapshot().holding(terms).tolist() == holding
 
 
 def _holds(texts: list[str]) -> bool:

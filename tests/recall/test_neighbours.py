@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.search.conversations import NOBODY, Said, neighbours, ordered
-from threadkeep.search.features import ASSISTANT, USER
-from threadkeep.search.scoring import Weights
+from threadkeep.search.scoring import ASSISTANT, USER, Weights
 
 PLAIN = Weights(previous=0.1, answer=0.5, next=0.25, second=0.01, session=0.0)
 HOUR = 3600.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.search.query import Reading, asks_about_everything, named, read, without_names, without_people
+from threadkeep.search.query import Query, asks_about_everything, named, parse_query, without_names, without_people
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -26,25 +26,25 @@ class TestRead:
     )
     def test_names_are_words_with_a_capital_beside_each_other(self, question: str, names: list[tuple[str, ...]]):
         """A sign between them, or a genitive, makes two of them."""
-        assert list(read(question, now=NOW).names) == names
+        assert list(parse_query(question, now=NOW).names) == names
 
     @pytest.mark.parametrize("question", ["When is it?", "how long have I", "In which year?", "How many days is it?"])
     def test_it_may_ask_when(self, question: str):
         """These ask for a time."""
-        assert read(question, now=NOW).when
+        assert parse_query(question, now=NOW).when
 
     def test_it_may_be_about_the_user(self):
         """``I`` and its forms, as words."""
-        assert read("Where do I live?", now=NOW).first_person
-        assert not read("Where does Ina live?", now=NOW).first_person
-        assert not read("What did you recommend for my garden?", now=NOW).first_person
+        assert parse_query("Where do I live?", now=NOW).first_person
+        assert not parse_query("Where does Ina live?", now=NOW).first_person
+        assert not parse_query("What did you recommend for my garden?", now=NOW).first_person
 
     def test_of_a_story_only_the_words_count(self):
         """Who is in it, and when, says little about what is asked."""
-        read_story = read("I met Ana in May. " * 40, now=NOW)
+        read_story = parse_query("I met Ana in May. " * 40, now=NOW)
 
         assert read_story.terms
-        assert read_story == Reading(read_story.terms)
+        assert read_story == Query(read_story.text, read_story.terms)
 
 
 class TestNamed:

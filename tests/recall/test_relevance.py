@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.relevance import concerns, in_order, matters, spread
-from threadkeep.search.hits import Hit, Hits, Ranking, Subject
+from threadkeep.recall.selection import concerns, in_order, matters, spread
+from threadkeep.search.ranking import Hit, Hits, Ranking, Subject
 from threadkeep.search.scoring import closeness
 
 

@@ -14,9 +14,11 @@ import pytest
 from tests.recall.world import ANA, MEMORIES, NOW, HeldStorage, StillClock, embedder, embedding, keep, put
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.memories.codec import memory_of
+from threadkeep.memories.models import Memory
 from threadkeep.observability import Telemetry
 from threadkeep.search import retriever as search_module
 from threadkeep.search.index import PartitionIndex
+from threadkeep.search.ranking import Ranking
 from threadkeep.search.retriever import Search
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Ref, Touch
@@ -460,19 +462,24 @@ def put_with_ttl(key: str, text: str, *, hours: int) -> Put:
     return type(kept)(kept.namespace, kept.key, kept.value, index=kept.index, ttl=timedelta(hours=hours))
 
 
+async def memories_of(search: Search, ranking: Ranking) -> list[Memory | None]:
+    """Return the memories that *ranking* found."""
+    return await search.memories(ANA, ranking, range(len(ranking.hits)))
+
+
 class TestMemories:
     async def test_what_another_writer_changed_is_read_again(self, search: Search, storage: HeldStorage):
         """Memories that were found are kept for the next turn, and never longer than they are true."""
         await keep(storage, search, "tea one", "tea two")
         first = await search.ranking(ANA, "tea", limit=2)
-        assert {one.text for one in await search.memories(ANA, first.hits) if one} == {"tea one", "tea two"}
+        assert {one.text for one in await memories_of(search, first) if one} == {"tea one", "tea two"}
 
         changed = Put(MEMORIES, "tea one", {"data": "tea three"}, index=("data",))
         await storage.commit(Batch(ANA, [changed, Delete(MEMORIES, "tea two")]))
         second = await search.ranking(ANA, "tea", limit=2)
 
-        assert [one.text for one in await search.memories(ANA, second.hits) if one] == ["tea three"]
-        assert await search.memories(ANA, first.hits) == [*await search.memories(ANA, second.hits), None]
+        assert [one.text for one in await memories_of(search, second) if one] == ["tea three"]
+        assert await memories_of(search, first) == [*await memories_of(search, second), None]
 
     async def test_what_was_found_is_not_read_from_storage(self, search: Search, storage: HeldStorage):
         """Whether it is asked for the first time or again; only what is long is."""
@@ -481,7 +488,7 @@ class TestMemories:
 
         for _ in range(2):
             storage.gets.clear()
-            texts = {one.text for one in await search.memories(ANA, ranking.hits) if one}
+            texts = {one.text for one in await memories_of(search, ranking) if one}
 
             assert texts == {"tea one", ("tea " * 1000).strip()}
             assert [ref.key for refs in storage.gets for ref in refs] == ["tea " * 1000]
@@ -499,40 +506,29 @@ class TestMemories:
 
         (item,) = await storage.get([Ref(ANA, MEMORIES, "a")])
         assert item is not None
-        assert await search.memories(ANA, ranking.hits) == [memory_of(item)]
+        assert await memories_of(search, ranking) == [memory_of(item)]
 
     async def test_what_was_erased_is_not_kept(self, search: Search, storage: HeldStorage):
         """An erased partition leaves nothing in RAM that could be given once more."""
         await keep(storage, search, "tea one")
         found = await search.ranking(ANA, "tea", limit=1)
-        await search.memories(ANA, found.hits)
+        await memories_of(search, found)
 
         await storage.erase(ANA)
         search.forget(ANA)
 
-        assert await search.memories(ANA, found.hits) == [None]
+        assert await memories_of(search, found) == [None]
 
-    async def test_a_partition_reads_its_own(self, search: Search, storage: HeldStorage):
-        """The same place in another partition is another item."""
-        await keep(storage, search, "tea one")
-        found = await search.ranking(ANA, "tea", limit=1)
-        await search.memories(ANA, found.hits)
+    async def test_only_so_many_are_parsed(self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch):
+        """Beyond the bound they are parsed anew, and are the same."""
+        monkeypatch.setattr("threadkeep.search.index._MAX_PARSED", 2)
+        await keep(storage, search, *(f"tea {n}" for n in range(3)))
+        ranking = await search.ranking(ANA, "tea", limit=3)
 
-        assert await search.memories(BOB, found.hits) == [None]
-
-    async def test_only_so_many_are_kept(self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch):
-        """Those of whoever was not asked for longest go first, and are unpacked anew."""
-        monkeypatch.setattr("threadkeep.search.cache.MEMORIES_KEPT", 4)
-        for partition in (ANA, BOB):
-            await keep(storage, search, *(f"tea {n}" for n in range(3)), partition=partition)
-            ranking = await search.ranking(partition, "tea", limit=3)
-            found = await search.memories(partition, ranking.hits)
-
-            assert {one.text for one in found if one} == {f"tea {n}" for n in range(3)}
-        held = {one.partition: len(one.memories) for one in search._held}
-
-        assert held[ANA] == 0
-        assert sum(held.values()) <= 4
+        for _ in range(2):
+            assert {one.text for one in await memories_of(search, ranking) if one} == {f"tea {n}" for n in range(3)}
+        assert ranking.index is not None
+        assert len(ranking.index.values._parsed) <= 2
 
 
 class TestSubject:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.recall.world import HeldStorage, StillClock, embedder, embedding, put
+from threadkeep.capture.models import Message
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
 from threadkeep.evals.facts import make_facts
 from threadkeep.identity import Owner
@@ -23,8 +24,8 @@ from threadkeep.memories.service import Memories
 from threadkeep.models.local import LocalEmbedder
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
-from threadkeep.recall.packing import estimate_tokens
-from threadkeep.recall.service import QUESTIONS_AT_FIRST, Recalls
+from threadkeep.recall.selection import QUESTIONS_AT_FIRST, estimate_tokens
+from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Search
 from threadkeep.storage.port import Batch, Changes, Partition, Position, Put
 from threadkeep.testing.models import HashingEmbedder
@@ -42,7 +43,7 @@ class World:
     clock: StillClock
     search: Search
     memories: Memories
-    recalls: Recalls
+    recalls: RecallService
     telemetry: Telemetry
 
     async def happened(self, text: str, *, message: str, thread: str = "thread-1") -> None:
@@ -65,11 +66,15 @@ async def world() -> AsyncIterator[World]:
     await storage.connect()
     search = Search(storage, model, clock)
     memories = Memories(storage, search, clock, ledger=Ledger(storage, clock))
-    recalls = Recalls(search, storage, memories, clock, telemetry)
+    recalls = RecallService(search, storage, memories, clock, telemetry)
     yield World(storage, model, clock, search, memories, recalls, telemetry)
     storage.go.set()
     await search.close()
     await storage.close()
+
+
+def message(message_id: str) -> Message:
+    return Message("user", "Hello.", MessageId(message_id))
 
 
 def texts(found: Recall) -> list[str]:
@@ -83,9 +88,9 @@ class TestWhatTheModelReadsAnyway:
     async def test_the_episode_of_a_message_that_is_shown_is_left_out(self, world: World, question: str):
         await world.happened("Asked: What is my cat called, please?", message="m1")
 
-        here = await world.recall(question, thread_id=ThreadId("thread-1"), shown={MessageId("m1")})
-        cut = await world.recall(question, thread_id=ThreadId("thread-1"), shown={MessageId("m2")})
-        elsewhere = await world.recall(question, thread_id=ThreadId("thread-2"), shown={MessageId("m1")})
+        here = await world.recall(question, thread_id=ThreadId("thread-1"), messages=[message("m1")])
+        cut = await world.recall(question, thread_id=ThreadId("thread-1"), messages=[message("m2")])
+        elsewhere = await world.recall(question, thread_id=ThreadId("thread-2"), messages=[message("m1")])
 
         assert texts(here) == []
         assert texts(cut) == texts(elsewhere) == ["Asked: What is my cat called, please?"]
@@ -95,7 +100,7 @@ class TestWhatTheModelReadsAnyway:
         source = Source("user", ThreadId("thread-1"), MessageId("m1"), at=world.clock.now())
         await world.memories.remember_many([NewMemory("My cat is called Biscuit.", sources=(source,))], owner=ANA)
 
-        found = await world.recall("What is my cat called?", thread_id=ThreadId("thread-1"), shown={MessageId("m1")})
+        found = await world.recall("What is my cat called?", thread_id=ThreadId("thread-1"), messages=[message("m1")])
 
         assert texts(found) == ["My cat is called Biscuit."]
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from threadkeep.search.features import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, near_dates, not_the_users, said_by
+from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, near_dates, not_the_users, said_by
 from threadkeep.text.dates import Span, Yearly
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.recall.world import NOW
-from threadkeep.search.features import ASSISTANT, OTHER, USER, traits_of
+from threadkeep.search.conversations import traits_of
+from threadkeep.search.scoring import ASSISTANT, OTHER, USER
 
 EARLIER = NOW - timedelta(days=3)
 

@@ -67,21 +67,21 @@ class HeldStorage(InMemoryStorage):
         return await super().changes(partition, since)
 
 
-class RememberingEmbedder(HashingEmbedder):
-    """An embedder that has every vector at hand.
+class ImmediateHashingEmbedder(HashingEmbedder):
+    """An embedder that embeds on the calling thread.
 
     Attributes:
-        remembers: Whether it says so.
-        recalled: How often it was asked.
+        embeds_now: Whether it does.
+        embedded_now: How often it did.
     """
 
-    remembers = True
-    recalled = 0
+    embeds_now = True
+    embedded_now = 0
 
-    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the vectors of *texts*, from whichever thread."""
-        self.recalled += 1
-        return hashed(texts, dims=self.dims or 0) if self.remembers else None
+    def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the vectors of *texts*, on any thread."""
+        self.embedded_now += 1
+        return hashed(texts, dims=self.dims or 0) if self.embeds_now else None
 
 
 def embedding(*rows: Sequence[float], model: str = MODEL) -> Embedding:

@@ -21,11 +21,12 @@ from tests.threads.test_fence import said
 from threadkeep.client import Threadkeep
 from threadkeep.clock import SystemClock
 from threadkeep.concurrency import Patience
+from threadkeep.container import App
 from threadkeep.errors import NotYoursError, PartitionErasedError
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
-from threadkeep.recalling import Recalling
+from threadkeep.recall.service import RecallRequest
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Partition, Position, Put, Storage
 from threadkeep.storage.sqlite.storage import SqliteStorage
@@ -274,13 +275,13 @@ class TestTurns:
     async def test_a_middleware_alone_recalls_at_hand_and_binds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """Where the checkpoints are somebody else's, so that nobody else binds the thread."""
         waited: list[str] = []
-        waited_for = Recalling.waited_for
+        recall = App.recall
 
-        async def noted(recalling: Recalling) -> Recall:
-            waited.append(recalling.question)
-            return await waited_for(recalling)
+        async def noted(app: App, request: RecallRequest) -> Recall:
+            waited.append(request.question)
+            return await recall(app, request)
 
-        monkeypatch.setattr(Recalling, "waited_for", noted)
+        monkeypatch.setattr(App, "recall", noted)
         model = FakeListChatModel(responses=["I see."])
         async with opened(tmp_path) as tk:
             agent: Any = langchain.agents.create_agent(model, tools=[], middleware=[tk.middleware(capture=False)])

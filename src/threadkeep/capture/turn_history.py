@@ -128,6 +128,16 @@ class OnRecord:
             return found.branch
         return _branch_in(record, thread_id).left(at=record.turn.at, by=first.turn_id)
 
+    def is_doubtful(self, memory: Memory, shown: Collection[str], *, thread_id: ThreadId) -> bool:
+        """Return whether :meth:`elsewhere` has to look *memory* up: it was learnt in this thread alone.
+
+        Args:
+            memory: The memory.
+            shown: The ids of the messages that the thread shows; none of them is the source of a doubtful memory.
+            thread_id: The thread.
+        """
+        return bool(memory.sources) and _only_in(thread_id, memory.sources, shown)
+
     async def elsewhere(
         self, memories: Sequence[Memory], messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId
     ) -> Collection[MemoryId]:

@@ -122,7 +122,7 @@ async def _vectors(tk: Threadkeep, *, measure: bool) -> dict[str, str] | None:
 
 async def _other_vectors(tk: Threadkeep) -> StaleVectorsError | None:
     """Look at some items for vectors that the embedder's cannot be compared with; ``storage check`` looks at all."""
-    from threadkeep.search.compatibility import stale
+    from threadkeep.search.vectors import stale
 
     app, embedder = tk.app, tk.app.embedder
     if embedder is None:

@@ -17,7 +17,7 @@ from threadkeep.storage.port import Batch, Delete, Embedding, Item, Put, Ref
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.search.hits import Hit, Ranking
+    from threadkeep.search.ranking import Hit, Ranking
     from threadkeep.search.retriever import Search
     from threadkeep.storage.port import Partition, Storage
 

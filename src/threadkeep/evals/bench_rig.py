@@ -157,7 +157,7 @@ class Lookup:
             self.know(text)
         return np.array([self._vectors[text] for text in texts])
 
-    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+    def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """Return the vectors of *texts*, where all of them were announced."""
         import numpy as np
 

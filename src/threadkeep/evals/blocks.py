@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.recall.models import Recalled
-from threadkeep.recall.packing import estimate_tokens, fit
 from threadkeep.recall.rendering import END, HEADING, line
+from threadkeep.recall.selection import estimate_tokens, fit
 
 if TYPE_CHECKING:
     from threadkeep.memories.models import Memory

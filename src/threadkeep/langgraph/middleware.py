@@ -30,7 +30,7 @@ from threadkeep.models.langchain import PlainMessages, newest_human, plain_messa
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 from threadkeep.recall.models import Recall
 from threadkeep.recall.rendering import memory_context_text
-from threadkeep.recalling import Recalling
+from threadkeep.recall.service import RecallRequest
 from threadkeep.threads.run_events import Running, current_run, tell
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         epoch = app.at_hand(begins_in)
         if epoch is None:
             return None
-        recall = self._recalling(turn, messages).at_hand() if self._recalls else Recall()
+        recall = app.try_recall(self._request(turn, messages)) if self._recalls else Recall()
         return None if recall is None else _Seen(recall, epoch)
 
     async def _recalled(self, turn: _Turn, messages: Sequence[Any]) -> _Seen:
@@ -209,16 +209,15 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     async def _recall(self, turn: _Turn, messages: Sequence[Any]) -> Recall:
         if not self._recalls:
             return Recall()
-        return await self._recalling(turn, messages).waited_for()
+        return await self._tk.app.recall(self._request(turn, messages))
 
-    def _recalling(self, turn: _Turn, messages: Sequence[Any]) -> Recalling:
+    def _request(self, turn: _Turn, messages: Sequence[Any]) -> RecallRequest:
         most = _DOCUMENTS_MOST if self._placement == "system" else None
-        return Recalling(
-            self._tk.app,
+        return RecallRequest(
             newest_human(messages)[2],
-            plain_messages(messages) if turn.thread_id is not None else (),
             turn.owner,
             turn.thread_id,
+            plain_messages(messages) if turn.thread_id is not None else (),
             budget_tokens=self._budget_tokens,
             max_facts=most,
             max_episodes=most,

@@ -15,7 +15,7 @@ import numpy as np
 from threadkeep.identity import Owner, partition_of
 from threadkeep.langgraph.namespaces import cut, one_partition, own_prefixes
 from threadkeep.memories.codec import is_memory_namespace
-from threadkeep.search.retriever import MAX_QUESTION_CHARACTERS
+from threadkeep.search.query import MAX_QUERY_CHARACTERS
 from threadkeep.storage.matching import meets
 from threadkeep.storage.port import Filter, Item, Namespace, NamespaceMatch, Partition, Ref, Storage
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.langgraph.operations import Listing
     from threadkeep.memories.audited_writer import Ledger
-    from threadkeep.search.index import Method
+    from threadkeep.search.ranking import Method
     from threadkeep.search.retriever import Search
 
 StoreRanking: TypeAlias = Literal["hybrid", "dense"]
@@ -186,7 +186,7 @@ async def _closest(rooms: StoreRooms, places: Sequence[Place], op: SearchOp, *, 
 
 async def _question(rooms: StoreRooms, query: str, *, ranking: StoreRanking) -> Question:
     """Embed the query, once for all partitions; where that is not possible, words decide."""
-    query = query[:MAX_QUESTION_CHARACTERS]
+    query = query[:MAX_QUERY_CHARACTERS]
     embedding = await rooms.search.embed_put([query])
     if embedding is None:
         return Question(query, None, "lexical")

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from threadkeep.observability import log
-from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.selection import estimate_tokens
 
 _PER_MESSAGE: Final = 4
 """What the frame of a message takes: its role and its ends. Source: OpenAI's cookbook on counting tokens."""

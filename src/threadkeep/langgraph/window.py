@@ -34,7 +34,7 @@ from threadkeep.langgraph.tokens import Counted, asked, described, estimated, ha
 from threadkeep.models.helper_models import HelperModel
 from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
-from threadkeep.recall.packing import estimate_tokens
+from threadkeep.recall.selection import estimate_tokens
 from threadkeep.text.summary import Said, cut_to, extractive_summary
 from threadkeep.threads.window import Plan, compacted, is_whole, over, repaired, summary_tokens
 

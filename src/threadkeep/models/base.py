@@ -76,9 +76,12 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class Remembering(Protocol):
-    """An embedder that has the vectors of recent questions at hand."""
+class ImmediateEmbedder(Protocol):
+    """An embedder that can embed on the calling thread."""
 
-    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return what :meth:`Embedder.embed` would, at once and in any thread; ``None``: not all of it is at hand."""
+    def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return what :meth:`Embedder.embed` would, on any thread and without I/O; ``None``: use that instead.
+
+        It takes some milliseconds at most: the vectors are cached, or the model is loaded and the texts are short.
+        """
         ...

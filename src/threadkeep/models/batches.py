@@ -54,6 +54,11 @@ class Batches:
         """Whether the model is loaded."""
         return self._encode is not None
 
+    @property
+    def encode(self) -> Encode | None:
+        """The model, which is safe to call from any thread; ``None`` if it is not loaded."""
+        return self._encode
+
     def submit(self, texts: Sequence[str]) -> Future[list[NDArray[np.float32]]]:
         """Return what will be the vectors of *texts*, in their order. Cancelling it drops what is not embedded yet.
 

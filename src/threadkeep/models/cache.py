@@ -1,11 +1,12 @@
-"""Vectors of texts that were asked for lately."""
+"""A cache of the vectors of recent queries."""
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
+
+from cachetools import LRUCache
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,11 +26,9 @@ class VectorCache:
     """
 
     def __init__(self, *, max_bytes: int, max_characters: int = 2_000) -> None:
-        self._max_bytes = max_bytes
         self._max_characters = max_characters
-        self._bytes = 0
         self._guard = threading.Lock()
-        self._vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._vectors: LRUCache[str, tuple[str, NDArray[np.float32]]] = LRUCache(max_bytes, _cost)
 
     async def embed(
         self, texts: Sequence[str], unknown: Callable[[Sequence[str]], Awaitable[Sequence[NDArray[np.float32]]]]
@@ -48,8 +47,8 @@ class VectorCache:
                 self.put(text, vectors[text])
         return np.stack([vectors[text] for text in texts])
 
-    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """Return the vectors of *texts* in their order; ``None`` without texts, or where one is not kept."""
+    def get_all(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return the vectors of *texts* in their order; ``None`` without texts, or if one is not in the cache."""
         import numpy as np
 
         vectors = [vector for text in texts if (vector := self.get(text)) is not None]
@@ -58,28 +57,24 @@ class VectorCache:
     def get(self, text: str) -> NDArray[np.float32] | None:
         """Return the vector of *text*, shape ``(dims,)``; do not write to it."""
         with self._guard:
-            vector = self._vectors.get(text)
-            if vector is not None:
-                self._vectors.move_to_end(text)
-            return vector
+            entry = self._vectors.get(text)
+        return entry[1] if entry is not None else None
 
     def put(self, text: str, vector: NDArray[np.float32]) -> None:
-        """Keep a copy of *vector*, and drop what was not asked for longest until all fits."""
+        """Add a copy of *vector*, and drop the least recently used ones until all fit."""
         if len(text) > self._max_characters:
             return
+        entry = (text, vector.copy())
         with self._guard:
-            if text in self._vectors:
-                self._bytes -= _cost(text, self._vectors.pop(text))
-            self._vectors[text] = vector.copy()
-            self._bytes += _cost(text, vector)
-            while self._bytes > self._max_bytes:
-                self._bytes -= _cost(*self._vectors.popitem(last=False))
+            if _cost(entry) <= self._vectors.maxsize:
+                self._vectors[text] = entry
 
     @property
     def bytes(self) -> int:
-        """How much is kept, estimated."""
-        return self._bytes
+        """The estimated size."""
+        return int(self._vectors.currsize)
 
 
-def _cost(text: str, vector: NDArray[np.float32]) -> int:
+def _cost(entry: tuple[str, NDArray[np.float32]]) -> int:
+    text, vector = entry
     return 4 * len(text) + int(vector.nbytes) + ENTRY_OVERHEAD_BYTES

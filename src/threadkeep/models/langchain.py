@@ -223,9 +223,9 @@ class LangChainEmbedder:
             return np.zeros((0, self.dims or 0), dtype=np.float32)
         return await self._cache.embed([_sendable(text) for text in texts], self._unit_vectors)
 
-    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """See :meth:`threadkeep.models.base.Remembering.remembered`."""
-        return self._cache.remembered([_sendable(text) for text in texts])
+    def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """See :meth:`threadkeep.models.base.ImmediateEmbedder.embed_now`."""
+        return self._cache.get_all([_sendable(text) for text in texts])
 
     async def _unit_vectors(self, texts: Sequence[str]) -> Sequence[NDArray[np.float32]]:
         try:

@@ -41,6 +41,9 @@ MAX_CHARACTERS: Final = 16_384
 """What is read of a text. The model sees 256 tokens, which are about 1,000 characters of prose; tokenising a
 megabyte would take most of a second to throw it away."""
 
+MAX_CHARACTERS_NOW: Final = 600
+"""Longer queries are embedded in the worker thread: on the calling thread they would take more than a few ms."""
+
 NEEDED: Final = ("onnxruntime", "tokenizers", "threadkeep_minilm")
 
 
@@ -118,9 +121,17 @@ class LocalEmbedder:
 
         return await self._cache.embed([_embeddable(text) for text in texts], unknown)
 
-    def remembered(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        """See :meth:`threadkeep.models.base.Remembering.remembered`."""
-        return self._cache.remembered([_embeddable(text) for text in texts])
+    def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """See :meth:`threadkeep.models.base.ImmediateEmbedder.embed_now`."""
+        texts = [_embeddable(text) for text in texts]
+        vectors = self._cache.get_all(texts)
+        encode = self._batches.encode
+        if vectors is not None or encode is None or sum(map(len, texts)) > MAX_CHARACTERS_NOW:
+            return vectors
+        vectors = encode(texts)
+        for text, vector in zip(texts, vectors, strict=True):
+            self._cache.put(text, vector)
+        return vectors
 
     def _loaded(self) -> Encode:
         """Load tokenizer and model; runs in the worker."""

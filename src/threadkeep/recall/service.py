@@ -1,96 +1,148 @@
-"""What is remembered before a model call: the memories that matter, within a budget and a time."""
+"""Recall: find the memories that matter for a model call and render them within a budget and a time limit.
+
+Two phases: :meth:`RecallService.prepare` brings the owner's index up to date and embeds the question, with I/O;
+ranking and selection are pure functions over an immutable snapshot. If the index is current and the question embeds
+at once, :meth:`RecallService.try_run` does everything on the calling thread.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeVar
 
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.identity import Owner
-from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import memory_namespaces, memory_of
-from threadkeep.memories.models import ASKED, Kind, Memory
-from threadkeep.recall.at_hand import AtHand, Finder, at_once
 from threadkeep.recall.models import Recall, Recalled
-from threadkeep.recall.packing import Fitting, estimate_tokens
-from threadkeep.recall.relevance import SHORT, concerns, in_order, matters
-from threadkeep.recall.rendering import END, HEADING, block, line
-from threadkeep.search.hits import Hit, Ranking
-from threadkeep.search.query import asks_about_everything, asks_what_was_asked
-from threadkeep.storage.port import Ref, Storage
-from threadkeep.text.slots import slot_of, slots_asked
+from threadkeep.recall.rendering import END, HEADING
+from threadkeep.recall.selection import (
+    COMPARED,
+    CONSIDERED,
+    BlockRequest,
+    CandidatePlaces,
+    ContextPacker,
+    StoredFacts,
+    estimate_tokens,
+    find_candidates,
+    is_valid,
+    pack,
+    pack_newest,
+    packer_for,
+)
+from threadkeep.search.index import ValueNotIndexedError
+from threadkeep.search.query import Query
+from threadkeep.storage.port import Namespace, Ref, Storage
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from threadkeep.capture.models import Message
     from threadkeep.clock import Clock
-    from threadkeep.ids import MessageId, ThreadId, TurnId
+    from threadkeep.ids import MemoryId, ThreadId
     from threadkeep.memories.last_used import Uses
+    from threadkeep.memories.models import Kind, Memory
     from threadkeep.models.base import Reranker
     from threadkeep.observability import Telemetry
+    from threadkeep.search.ranking import Ranking
     from threadkeep.search.retriever import Search
-    from threadkeep.storage.port import Partition
+
+T = TypeVar("T")
 
 DEFAULT_BUDGET_TOKENS: Final = 300
 DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
 
-_CONSIDERED: Final = 256
-_COMPARED: Final = 64
-"""So many of the best are chosen from by what they add to each other."""
-
 RERANK_TIMEOUT: Final = timedelta(milliseconds=150)
 _RERANKED: Final = 32
-"""So many of the best are compared once more where there is a reranker."""
-_OF_WHAT_IS_LEFT: Final = 0.7
-"""The share of a turn's time that reranking may take; the order as it was still has to become a block."""
+"""So many of the best candidates are reranked."""
+_SHARE_OF_TIME: Final = 0.7
+"""The share of the remaining time that reranking may take; the order as it was must still become a block."""
 
-QUESTIONS_AT_FIRST: Final = 2
-"""So many questions that the user asked before are in a block before everything else that matters was offered.
+_LOOKUPS: Final = 8
+"""Selection asks the storage so often at most; each time for all that it needs so far."""
 
-Source:
-    What was asked in the same words is nearest to a question, and answers nothing: with 1,000 facts that were asked for
-    once each before, 79 % of the blocks of 300 tokens held the fact; with this all do. Of the evidence of the replays
-    of LoCoMo's development half blocks hold 62.1 %, with four at first 62.0, with none 59.9: some tell something.
-"""
+_SEARCHED_AT_ONCE: Final = 64
+"""A search on the calling thread reads at most so many memories."""
 
 _CHUNK: Final = 20
-_AT_HAND: Final = 64
-"""More than these are read out where nobody waits for it."""
-_FRAME: Final = f"{HEADING}\n{END}"
-
 
 RERANKER: Final = "reranker"
-"""What stands in ``degraded`` when the order is that of before."""
+"""Stands in ``degraded`` if the candidates were not reranked."""
 
 
 class NewestMemories(Protocol):
-    """What this room needs of memories."""
+    """Lists memories."""
 
     async def newest(self, *, owner: Owner, limit: int) -> Sequence[Memory]:
         """Return the active memories of *owner* that were learnt last, newest first."""
         ...
 
 
-Elsewhere: TypeAlias = Callable[[Sequence[Memory]], Awaitable[Collection[MemoryId]]]
-"""Tells which memories were learnt on another branch of the thread that goes on."""
+class BranchHistory(Protocol):
+    """Knows on which branch of a thread a memory was learnt."""
+
+    def is_doubtful(self, memory: Memory, shown: Collection[str], *, thread_id: ThreadId) -> bool:
+        """Return whether the storage must be asked: *memory* was learnt in this thread alone, from no message shown."""
+        ...
+
+    async def elsewhere(
+        self, memories: Sequence[Memory], messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId
+    ) -> Collection[MemoryId]:
+        """Return which of *memories* were learnt on another branch of the thread."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """One question, checked."""
+@dataclass(eq=False)
+class RecallRequest:
+    """A question to an owner's memory before a model call.
+
+    Attributes:
+        question: The newest user message; the first 32,768 characters count.
+        owner: The owner; nothing outside its partition is read.
+        thread_id: The thread in progress; the block marks memories of it.
+        messages: The messages of the thread that end with the question, as the model is given them; empty if
+            unknown. They tell which branch of the thread is in progress.
+        budget_tokens: Upper bound for the text, by :func:`~threadkeep.recall.selection.estimate_tokens`.
+        max_facts: At most so many memories that are no episodes.
+        max_episodes: At most so many episodes.
+        timeout: How long recall may take.
+
+    Raises:
+        OwnerRequiredError: *owner* is ``None``.
+        InvalidInputError: *question* or *owner* has another type.
+    """
 
     question: str
     owner: Owner
-    thread_id: ThreadId | None
-    elsewhere: Elsewhere | None = None
-    shown: Collection[MessageId] = ()
+    thread_id: ThreadId | None = None
+    messages: Sequence[Message] = ()
+    budget_tokens: int = DEFAULT_BUDGET_TOKENS
+    max_facts: int | None = None
+    max_episodes: int | None = None
+    timeout: timedelta = DEFAULT_TIMEOUT
+    _query: Query | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.question, self.owner)
+
+    def query(self, parse: Callable[[str], Query]) -> Query:
+        """Return the parsed question; it is parsed once."""
+        if self._query is None:
+            self._query = parse(self.question)
+        return self._query
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """The ids of the messages that the model is given."""
+        return frozenset(message.message_id for message in self.messages if message.message_id is not None)
 
 
-class Recalls:
-    """Chooses what an owner's turn should know."""
+class RecallService:
+    """RecallService and searches an owner's memories. Async methods run on one event loop; the others on any thread."""
 
     def __init__(
         self,
@@ -103,6 +155,7 @@ class Recalls:
         reranker: Reranker | None = None,
         rerank_timeout: timedelta = RERANK_TIMEOUT,
         uses: Uses | None = None,
+        branches: BranchHistory | None = None,
     ) -> None:
         self._search = search
         self._storage = storage
@@ -112,6 +165,7 @@ class Recalls:
         self._reranker = reranker
         self._rerank_seconds = rerank_timeout.total_seconds()
         self._uses = uses
+        self._branches = branches
 
     async def recall(
         self,
@@ -119,352 +173,298 @@ class Recalls:
         *,
         owner: Owner,
         thread_id: ThreadId | None = None,
+        messages: Sequence[Message] = (),
         budget_tokens: int = DEFAULT_BUDGET_TOKENS,
         max_facts: int | None = None,
         max_episodes: int | None = None,
-        timeout: timedelta | None = None,
-        elsewhere: Elsewhere | None = None,
-        shown: Collection[MessageId] = (),
+        timeout: timedelta = DEFAULT_TIMEOUT,
     ) -> Recall:
-        """Find the memories that matter for *question* and fit them into *budget_tokens*.
+        """Find the memories that matter for *question* and fit them into *budget_tokens*; see :meth:`run`.
 
-        What does not matter is left out, so an
-        unrelated question may give nothing; a question about the user as such may give anything. Where
-        nothing is asked, the newest memories are given. The episode of a turn that the model reads anyway
-        takes no room: it would only say again what stands there in full.
-        Whatever fails, the answer is an empty or poorer one that says so in ``degraded``; what was
-        being loaded when the time was over goes on, and the next turn finds it.
-
-        Args:
-            question: The newest user message; the first 32,768 characters count.
-            owner: Whose memories may be seen; nothing outside it is read.
-            thread_id: The thread that is going on; the block calls it so.
-            budget_tokens: Upper bound for the rendered text, by :func:`~threadkeep.recall.packing.estimate_tokens`.
-            max_facts: At most so many that are no episodes.
-            max_episodes: At most so many episodes.
-            timeout: How long it may take; ``None``: 300 ms.
-            elsewhere: Tells what was learnt on another branch of the thread, and is left out; ``None``: nothing is.
-            shown: Which messages of the thread the model is given with the question.
+        The arguments are those of :class:`RecallRequest`.
 
         Raises:
-            OwnerRequiredError: *owner* is none.
-            InvalidInputError: *question* is no text, or a bound is negative.
+            OwnerRequiredError: *owner* is ``None``.
+            InvalidInputError: *question* is not a string, or a bound is negative.
         """
-        asked = replace(_checked(question, owner, thread_id), elsewhere=elsewhere, shown=shown)
-        fitting = _fitting(asked, budget_tokens, max_facts, max_episodes)
-        degraded: list[str] = []
+        return await self.run(
+            RecallRequest(
+                question,
+                owner,
+                thread_id,
+                messages,
+                budget_tokens=budget_tokens,
+                max_facts=max_facts,
+                max_episodes=max_episodes,
+                timeout=timeout,
+            )
+        )
+
+    def try_run(self, request: RecallRequest) -> Recall | None:
+        """Return what :meth:`run` would, on any thread and without I/O; ``None``: call that on the event loop.
+
+        Raises:
+            InvalidInputError: A bound is negative.
+        """
+        packer_for(self._block(request, None))  # checks the bounds
+        if self._reranker is not None or not request.question.strip():
+            return None
         try:
-            async with asyncio.timeout((DEFAULT_TIMEOUT if timeout is None else timeout).total_seconds()) as time:
-                await self._fill(self._search, fitting, asked, degraded, time.when())
-        except TimeoutError as error:
-            degraded.append("timeout")
-            self._telemetry.degraded("recall", error)
+            prepared = self._search.try_prepare(request.owner.partition, lambda: request.query(self._search.parse))
+            if prepared is None:
+                return None
+            stored = self._stored(request)
+            ranking = prepared.rank(**self._scope(request))
+            candidates = find_candidates(prepared.query, ranking, stored)
+            block = self._block(request, prepared.query)
+            packer = pack(block, ranking, candidates, stored, now=self._clock.now())
+        except Exception:  # noqa: BLE001 - run() meets the same failure, and reports it
+            return None
+        return self._rendered(packer, request, prepared.degraded) if stored.complete else None
+
+    async def run(self, request: RecallRequest) -> Recall:
+        """Find the memories that matter for the question and fit them into the budget.
+
+        Irrelevant memories are left out, so an unrelated question may give none; a question about the user as
+        such may give any. Without a question, the newest memories are given. The episode of a turn that the model
+        is given anyway takes no budget.
+        If something fails, the result is empty or poorer, and names the part in ``degraded``; loading that has
+        begun continues, and the next turn benefits.
+
+        Raises:
+            InvalidInputError: A bound is negative.
+        """
+        empty = packer_for(self._block(request, None))
+        progress = _Progress(select=lambda: empty)
+        try:
+            async with asyncio.timeout(request.timeout.total_seconds()) as time:
+                progress.until = time.when()
+                packer = await self._filled(request, progress)
         except Exception as error:  # noqa: BLE001 - a memory failure never fails a turn; counted and logged
-            degraded.append("storage")
+            progress.degraded.append("timeout" if isinstance(error, TimeoutError) else "storage")
             self._telemetry.degraded("recall", error)
-        return self._rendered(fitting, asked, degraded)
-
-    def recall_at_hand(
-        self,
-        question: str,
-        *,
-        owner: Owner,
-        thread_id: ThreadId | None = None,
-        budget_tokens: int = DEFAULT_BUDGET_TOKENS,
-        max_facts: int | None = None,
-        max_episodes: int | None = None,
-        elsewhere: Elsewhere | None = None,
-        shown: Collection[MessageId] = (),
-    ) -> Recall | None:
-        """Return what :meth:`recall` would, in any thread and without waiting; ``None``: it has to be waited for.
-
-        Whatever fails is left to that, which says so.
-
-        Raises:
-            OwnerRequiredError: As there.
-            InvalidInputError: As there.
-        """
-        asked = replace(_checked(question, owner, thread_id), elsewhere=elsewhere, shown=shown)
-        fitting = _fitting(asked, budget_tokens, max_facts, max_episodes)
-        if not question.strip() or self._reranker is not None:
-            return None
-        try:
-            at_once(self._fill(AtHand(self._search), fitting, asked, [], None))
-        except Exception:  # noqa: BLE001 - nothing is swallowed: whoever waits for it meets it again, and tells
-            return None
-        return self._rendered(fitting, asked, ())
+            packer = progress.select()
+        return self._rendered(packer, request, progress.degraded)
 
     async def still_holds(self, recalled: Sequence[Recalled], *, owner: Owner) -> bool:
-        """Return whether all of *recalled* still say what they said: nothing was corrected, forgotten or expired.
+        """Return whether all of *recalled* are unchanged: none was corrected, forgotten or expired.
 
         Raises:
             StorageError: The storage cannot be used.
         """
-        refs = [Ref(owner.partition, one.memory.namespace, one.memory.memory_id) for one in recalled]
+        refs = [Ref(owner.partition, each.memory.namespace, each.memory.memory_id) for each in recalled]
         now = self._clock.now()
-        for item, one in zip(await self._storage.get(refs), recalled, strict=True):
+        for item, each in zip(await self._storage.get(refs), recalled, strict=True):
             memory = memory_of(item) if item is not None else None
-            if memory is None or memory.text != one.memory.text or not holds(memory, at=now):
+            if memory is None or memory.text != each.memory.text or not is_valid(memory, at=now):
                 return False
         return True
 
-    async def search(self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10) -> list[Recalled]:
-        """Return the owner's *limit* memories that are most like *query*, best first, however little that is.
-
-        Raises:
-            InvalidInputError: *query* is no text, or *limit* is negative.
-            StorageError: The storage cannot be used.
-        """
-        asked = _checked(query, owner, None, limit=limit)
-        partition, prefixes = owner.partition, memory_namespaces(owner.label)
-        most = limit if kind is None else None
-        ranking = await self._search.ranking(partition, asked.question, prefixes=prefixes, limit=most)
-        found: list[Recalled] = []
-        size = max(limit, _CHUNK)
-        for start in range(0, len(ranking.hits), size):
-            chunk = ranking.hits[start : start + size]
-            found += _recalled(chunk, await self._search.memories(partition, chunk), kind)
-            if len(found) >= limit:
-                break
-        self._used(found[:limit], owner)
-        return found[:limit]
-
-    def search_at_hand(
+    def try_search(
         self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10
     ) -> list[Recalled] | None:
-        """Return what :meth:`search` would, in any thread and without waiting; ``None``: it has to be waited for.
+        """Return what :meth:`search` would, on any thread and without I/O; ``None``: call that on the event loop.
 
         Raises:
             InvalidInputError: As there.
         """
-        asked = _checked(query, owner, None, limit=limit)
-        if kind is not None or limit > _AT_HAND:
+        _check(query, owner, limit=limit)
+        if kind is not None or limit > _SEARCHED_AT_ONCE:
             return None
-        partition, prefixes = owner.partition, memory_namespaces(owner.label)
-        ranking = self._search.ranking_at_hand(partition, asked.question, prefixes=prefixes, limit=limit)
-        memories = self._search.memories_at_hand(partition, ranking.hits) if ranking is not None else None
-        if ranking is None or memories is None:
+        prepared = self._search.try_prepare(owner.partition, lambda: self._search.parse(query))
+        if prepared is None:
             return None
-        found = _recalled(ranking.hits, memories, kind)
-        self._used(found, owner)
-        return found
+        ranking = prepared.rank(prefixes=memory_namespaces(owner.label), limit=limit)
+        places = range(len(ranking.hits))
+        try:
+            memories = [ranking.memory(place) for place in places]
+        except ValueNotIndexedError:
+            return None
+        recalled = _recalled(ranking, places, memories, kind)
+        self._note_use(recalled, owner)
+        return recalled
 
-    def _used(self, found: Sequence[Recalled], owner: Owner) -> None:
-        if self._uses is not None and found:
-            self._uses.note(owner, [recalled.memory.memory_id for recalled in found])
+    async def search(self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10) -> list[Recalled]:
+        """Return the owner's *limit* memories most like *query*, best first, however little they are.
 
-    def _rendered(self, fitting: Fitting, asked: _Asked, degraded: Sequence[str]) -> Recall:
-        chosen = tuple(fitting.chosen)
-        self._used(chosen, asked.owner)
-        text = block([recalled.memory for recalled in chosen], thread_id=asked.thread_id)
-        self._telemetry.count("recall.turns")
-        return Recall(chosen, text, tuple(degraded), estimate_tokens(text))
-
-    async def _fill(
-        self, finder: Finder, fitting: Fitting, asked: _Asked, degraded: list[str], until: float | None
-    ) -> None:
-        """Offer candidates to *fitting*, best first, until it is full; *until* is when the loop's time is over."""
-        if not asked.question.strip():
-            newest = await self._memories.newest(owner=asked.owner, limit=_CONSIDERED)
-            left_out = await _elsewhere(newest, asked)
-            for memory in newest:
-                if fitting.full:
-                    break
-                if memory.memory_id not in left_out and not _is_read_anyway(memory, asked):
-                    fitting.offer(Recalled(memory, 0.0))
-            return
-        partition, prefixes = asked.owner.partition, memory_namespaces(asked.owner.label)
-        threads = () if asked.thread_id is None else (asked.thread_id,)
-        ranking = await finder.ranking(
-            partition, asked.question, prefixes=prefixes, limit=_CONSIDERED, threads=threads, compared=_COMPARED
+        Raises:
+            InvalidInputError: *query* is not a string, or *limit* is negative.
+            StorageError: The storage cannot be used.
+        """
+        _check(query, owner, limit=limit)
+        most = limit if kind is None else None
+        ranking = await self._search.ranking(
+            owner.partition, query, prefixes=memory_namespaces(owner.label), limit=most
         )
-        degraded.extend(ranking.degraded)
-        everything = asks_about_everything(asked.question)
-        close = everything or await _concerns(finder, partition, ranking)
-        answers = await _answers(finder, asked, ranking)
-        mattering = iter(_wanted(ranking, answers, close=close, everything=everything))
-        hits = chain(await self._reranked(asked, mattering, degraded, until), mattering)
-        now = self._clock.now()
-        offered = _Offered(fitting, asked)
-        while not fitting.full and (chunk := list(islice(hits, _CHUNK))):
-            memories = await finder.memories(partition, chunk)
-            found = [
-                Recalled(memory, hit.score)
-                for hit, memory in zip(chunk, memories, strict=True)
-                if memory is not None and holds(memory, at=now)
-            ]
-            if left_out := await _elsewhere([recalled.memory for recalled in found], asked):
-                found = [recalled for recalled in found if recalled.memory.memory_id not in left_out]
-            offered.take(found)
-        offered.take_the_rest()
+        recalled: list[Recalled] = []
+        size = max(limit, 1) if kind is None else max(limit, _CHUNK)
+        for start in range(0, len(ranking.hits), size):
+            places = range(len(ranking.hits))[start : start + size]
+            recalled += _recalled(ranking, places, await self._search.memories(owner.partition, ranking, places), kind)
+            if len(recalled) >= limit:
+                break
+        self._note_use(recalled[:limit], owner)
+        return recalled[:limit]
+
+    async def _filled(self, request: RecallRequest, progress: _Progress) -> ContextPacker:
+        """Prepare, rank and select."""
+        stored = self._stored(request)
+        if not request.question.strip():
+            newest = await self._memories.newest(owner=request.owner, limit=CONSIDERED)
+            block = self._block(request, None)
+            progress.select = lambda: pack_newest(block, newest, stored)
+            return await self._completed(request, None, stored, progress.select)
+        scope, partition = self._scope(request), request.owner.partition
+        query = request.query(self._search.parse)
+        prepared = await self._search.prepare(partition, query, prefixes=scope["prefixes"], limit=scope["limit"])
+        ranking = await self._search.rank(partition, prepared, **scope)
+        progress.degraded.extend(ranking.degraded)
+        block, first = self._block(request, query), list[int]()
+
+        def best() -> list[int]:
+            return list(islice(find_candidates(query, ranking, stored).places, _RERANKED))
+
+        def packed() -> ContextPacker:
+            candidates = find_candidates(query, ranking, stored)
+            if first:
+                rest = islice(candidates.places, len(first), None)
+                candidates = CandidatePlaces(chain(first, rest), candidates.answers)
+            return pack(block, ranking, candidates, stored, now=self._clock.now())
+
+        progress.select = packed
+        if self._reranker is not None:
+            places = await self._completed(request, ranking, stored, best)
+            first = await self._reranked(request, ranking, places, progress)
+        return await self._completed(request, ranking, stored, packed)
+
+    async def _completed(
+        self, request: RecallRequest, ranking: Ranking | None, stored: StoredFacts, select: Callable[[], T]
+    ) -> T:
+        """Call *select* until it needs nothing more from the storage, and return its result."""
+        for _ in range(_LOOKUPS):
+            result = select()
+            if stored.complete:
+                return result
+            await self._look_up(request, ranking, stored)
+        return select()
+
+    async def _look_up(self, request: RecallRequest, ranking: Ranking | None, stored: StoredFacts) -> None:
+        if stored.missing and ranking is not None:
+            memories = await self._search.memories(request.owner.partition, ranking, stored.missing)
+            stored.memories.update(zip(stored.missing, memories, strict=True))
+            stored.missing = []
+        if stored.undecided and self._branches is not None and request.thread_id is not None:
+            elsewhere = await self._branches.elsewhere(
+                stored.undecided, request.messages, owner=request.owner, thread_id=request.thread_id
+            )
+            decided = {memory.memory_id: memory.memory_id in elsewhere for memory in stored.undecided}
+            stored.other_branch.update(decided)
+            stored.undecided = []
 
     async def _reranked(
-        self, asked: _Asked, mattering: Iterator[Hit], degraded: list[str], until: float | None
-    ) -> Sequence[Hit]:
-        """Take the best of *mattering*, as the reranker orders them, or as they are where it does not in time."""
+        self, request: RecallRequest, ranking: Ranking, places: list[int], progress: _Progress
+    ) -> list[int]:
+        """Return *places* in the reranker's order, or as they are if it fails or is late."""
         reranker = self._reranker
-        if reranker is None:
-            return ()
-        hits = list(islice(mattering, _RERANKED))
-        if not hits:
-            return hits
-        memories = await self._search.memories(asked.owner.partition, hits)
+        if reranker is None or not places:
+            return places
+        memories = await self._search.memories(request.owner.partition, ranking, places)
         texts = [memory.text if memory is not None else "" for memory in memories]
         seconds, loop = self._rerank_seconds, asyncio.get_running_loop()
-        if until is not None:
-            seconds = min(seconds, _OF_WHAT_IS_LEFT * (until - loop.time()))
+        if progress.until is not None:
+            seconds = min(seconds, _SHARE_OF_TIME * (progress.until - loop.time()))
         began = loop.time()
         try:
             async with asyncio.timeout(seconds):
-                scores = await reranker.scores(asked.question, texts)
+                scores = await reranker.scores(request.question, texts)
         except (TimeoutError, RerankerUnavailableError) as error:
-            degraded.append(RERANKER)
+            progress.degraded.append(RERANKER)
             self._telemetry.degraded(RERANKER, error)
-            return hits
+            return places
         self._telemetry.measure("recall.reranking", loop.time() - began)
         self._telemetry.count("recall.reranked")
-        # A stable sort: what the reranker does not tell apart stays in its own order.
-        return [hits[place] for place in sorted(range(len(hits)), key=lambda place: -scores[place])]
+        # A stable sort: candidates with equal scores stay in their order.
+        return [places[number] for number in sorted(range(len(places)), key=lambda number: -scores[number])]
+
+    def _rendered(self, packer: ContextPacker, request: RecallRequest, degraded: Sequence[str]) -> Recall:
+        recalled = tuple(packer.chosen)
+        self._note_use(recalled, request.owner)
+        text = "\n".join((HEADING, *packer.lines, END)) if recalled else ""
+        self._telemetry.count("recall.turns")
+        return Recall(recalled, text, tuple(degraded), estimate_tokens(text))
+
+    def _note_use(self, recalled: Sequence[Recalled], owner: Owner) -> None:
+        if self._uses is not None and recalled:
+            self._uses.note(owner, [each.memory.memory_id for each in recalled])
+
+    def _scope(self, request: RecallRequest) -> _Scope:
+        threads = () if request.thread_id is None else (request.thread_id,)
+        prefixes = memory_namespaces(request.owner.label)
+        return {"prefixes": prefixes, "limit": CONSIDERED, "threads": threads, "compared": COMPARED}
+
+    def _stored(self, request: RecallRequest) -> StoredFacts:
+        branches, thread_id = self._branches, request.thread_id
+        if branches is None or thread_id is None or not request.messages:
+            return StoredFacts()
+        return StoredFacts(is_doubtful=lambda memory: branches.is_doubtful(memory, request.shown, thread_id=thread_id))
+
+    def _block(self, request: RecallRequest, query: Query | None) -> BlockRequest:
+        return BlockRequest(
+            query or _NO_QUERY,
+            request.thread_id,
+            request.shown,
+            request.budget_tokens,
+            request.max_facts,
+            request.max_episodes,
+        )
 
 
-class _Offered:
-    """What is offered to a block, best first, and what of it waits until the rest was.
+@dataclass(slots=True)
+class _Progress:
+    """How far a recall has come.
 
-    Args:
-        fitting: The block.
-        asked: The question.
+    Attributes:
+        select: Selects from what is known so far.
+        degraded: The parts that were missing.
+        until: The loop's time at which the recall times out.
     """
 
-    def __init__(self, fitting: Fitting, asked: _Asked) -> None:
-        self._fitting = fitting
-        self._asked = asked
-        self._taught: set[TurnId] = set()
-        self._questions_left = math.inf if asks_what_was_asked(asked.question) else QUESTIONS_AT_FIRST
-        self._waiting: list[Recalled] = []
-
-    def take(self, found: Sequence[Recalled]) -> None:
-        """Offer what was *found*, but for what says again what is recalled or read anyway."""
-        self._taught.update(turn for recalled in found for turn in turns_of_fact(recalled.memory))
-        for recalled in found:
-            if self._says_again(recalled.memory):
-                continue
-            if not recalled.memory.text.startswith(ASKED):
-                self._fitting.offer(recalled)
-            elif self._questions_left > 0:
-                self._questions_left -= self._fitting.offer(recalled)
-            else:
-                self._waiting.append(recalled)
-
-    def take_the_rest(self) -> None:
-        """Offer what has waited."""
-        for recalled in self._waiting:
-            if not self._says_again(recalled.memory):
-                self._fitting.offer(recalled)
-
-    def _says_again(self, memory: Memory) -> bool:
-        return repeats(memory, self._taught) or _is_read_anyway(memory, self._asked)
+    select: Callable[[], ContextPacker]
+    degraded: list[str] = field(default_factory=list[str])
+    until: float | None = None
 
 
-async def _concerns(finder: Finder, partition: Partition, ranking: Ranking) -> bool:
-    """Whether the question has to do with anything that was found; how long the nearest is, may decide that."""
-    if concerns(ranking):
-        return True
-    if not concerns(ranking, short=True):
-        return False
-    (nearest,) = await finder.memories(partition, [ranking.hits.closest])
-    return nearest is not None and len(nearest.text) <= SHORT
+class _Scope(TypedDict):
+    prefixes: Sequence[Namespace]
+    limit: int
+    threads: Sequence[str]
+    compared: int
 
 
-async def _answers(finder: Finder, asked: _Asked, ranking: Ranking) -> list[Hit]:
-    """Return the facts among the hits that answer what the question asks for, in whichever words they say it.
-
-    ``I joined Acme.`` says nothing of a company or of work, and is where the user works all the same.
-    """
-    slots = slots_asked(asked.question)
-    if not slots:
-        return []
-    memories = await finder.memories(asked.owner.partition, ranking.hits)
+def _recalled(
+    ranking: Ranking, places: Sequence[int], memories: Sequence[Memory | None], kind: Kind | None
+) -> list[Recalled]:
+    """Return those of *memories*, at these *places*, that are of this *kind*; ``None``: of any."""
     return [
-        hit._replace(score=ranking.hits[0].score)
-        for hit, memory in zip(ranking.hits, memories, strict=True)
-        if memory is not None and memory.kind != "episodic" and slot_of(memory.text) in slots
-    ]
-
-
-async def _elsewhere(memories: Sequence[Memory], asked: _Asked) -> Collection[MemoryId]:
-    return () if asked.elsewhere is None else await asked.elsewhere(memories)
-
-
-def _wanted(ranking: Ranking, answers: Sequence[Hit], *, close: bool, everything: bool) -> Iterator[Hit]:
-    """Yield the hits that are offered: what answers the question first, then, if any is close to it, what matters."""
-    yield from answers
-    if not close:
-        return
-    first = {(hit.namespace, hit.key) for hit in answers}
-    wanted = range(len(ranking.hits)) if everything else frozenset(matters(ranking))
-    for place in in_order(ranking):
-        if place in wanted:
-            hit = ranking.hits[place]
-            if (hit.namespace, hit.key) not in first:
-                yield hit
-
-
-def turns_of_fact(memory: Memory) -> set[TurnId]:
-    """Return the turns that taught a fact, what it said before included; none for an episode."""
-    if memory.kind == "episodic":
-        return set()
-    sources = (*memory.sources, *(source for old in memory.history for source in old.sources))
-    return {source.turn_id for source in sources if source.turn_id is not None}
-
-
-def repeats(memory: Memory, taught: Collection[TurnId]) -> bool:
-    """Whether *memory* is the episode of a turn whose facts are recalled: it says them again, or what they replaced."""
-    return memory.kind == "episodic" and any(source.turn_id in taught for source in memory.sources)
-
-
-def _is_read_anyway(memory: Memory, asked: _Asked) -> bool:
-    """Whether *memory* is the episode of a message that the model is given with the question."""
-    return memory.kind == "episodic" and any(
-        source.message_id in asked.shown and source.thread_id == asked.thread_id for source in memory.sources
-    )
-
-
-def holds(memory: Memory, *, at: datetime) -> bool:
-    """Whether *memory* may be recalled: active, and true as far as known."""
-    return memory.status == "active" and (memory.valid_to is None or memory.valid_to > at)
-
-
-def _fitting(asked: _Asked, budget_tokens: int | None, max_facts: int | None, max_episodes: int | None) -> Fitting:
-    """Return the empty block that the answers to *asked* are fitted into."""
-    return Fitting(
-        lambda recalled: line(recalled.memory, thread_id=asked.thread_id),
-        frame=_FRAME,
-        budget_tokens=budget_tokens,
-        max_facts=max_facts,
-        max_episodes=max_episodes,
-    )
-
-
-def _checked(question: object, owner: object, thread_id: ThreadId | None, *, limit: int = 0) -> _Asked:
-    if owner is None:
-        msg = "Nothing says whose memories may be recalled; pass owner=."
-        raise OwnerRequiredError(msg)
-    if not isinstance(owner, Owner):
-        msg = f"The owner must be an Owner, not {type(owner).__name__}."
-        raise InvalidInputError(msg)
-    if not isinstance(question, str):
-        msg = f"The question must be a text, not {type(question).__name__}."
-        raise InvalidInputError(msg)
-    if limit < 0:
-        msg = "limit must be 0 or more."
-        raise InvalidInputError(msg)
-    return _Asked(question, owner, thread_id)
-
-
-def _recalled(hits: Sequence[Hit], memories: Sequence[Memory | None], kind: Kind | None) -> list[Recalled]:
-    """Return those of *hits* that are *memories* of this *kind*; ``None``: of any."""
-    return [
-        Recalled(memory, hit.score)
-        for hit, memory in zip(hits, memories, strict=True)
+        Recalled(memory, ranking.hits.score(place))
+        for place, memory in zip(places, memories, strict=True)
         if memory is not None and kind in (None, memory.kind)
     ]
+
+
+_NO_QUERY: Final = Query("", ())
+
+
+def _check(question: object, owner: object, *, limit: int = 0) -> None:
+    if owner is None:
+        msg = "owner is required: pass owner=… or set user_id in the run's config."
+        raise OwnerRequiredError(msg)
+    if not isinstance(owner, Owner):
+        msg = f"owner must be an Owner, got {type(owner).__name__}."
+        raise InvalidInputError(msg)
+    if not isinstance(question, str):
+        msg = f"question must be a string, got {type(question).__name__}."
+        raise InvalidInputError(msg)
+    if limit < 0:
+        msg = f"limit must be 0 or more, got {limit}."
+        raise InvalidInputError(msg)

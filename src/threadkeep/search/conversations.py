@@ -1,30 +1,114 @@
-"""What was said beside what: the order of conversations, kept as items come and go."""
+"""Where items stand in conversations: who said them when, and which items stand beside them."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from threadkeep.search.columns import Column
-from threadkeep.search.features import USER
-from threadkeep.search.scoring import WEIGHTS, Weights, runs
+from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, WEIGHTS, Weights, runs
+from threadkeep.search.vectors import Column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from threadkeep.search.features import Traits
     from threadkeep.storage.port import Namespace
 
 
 SESSION_GAP_SECONDS: Final = 6 * 3600.0
 """After so long a silence a thread goes on as another session. In LoCoMo, sessions are days apart."""
 
+_ROLES: Final = {"user": USER, "assistant": ASSISTANT, "tool": TOOL, "document": DOCUMENT}
+_TRUST: Final = {"user": 1.0, "import": 0.75, "document": 0.5, "tool": 0.25, "assistant": 0.0}
+_LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
+_LONGEST_LABEL: Final = 64
+_END_CHARACTERS: Final = 80
+_NOTHING: Final[Mapping[str, Any]] = {}
+
 _FEW: Final = 512
 """So many new items are put into their places; more are sorted with all others."""
+
+
+class Traits(NamedTuple):
+    """What is known of some items: place *i* of each field is one item's.
+
+    Attributes:
+        threads: The conversation that it is from; ``None``: none.
+        said_at: When it was said, seconds since 1970.
+        roles: Who said it: one of this module's numbers.
+        trust: How far whoever is behind it is trusted, in [0, 1].
+        pinned: Whether it is pinned.
+        labels: The name of who said it, where the text begins with ``Name: ``; empty otherwise.
+        asks: Whether it ends in a question.
+    """
+
+    threads: list[str | None]
+    said_at: list[float]
+    roles: list[int]
+    trust: list[float]
+    pinned: list[bool]
+    labels: list[str]
+    asks: list[bool]
+
+
+def traits_of(
+    values: Sequence[Mapping[str, Any]], texts: Sequence[Sequence[str]], created_at: Sequence[float]
+) -> Traits:
+    """Read the traits of some items, whatever others may have put into their values.
+
+    Args:
+        values: Of memories or something else.
+        texts: Of each, its searchable texts.
+        created_at: When each was made, seconds since 1970.
+    """
+    # Field by field: one loop over the items, with a list for each field, takes a third longer.
+    sources = [_first(value.get("sources")) for value in values]
+    threads = [
+        source.get("thread_id") or value.get("source_thread") for source, value in zip(sources, values, strict=True)
+    ]
+    speakers, trusted = [source.get("speaker") for source in sources], [value.get("trust") for value in values]
+    firsts = [own[0] if own else "" for own in texts]
+    ends = [text[-_END_CHARACTERS:] for text in firsts]
+    return Traits(
+        threads=[thread if isinstance(thread, str) else None for thread in threads],
+        said_at=list(map(_said_at, sources, values, created_at)),
+        roles=[_ROLES.get(speaker, OTHER) if isinstance(speaker, str) else OTHER for speaker in speakers],
+        trust=[_TRUST.get(trust, 0.0) if isinstance(trust, str) else 0.0 for trust in trusted],
+        pinned=[value.get("pinned") is True for value in values],
+        labels=[label[1] if ": " in text[:_LONGEST_LABEL] and (label := _LABEL.match(text)) else "" for text in firsts],
+        asks=["?" in end or "？" in end or "؟" in end for end in ends],
+    )
+
+
+def _first(sources: object) -> Mapping[str, Any]:
+    """Return the first of a value's *sources*; nothing where that is no such thing."""
+    if isinstance(sources, list) and sources and isinstance(sources[0], dict):
+        return cast("Mapping[str, Any]", sources[0])
+    return _NOTHING
+
+
+def _said_at(source: Mapping[str, Any], value: Mapping[str, Any], made_at: float) -> float:
+    said_at = _seconds(source.get("at"))
+    if said_at is None and (said_at := _seconds(value.get("timestamp"))) is None:
+        return made_at
+    return said_at
+
+
+def _seconds(moment: object) -> float | None:
+    """Read ISO text as seconds since 1970; ``None`` where it is none."""
+    if not isinstance(moment, str):
+        return None
+    try:
+        read = datetime.fromisoformat(moment)
+        return read.timestamp() if read.tzinfo is not None else read.replace(tzinfo=UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +119,7 @@ class Said:
         threads: Number of the conversation; -1: none.
         said_at: Seconds since 1970.
         revisions: Of the item.
-        roles: See :mod:`threadkeep.search.features`.
+        roles: See :mod:`threadkeep.search.scoring`.
         asks: Whether it ends in a question.
         names: Namespace and key.
     """
@@ -178,13 +262,50 @@ _A_PARTICIPANT_SAYS: Final = 3
 """From so many statements on a name that texts begin with is somebody who takes part, rather than a heading."""
 
 _NAME_BYTES: Final = 120
+_NEIGHBOUR_BYTES: Final = 40  # of an item in a snapshot's order
+
+
+@dataclass(frozen=True, eq=False)
+class ConversationsSnapshot:
+    """The traits of an index's items at one moment, one element for each slot; safe to read from any thread.
+
+    Attributes:
+        said: Where and when each was said.
+        labels: Number of the name that the text begins with; -1: none.
+        standing: The query-independent part of each item's score.
+        alive: Which slots are there.
+        participants: The names of the speakers, as texts begin with them: ``Melanie: …``.
+        thread_numbers: Of each conversation, its number in ``said.threads``.
+        label_numbers: Of each name, its number in *labels*.
+        before: The order of the slots at an earlier moment.
+        ordered_to: The first slot that *before* does not know.
+    """
+
+    said: Said
+    labels: NDArray[np.int32]
+    standing: NDArray[np.float32]
+    alive: NDArray[np.bool_]
+    participants: tuple[str, ...]
+    thread_numbers: Mapping[str, int]
+    label_numbers: Mapping[str, int]
+    before: NDArray[np.intp]
+    ordered_to: int
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The slots of conversations in their order."""
+        return ordered(self.said, self.alive, self.before, np.arange(self.ordered_to, len(self.alive)))
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """Which items stand beside each other."""
+        return neighbours(self.said, self.order)
 
 
 class Conversations:
-    """Columns of traits, one element for each slot of an index, and what follows from them.
+    """Columns of traits, one element for each slot of an index; one writer at a time.
 
-    They are appended to and dropped from together with the index's own; what follows from them is
-    worked out when it is next asked for, from what has changed.
+    They are appended to and dropped from together with the index's own.
     """
 
     def __init__(self) -> None:
@@ -200,17 +321,16 @@ class Conversations:
         self._participants: tuple[str, ...] | None = ()
         self._order: NDArray[np.intp] = np.zeros(0, np.intp)
         self._ordered_to = 0  # slot up to which the order goes
-        self._neighbours: Neighbours | None = NOBODY
+        self._latest: ConversationsSnapshot | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         columns = (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks)
-        beside = self._neighbours or NOBODY
-        arrays = (beside.order, beside.starts, beside.lengths, beside.previous, beside.follows, beside.second)
         names = len(self._thread_numbers) + len(self._label_numbers)
         dictionaries = sys.getsizeof(self._thread_numbers) + sys.getsizeof(self._label_numbers)
-        return sum(one.nbytes for one in (*columns, *arrays)) + dictionaries + names * _NAME_BYTES
+        beside = len(self.said_at) * _NEIGHBOUR_BYTES
+        return sum(column.nbytes for column in columns) + beside + dictionaries + names * _NAME_BYTES
 
     @property
     def participants(self) -> tuple[str, ...]:
@@ -219,19 +339,6 @@ class Conversations:
             counted = zip(self._label_numbers, self._said_by, strict=True)
             self._participants = tuple(sorted(name for name, count in counted if count >= _A_PARTICIPANT_SAYS))
         return self._participants
-
-    @property
-    def settled(self) -> bool:
-        """Whether what follows from the last change is worked out."""
-        return self._neighbours is not None and self._participants is not None
-
-    def label(self, participant: str) -> int:
-        """Return the number of *participant* in :attr:`labels`."""
-        return self._label_numbers.get(participant, NONE)
-
-    def thread(self, thread_id: str) -> int:
-        """Return the number of a conversation in :attr:`threads`; one that no item has, where it is not known."""
-        return self._thread_numbers.get(thread_id, NONE - 1)
 
     def extend(self, traits: Traits) -> None:
         """Append a slot for each item of *traits*."""
@@ -244,7 +351,6 @@ class Conversations:
         self.roles.extend(traits.roles)
         self.standing.extend(WEIGHTS.trust * np.array(traits.trust) + WEIGHTS.pinned * np.array(traits.pinned))
         self._asks.extend(traits.asks)
-        self._neighbours = None
 
     def _numbered(self, labels: Sequence[str]) -> list[int]:
         """Return the number of each label, new ones included, and count who said what."""
@@ -270,31 +376,48 @@ class Conversations:
             if (label := int(labels[slot])) != NONE:
                 self._said_by[label] -= 1
                 self._participants = None
-        self._neighbours = None
 
     def keep(self, alive: NDArray[np.bool_]) -> None:
         """Drop all slots but those of the mask *alive*, and number the rest anew."""
+        self._adopt_order()
         self._order = (np.cumsum(alive) - 1)[self._order[alive[self._order]]]
         self._ordered_to = int(np.count_nonzero(alive[: self._ordered_to]))
         for column in (self.said_at, self.roles, self.labels, self.threads, self.standing, self._asks):
             column.replace(column.filled[alive])
-        self._neighbours = None
 
-    def neighbours(
+    def snapshot(
         self, *, alive: NDArray[np.bool_], revisions: NDArray[np.int64], names: Sequence[tuple[Namespace, str]]
-    ) -> Neighbours:
-        """Return what was said beside what, among the slots of the mask *alive*."""
-        if self._neighbours is None:
-            said = Said(
+    ) -> ConversationsSnapshot:
+        """Return what queries read, as of now; later changes do not show in it.
+
+        Args:
+            alive: Which slots are there; nothing may change it afterwards.
+            revisions: Of each item.
+            names: Namespace and key of each item.
+        """
+        self._adopt_order()
+        self._latest = ConversationsSnapshot(
+            said=Said(
                 threads=self.threads.filled,
                 said_at=self.said_at.filled,
                 revisions=revisions,
                 roles=self.roles.filled,
                 asks=self._asks.filled,
                 names=names,
-            )
-            fresh = np.arange(self._ordered_to, len(names))
-            self._order = ordered(said, alive=alive, known=self._order, fresh=fresh)
-            self._ordered_to = len(names)
-            self._neighbours = neighbours(said, self._order)
-        return self._neighbours
+            ),
+            labels=self.labels.filled,
+            standing=self.standing.filled,
+            alive=alive,
+            participants=self.participants,
+            thread_numbers=self._thread_numbers,
+            label_numbers=self._label_numbers,
+            before=self._order,
+            ordered_to=self._ordered_to,
+        )
+        return self._latest
+
+    def _adopt_order(self) -> None:
+        """Take over the order that a query has computed from the latest snapshot."""
+        latest, self._latest = self._latest, None
+        if latest is not None and "order" in vars(latest):
+            self._order, self._ordered_to = latest.order, len(latest.alive)

@@ -1,10 +1,9 @@
-"""One partition's index: a matrix of unit vectors and the postings of its terms, searched exactly."""
+"""Build the index of one partition: unit vectors, postings and conversations, and the values of its memories."""
 
 from __future__ import annotations
 
 import json
 import sys
-from array import array
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from itertools import compress
@@ -12,45 +11,38 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from threadkeep.memories.codec import is_memory_namespace
-from threadkeep.search.columns import Column
-from threadkeep.search.conversations import Conversations
-from threadkeep.search.features import traits_of
+from threadkeep.memories.codec import is_memory_namespace, memory_of
+from threadkeep.search.conversations import Conversations, traits_of
 from threadkeep.search.lexical import Postings
-from threadkeep.search.matrix import Matrix, Precision, unit
-from threadkeep.search.query import Reading, named, read
-from threadkeep.search.scoring import WEIGHTS, recency
-from threadkeep.search.snapshot import COSINE_DECIMALS, Far, Priors, Snapshot
+from threadkeep.search.ranking import IndexSnapshot
+from threadkeep.search.vectors import Column, Matrix, Precision
 from threadkeep.storage.fields import NEVER, fields_of
-from threadkeep.storage.port import Item, Ref
-from threadkeep.text.tokenizing import TIME_TERMS, texts_of_each, tokenise, tokenise_each
+from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.text.tokenizing import TIME_TERMS, texts_of_each, tokenise_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from threadkeep.search.compatibility import VectorKind
-    from threadkeep.search.hits import Method, Ranking
-    from threadkeep.search.scoring import Spread
-    from threadkeep.search.vectorstores.base import Near
+    from threadkeep.memories.models import Memory
+    from threadkeep.search.vectors import VectorKind
     from threadkeep.storage.fields import Fields
     from threadkeep.storage.port import Changes, Namespace
     from threadkeep.text.languages import Language
 
 
 _SMALLEST_WASTE: Final = 256
-_PREFIXES_REMEMBERED: Final = 8
 _NAME_BYTES: Final = 88  # a tuple of namespace and key, and the slot's number
 _NAMESPACE_BYTES: Final = 500  # its labels, and its entries under each of its prefixes
 
 
 class PartitionIndex:
-    """The searchable items of one partition.
+    """The searchable items of one partition; one writer at a time. Queries read its :attr:`snapshot`.
 
-    Items are appended and never changed in place; a new version of an item is a new row, and the old
-    one is passed over until enough of them are dropped together. So a :class:`Snapshot` stays what it
-    was while the index moves on, and no change costs more than its own size, amortised.
+    Items are appended and never changed in place; a new version of an item is a new row, and queries skip
+    the old one until enough of them are dropped together. So a snapshot stays as it was while the index
+    changes, and no change costs more than its own size, amortized.
 
     An item has one row for each of its texts; the best row counts. An item whose vectors are of
     another model or length, or that cannot be used, is found by its words only.
@@ -78,7 +70,7 @@ class PartitionIndex:
     def _clear(self, dims: int | None) -> None:
         self._postings = Postings(TIME_TERMS)
         self._conversations = Conversations()
-        self._shelf = Shelf()
+        self._values = Values()
         self._matrix = Matrix(self._model, dims, self._precision)
         self._starts = Column(np.int64)  # of each item: its first row
         self._revisions = Column(np.int64)
@@ -89,15 +81,10 @@ class PartitionIndex:
         self._names: list[tuple[Namespace, str]] = []
         self._slots: dict[tuple[Namespace, str], int] = {}
         self._namespaces: dict[Namespace, int] = {}
-        self._below: dict[Namespace, array[int]] = {}  # prefix -> numbers of the namespaces that begin with it
+        self._below: dict[Namespace, list[int]] = {}  # prefix -> numbers of the namespaces that begin with it
         self._name_bytes = 0
         self._next_expiry = NEVER
-        self._recompute()
-
-    def _recompute(self) -> None:
-        """Forget what was worked out from what has changed now."""
-        self._stands: NDArray[np.float64] | None = None
-        self._looked: dict[tuple[Namespace, ...], NDArray[np.intp] | None] = {}
+        self.snapshot = self._snapshot()
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -114,7 +101,7 @@ class PartitionIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: the arrays with their reserve, the dictionaries, and an estimate of what these hold."""
+        """Bytes in RAM: the arrays with their reserve, the dictionaries, and an estimate of their entries."""
         columns = (
             self._starts,
             self._revisions,
@@ -125,18 +112,8 @@ class PartitionIndex:
         )
         names = sys.getsizeof(self._names) + sys.getsizeof(self._slots) + len(self._names) * _NAME_BYTES
         namespaces = len(self._namespaces) * _NAMESPACE_BYTES
-        parts = (*columns, self._matrix, self._postings, self._conversations, self._shelf)
+        parts = (*columns, self._matrix, self._postings, self._conversations, self._values)
         return sum(part.nbytes for part in parts) + names + self._name_bytes + namespaces
-
-    @property
-    def participants(self) -> tuple[str, ...]:
-        """The names of who takes part in the conversations that are kept here, where texts begin with them."""
-        return self._conversations.participants
-
-    def settled(self, now: datetime) -> bool:
-        """Whether a snapshot only reads: what the last change means is worked out, and nothing expired by *now*."""
-        worked_out = self._stands is not None and self._postings.settled and self._conversations.settled
-        return worked_out and now.timestamp() < self._next_expiry
 
     def apply(self, changes: Changes) -> Collection[VectorKind]:
         """Bring the index from one position to the next: removals first, then puts.
@@ -152,151 +129,45 @@ class PartitionIndex:
         waste = len(self._names) - len(self._slots)
         if waste > max(_SMALLEST_WASTE, len(self._slots) // 4):
             self._compact()
-        self._recompute()
+        self.snapshot = self._snapshot()
         return kinds
 
-    def snapshot(
-        self,
-        asked: Reading,
-        vector: NDArray[np.float32] | None,
-        *,
-        aspect: NDArray[np.float32] | None = None,
-        prefixes: Sequence[Namespace] = ((),),
-        threads: Sequence[str] = (),
-        now: datetime,
-        far: Far | None = None,
-    ) -> Snapshot:
-        """Gather what answering one question needs, of this moment.
-
-        Args:
-            asked: The question as it was read.
-            vector: Of the question, shape ``(dims,)``; ``None``: compare words only.
-            aspect: Of the question without its names; ``None``: it has none.
-            prefixes: Only items whose namespace begins with one of these.
-            threads: The conversation that is going on, and those that it branched off.
-            now: Items that expired by then are not there.
-            far: What :meth:`far` made of what an engine has found; then *vector* and *aspect* are its own.
-        """
-        self._expire(now.timestamp())
-        usable = vector is not None and len(vector) == self.dims
-        talk = self._conversations
-        return Snapshot(
-            slots=self._looked_at(prefixes),
-            question=self._postings.question(self._postings.chosen(asked.terms)),
-            vectors=self._matrix.rows if usable else None,
-            vector=unit(vector) if usable and vector is not None else None,
-            aspect=unit(aspect) if usable and aspect is not None else None,
-            starts=self._starts.filled,
-            revisions=self._revisions.filled,
-            neighbours=talk.neighbours(alive=self._alive.filled, revisions=self._revisions.filled, names=self._names),
-            priors=self._priors(asked, threads),
-            names=self._names,
-            far=far,
-        )
-
-    def far(self, near: Sequence[Sequence[Near]], spread: Sequence[Spread]) -> Far:
-        """Place what an engine has found in the slots of its items; what has changed since is passed over.
-
-        Args:
-            near: For the question, and where it has an aspect for that.
-            spread: For each, the mean and standard deviation of the cosines in the partition.
-        """
-        cosines: list[NDArray[np.float64]] = []
-        for found in near:
-            column = np.full(len(self._names), np.nan)
-            for one in found:
-                slot = self._slots.get((one.namespace, one.key))
-                if slot is not None and int(self._revisions.filled[slot]) == one.revision:
-                    column[slot] = round(min(one.cosine, 1.0), COSINE_DECIMALS)
-            cosines.append(column)
-        more = len(cosines) > 1
-        return Far((cosines[0], cosines[1] if more else None), (spread[0], spread[1] if more else None))
-
-    def search(
-        self,
-        question: str,
-        vector: NDArray[np.float32] | None,
-        *,
-        prefixes: Sequence[Namespace] = ((),),
-        method: Method = "hybrid",
-        limit: int | None,
-        now: datetime,
-    ) -> Ranking:
-        """Return the *limit* best items for *question*, best first; see :meth:`Snapshot.search`."""
-        snapshot = self.snapshot(read(question, now=now, language=self._language), vector, prefixes=prefixes, now=now)
-        return snapshot.search(method, limit)
-
-    def item(self, ref: Ref) -> Item | None:
-        """Return the item at *ref* as it is now, without vectors; ``None`` where only the storage can tell."""
-        slot = self._slots.get((ref.namespace, ref.key))
-        if slot is None:
-            return None
-        revision, updated_at = int(self._revisions.filled[slot]), float(self._updated_at.filled[slot])
-        return self._shelf.item(slot, ref, revision=revision, updated_at=updated_at)
-
-    def _priors(self, asked: Reading, threads: Sequence[str]) -> Priors:
-        talk = self._conversations
-        people = named(asked.people, talk.participants)
-        whom = set(people.values())
-        names = [
-            [term for word in name if word not in people for term in tokenise(word, self._language)]
-            for name in asked.names
-        ]
-        return Priors(
-            standing=self._standing(),
-            said_at=talk.said_at.filled if asked.dates else None,
-            dates=asked.dates,
-            participants=bool(people),
-            names=[self._postings.holding(name) for name in names if name],
-            labels=talk.labels.filled if len(whom) == 1 else None,
-            label=talk.label(whom.pop()) if len(whom) == 1 else 0,
-            roles=talk.roles.filled if asked.first_person and not people else None,
-            of_time=self._postings.marked if asked.when else None,
-            threads=talk.threads.filled if threads else None,
-            branch=tuple(map(talk.thread, threads)),
-        )
-
-    def _standing(self) -> NDArray[np.float64]:
-        """Return what speaks for each slot whatever is asked: trust, being pinned, being new."""
-        if self._stands is None:
-            alive, updated_at = self._alive.filled, self._updated_at.filled
-            self._stands = self._conversations.standing.filled.astype(np.float64)
-            self._stands[alive] += WEIGHTS.recency * recency(updated_at[alive])
-        return self._stands
-
-    def _looked_at(self, prefixes: Sequence[Namespace]) -> NDArray[np.intp] | None:
-        """Return the slots that are there and below one of *prefixes*; ``None``: all slots."""
-        asked = tuple(map(tuple, prefixes))
-        if asked not in self._looked:
-            if len(self._looked) >= _PREFIXES_REMEMBERED:
-                self._looked.clear()
-            self._looked[asked] = self._below_any(asked)
-        return self._looked[asked]
-
-    def _below_any(self, prefixes: Sequence[Namespace]) -> NDArray[np.intp] | None:
-        mask = self._alive.filled
-        allowed = np.zeros(len(self._namespaces), np.bool_)
-        for prefix in prefixes:
-            if numbers := self._below.get(prefix):
-                allowed[np.frombuffer(numbers, np.int32)] = True
-        if not allowed.all():
-            mask = mask & allowed[self._namespace_of.filled]
-        elif len(self._names) == len(self._slots):
-            return None
-        return mask.nonzero()[0]
-
-    def _expire(self, now: float) -> None:
-        """Drop what has expired; it comes back only by being written or touched, which is a change."""
-        if now < self._next_expiry:
+    def expire(self, now: datetime) -> None:
+        """Drop the items that have expired by *now*; they come back only by a change."""
+        if now.timestamp() < self._next_expiry:
             return
         expires_at, alive = self._expires_at.filled, self._alive.filled
-        expired = np.flatnonzero(alive & (expires_at <= now)).tolist()
+        expired = np.flatnonzero(alive & (expires_at <= now.timestamp())).tolist()
         for slot in expired:
             del self._slots[self._names[slot]]
         self._drop(expired)
-        self._recompute()
         left = expires_at[alive]
         self._next_expiry = float(left.min()) if len(left) else NEVER
+        self.snapshot = self._snapshot()
+
+    def forget_values(self) -> None:
+        """Remove the values of all memories from RAM, also from snapshots that are still in use."""
+        self._values.clear()
+
+    def _snapshot(self) -> IndexSnapshot:
+        alive, revisions = self._alive.filled.copy(), self._revisions.filled
+        return IndexSnapshot(
+            names=self._names,
+            slots=self._slots,
+            alive=alive,
+            revisions=revisions,
+            updated_at=self._updated_at.filled,
+            starts=self._starts.filled,
+            namespace_of=self._namespace_of.filled,
+            namespaces_below=self._below,
+            namespace_count=len(self._namespaces),
+            vectors=self._matrix.rows,
+            postings=self._postings.snapshot(),
+            conversations=self._conversations.snapshot(alive=alive, revisions=revisions, names=self._names),
+            values=self._values,
+            next_expiry=self._next_expiry,
+            language=self._language,
+        )
 
     def _drop(self, slots: Sequence[int]) -> None:
         """Let *slots* be passed over from now on; their names are out of the dictionary already."""
@@ -304,7 +175,7 @@ class PartitionIndex:
             return
         self._alive.filled[list(slots)] = False
         self._conversations.drop(slots)
-        self._shelf.drop(slots)
+        self._values.drop(slots)
         starts, rows = self._starts.filled, self.rows
         ends = (int(starts[slot + 1]) if slot + 1 < len(starts) else rows for slot in slots)
         self._postings.remove(
@@ -328,7 +199,7 @@ class PartitionIndex:
             replaced += self._name(part)
             texts = texts_of_each(part.values, part.indexes)
             self._conversations.extend(traits_of(part.values, texts, part.created_at))
-            self._shelf.extend(part)
+            self._values.extend(part)
             kinds |= self._matrix.extend(part, texts)
             # An item without texts has a row all the same: it can be asked for, and comes last.
             per_item += [len(own) or 1 for own in texts]
@@ -364,7 +235,7 @@ class PartitionIndex:
         if number is None:
             number = self._namespaces[namespace] = len(self._namespaces)
             for depth in range(len(namespace) + 1):
-                self._below.setdefault(namespace[:depth], array("i")).append(number)
+                self._below.setdefault(namespace[:depth], []).append(number)
         return number
 
     def _compact(self) -> None:
@@ -374,7 +245,7 @@ class PartitionIndex:
         kept = np.repeat(alive, per_slot)
         self._postings.keep(kept)
         self._conversations.keep(alive)
-        self._shelf.keep(alive)
+        self._values = self._values.kept(alive)
         self._matrix.keep(kept)
         per_slot = per_slot[alive]
         self._starts.replace(np.cumsum(per_slot) - per_slot)
@@ -388,82 +259,110 @@ class PartitionIndex:
         self._alive.replace(np.ones(len(self._names), np.bool_))
 
 
-MAX_SPELLED_BYTES: Final = 2_048
-"""A longer value is left to the storage; a statement with its provenance is 200 to 400 bytes."""
+MAX_VALUE_BYTES: Final = 2_048
+"""A longer value stays in the storage only; a statement with its provenance is 200 to 400 bytes."""
 
-_spell: Final = json.JSONEncoder(separators=(",", ":")).encode
+_MAX_PARSED: Final = 2_048
+"""So many parsed memories are kept in RAM for each partition."""
+
+_PARSED_BYTES: Final = 1_200
+
+_ANY_PARTITION: Final = Partition("root", ())  # a memory does not say in which it is
+
+_to_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
-class Shelf:
-    """The value of each slot of an index, as JSON; memories only, and only short ones.
+class ValueNotIndexedError(Exception):
+    """An item's value must be read from the storage."""
 
-    A value as text takes a fifth of the room of the objects that it is read to, and reading it a
-    microsecond or two.
+
+class Values:
+    """The value of each slot of an index, as JSON; of memories only, and only short ones.
+
+    A value as text takes a fifth of the bytes of the objects that it is parsed to, and parsing it a
+    microsecond or two. One writer at a time; :meth:`memory` is safe to call from any thread.
     """
 
     def __init__(self) -> None:
-        self._spelled: list[str | None] = []
+        self._texts: list[str | None] = []
         self._created_at = Column(np.float64)
         self._bytes = 0
+        self._parsed: dict[int, Memory | None] = {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
-        return self._bytes + sys.getsizeof(self._spelled) + self._created_at.nbytes
+        """Bytes in RAM."""
+        parsed = len(self._parsed) * _PARSED_BYTES
+        return self._bytes + sys.getsizeof(self._texts) + self._created_at.nbytes + parsed
 
     def extend(self, fields: Fields) -> None:
         """Append a slot for each item of *fields*."""
-        spelled = _spelled(fields)
-        self._spelled += spelled
+        texts = _json_texts(fields)
+        self._texts += texts
         self._created_at.extend(fields.created_at)
-        self._bytes += _size(spelled)
+        self._bytes += _size(texts)
 
     def drop(self, slots: Sequence[int]) -> None:
-        """Forget what is in *slots*."""
+        """Forget the values in *slots*."""
         for slot in slots:
-            self._bytes -= _size([self._spelled[slot]])
-            self._spelled[slot] = None
+            self._bytes -= _size([self._texts[slot]])
+            self._texts[slot] = None
+            self._parsed.pop(slot, None)
 
-    def keep(self, alive: NDArray[np.bool_]) -> None:
-        """Drop all slots but those of the mask *alive*, and number the rest anew."""
-        self._spelled = list(compress(self._spelled, alive.tolist()))
-        self._created_at.replace(self._created_at.filled[alive])
-        self._bytes = _size(self._spelled)
+    def clear(self) -> None:
+        """Forget all values."""
+        self._texts[:] = [None] * len(self._texts)
+        self._parsed.clear()
+        self._bytes = 0
 
-    def item(self, slot: int, ref: Ref, *, revision: int, updated_at: float) -> Item | None:
-        """Read an item, without vectors, paths and expiry; ``None`` where it is left to the storage."""
-        spelled = self._spelled[slot]
-        if spelled is None:
-            return None
-        created_at = float(self._created_at.filled[slot])
-        return Item(
-            ref,
-            json.loads(spelled),
-            revision,
-            datetime.fromtimestamp(created_at, UTC),
-            datetime.fromtimestamp(updated_at, UTC),
-        )
+    def kept(self, alive: NDArray[np.bool_]) -> Values:
+        """Return the values of the slots in the mask *alive*, numbered anew."""
+        kept = Values()
+        kept._texts = list(compress(self._texts, alive.tolist()))
+        kept._created_at.extend(self._created_at.filled[alive])
+        kept._bytes = _size(kept._texts)
+        return kept
+
+    def memory(self, slot: int, name: tuple[Namespace, str], revision: int, updated_at: float) -> Memory | None:
+        """Return the memory in *slot*; ``None`` if it is no memory.
+
+        Raises:
+            ValueNotIndexedError: Only the storage has it, or it is gone.
+        """
+        try:
+            return self._parsed[slot]
+        except KeyError:
+            text = self._texts[slot]
+        if text is None:
+            raise ValueNotIndexedError
+        ref = Ref(_ANY_PARTITION, *name)
+        created_at = datetime.fromtimestamp(self._created_at.filled.item(slot), UTC)
+        memory = memory_of(Item(ref, json.loads(text), revision, created_at, datetime.fromtimestamp(updated_at, UTC)))
+        if len(self._parsed) >= _MAX_PARSED:
+            self._parsed.clear()
+        self._parsed[slot] = memory
+        return memory
 
 
-def _spelled(fields: Fields) -> list[str | None]:
-    """Return the values of *fields* as JSON; ``None`` where one is left to the storage."""
+def _json_texts(fields: Fields) -> list[str | None]:
+    """Return the values of *fields* as JSON; ``None`` for one that stays in the storage only."""
     spaces = {namespace: is_memory_namespace(namespace) for namespace in {namespace for namespace, _ in fields.names}}
     kept = [spaces[namespace] for namespace, _ in fields.names]
     texts: Iterable[str | None] | None = fields.spelled
     if texts is None:
         texts = (_json_of(value) if one else None for one, value in zip(kept, fields.values, strict=True))
     return [
-        text if one and text is not None and len(text) <= MAX_SPELLED_BYTES else None
+        text if one and text is not None and len(text) <= MAX_VALUE_BYTES else None
         for one, text in zip(kept, texts, strict=True)
     ]
 
 
 def _json_of(value: object) -> str | None:
     try:
-        return _spell(value)
-    except (TypeError, ValueError):  # something that is no JSON, which the storage may read in its own way
+        return _to_json(value)
+    except (TypeError, ValueError):  # not JSON: only the storage can read it
         return None
 
 
-def _size(spelled: Iterable[str | None]) -> int:
-    return sum(map(sys.getsizeof, filter(None, spelled)))
+def _size(texts: Iterable[str | None]) -> int:
+    return sum(map(sys.getsizeof, filter(None, texts)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import log1p
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from threadkeep.search.columns import Column
+from threadkeep.search.vectors import Column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,16 +22,18 @@ K1: Final = 1.2
 B: Final = 0.75
 """How much a long text is held back. Source: LoCoMo and BEAM; .4 loses 10 points where answers are long."""
 
-_SMALLEST_TAIL: Final = 8_192
-_LOOKING_AT_ALL: Final = 1_024
-"""To look through a tail costs as much as so many postings of it, however short it is."""
+_ALWAYS_SORTED: Final = 16_384
+"""Up to so many postings, all of them are sorted after every change: that takes less than a millisecond."""
+
+_LONGEST_TAIL: Final = 1_024
+"""Beyond that, at least so many postings, and a sixteenth of all, may stay unsorted; each query scans them."""
 
 _NO_ROWS: Final = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """A question and the postings of its terms, gathered so that scoring reads nothing that changes.
+class QueryPostings:
+    """The postings of a query's terms.
 
     Attributes:
         rows: Row of each posting, ``int32``.
@@ -39,7 +41,7 @@ class Question:
         weights: The term's inverse document frequency, ``float64``.
         lengths: Terms of every row, ``int32``, shape ``(rows of the index,)``.
         mean_length: Mean of the rows that are there.
-        bound: What no text can score more than, for this question.
+        bound: The highest score that any text can have for this query.
     """
 
     rows: NDArray[np.int32]
@@ -50,10 +52,9 @@ class Question:
     bound: float
 
     def score(self) -> NDArray[np.float64]:
-        """Return BM25 of every row as a share of what is possible, in [0, 1], shape ``(rows,)``.
+        """Return BM25 of every row as a share of its upper bound, in [0, 1], shape ``(rows,)``.
 
-        The share is BM25 over its upper bound for the question, a constant: the order is BM25's, and
-        questions of different lengths can be compared.
+        The upper bound is a constant of the query: the order is BM25's, and different queries are comparable.
         """
         if not len(self.rows) or not self.bound:
             return np.zeros(len(self.lengths))
@@ -63,18 +64,128 @@ class Question:
         return np.bincount(self.rows, parts, minlength=len(self.lengths)) / self.bound
 
 
-class Postings:
-    """Which rows hold which term, and how often.
+@dataclass(frozen=True, slots=True, eq=False)
+class PostingsSnapshot:
+    """The postings of an index at one moment; safe to read from any thread.
 
-    Everything stands in one log ordered by row; most of it is also sorted by term. What was appended
-    since then (the tail) is looked through whole, and sorted in when it has grown to a quarter of the
-    rest, or when questions have looked through as much as there is to sort: so an append costs amortised
-    constant time, a question at most twice the least, and no search sees anything but the truth. A
-    removed row leaves the statistics at once and its postings at the next :meth:`keep`; until then
-    whoever asks must look past it.
+    Attributes:
+        marked: Which rows hold one of the marks, ``bool``, shape ``(rows,)``.
+    """
+
+    marked: NDArray[np.bool_]
+    _term_ids: Mapping[str, int]  # shared with the writer, which only adds to it
+    _frequencies: NDArray[np.int32]
+    _lengths: NDArray[np.int32]
+    _rows: int
+    _tokens: int
+    _sorted_rows: NDArray[np.int32]
+    _sorted_counts: NDArray[np.uint16]
+    _offsets: NDArray[np.int64]
+    _tail_rows: NDArray[np.int32]
+    _tail_terms: NDArray[np.int32]
+    _tail_counts: NDArray[np.uint16]
+
+    def query(self, alternatives: Sequence[Sequence[str]]) -> QueryPostings:
+        """Gather the postings of the terms that a query's words stand for; each term counts once.
+
+        Args:
+            alternatives: For each word, the terms that it may stand for. Those that occur count, or else the first.
+        """
+        known = len(self._offsets) - 1  # terms that the sorted postings know
+        weight_of: dict[int, float] = {}
+        starts: list[int] = []
+        ends: list[int] = []
+        weights: list[float] = []
+        bound = 0.0
+        for term in dict.fromkeys(self._chosen(alternatives)):
+            number = self._number(term)
+            frequency = 0 if number is None else self._frequencies.item(number)
+            weight = log1p((self._rows - frequency + 0.5) / (frequency + 0.5))
+            bound += weight * (K1 + 1)
+            if number is None:
+                continue
+            weight_of[number] = weight
+            if number < known:
+                starts.append(self._offsets.item(number))
+                ends.append(self._offsets.item(number + 1))
+                weights.append(weight)
+        rows = [self._sorted_rows[start:end] for start, end in zip(starts, ends, strict=True)]
+        counts = [self._sorted_counts[start:end] for start, end in zip(starts, ends, strict=True)]
+        of_postings = np.array(weights).repeat(list(map(len, rows))) if rows else np.zeros(0)
+        if weight_of and len(self._tail_terms):
+            places, tail_weights = self._in_tail(weight_of)
+            rows.append(self._tail_rows[places])
+            counts.append(self._tail_counts[places])
+            of_postings = np.concatenate((of_postings, tail_weights))
+        return QueryPostings(
+            rows=np.concatenate(rows) if rows else _NO_ROWS,
+            counts=np.concatenate(counts) if counts else np.zeros(0, np.uint16),
+            weights=of_postings,
+            lengths=self._lengths,
+            mean_length=max(self._tokens, 1) / max(self._rows, 1),
+            bound=bound,
+        )
+
+    def holding(self, terms: Sequence[str]) -> NDArray[np.int32]:
+        """Return the rows that hold every one of *terms*, ascending; none if there are no terms."""
+        numbers = [self._number(term) for term in dict.fromkeys(terms)]
+        if not numbers or None in numbers:
+            return _NO_ROWS
+        result, *others = sorted(map(self._rows_of, cast("list[int]", numbers)), key=len)
+        for rows in others:
+            result = result[rows.take(rows.searchsorted(result), mode="clip") == result]
+        return result
+
+    def _number(self, term: str) -> int | None:
+        """Return the number of *term*; ``None`` if it was not known when the snapshot was taken."""
+        number = self._term_ids.get(term)
+        return number if number is not None and number < len(self._frequencies) else None
+
+    def _chosen(self, alternatives: Sequence[Sequence[str]]) -> list[str]:
+        terms: list[str] = []
+        for each in alternatives:
+            if len(each) == 1:
+                terms += each
+            else:
+                occurring = [
+                    term
+                    for term in each
+                    if (number := self._number(term)) is not None and self._frequencies[number] > 0
+                ]
+                terms += occurring or each[:1]
+        return terms
+
+    def _rows_of(self, number: int) -> NDArray[np.int32]:
+        """Return the rows that hold the term of this *number*, ascending."""
+        known = number < len(self._offsets) - 1
+        rows = self._sorted_rows[self._offsets.item(number) : self._offsets.item(number + 1)] if known else _NO_ROWS
+        return np.concatenate((rows, self._tail_rows[self._tail_terms == number])) if len(self._tail_terms) else rows
+
+    def _in_tail(self, weight_of: dict[int, float]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Return the places in the tail that hold one of these terms, and their weights.
+
+        In the order of *weight_of* as in the sorted part: sums in another order differ in the last bit.
+        """
+        numbers = np.fromiter(weight_of, np.int32, len(weight_of))
+        weights = np.fromiter(weight_of.values(), np.float64, len(weight_of))
+        ascending = numbers.argsort()
+        nearest = ascending[np.minimum(numbers.searchsorted(self._tail_terms, sorter=ascending), len(numbers) - 1)]
+        places = (numbers[nearest] == self._tail_terms).nonzero()[0]
+        terms = nearest[places]
+        in_order = terms.argsort(kind="stable")
+        return places[in_order], weights[terms[in_order]]
+
+
+class Postings:
+    """Which rows hold which term, and how often; one writer at a time.
+
+    All postings stand in one log ordered by row, and most of them also in one sorted by term. Queries scan
+    the rest (the tail), which stays short against the whole, so an append costs amortized constant time.
+    A removed row leaves the statistics at once and its postings at the next :meth:`keep`; until then
+    the caller must skip it.
 
     Args:
-        marks: Terms of which it is kept whether a row holds one.
+        marks: Terms for which the index records whether a row holds one.
     """
 
     def __init__(self, marks: frozenset[str] = frozenset()) -> None:
@@ -95,7 +206,6 @@ class Postings:
         self._sorted_counts: NDArray[np.uint16] = np.zeros(0, np.uint16)
         self._offsets: NDArray[np.int64] = np.zeros(1, np.int64)
         self._term_bytes = 0
-        self._looked_through = 0  # how many postings of this tail questions have looked through
 
     @property
     def nbytes(self) -> int:
@@ -104,17 +214,6 @@ class Postings:
         columns = (self._frequencies, self._lengths, self._starts, self._marking, self._marked, *log)
         arrays = (self._sorted_rows, self._sorted_counts, self._offsets)
         return sum(one.nbytes for one in (*columns, *arrays)) + sys.getsizeof(self._term_ids) + self._term_bytes
-
-    @property
-    def marked(self) -> NDArray[np.bool_]:
-        """Which rows hold one of the marks."""
-        return self._marked.filled
-
-    @property
-    def settled(self) -> bool:
-        """Whether the next question sorts nothing in."""
-        tail = len(self._log_terms) - self._sorted_to
-        return not tail or self._looked_through + _LOOKING_AT_ALL + tail <= len(self._log_terms)
 
     def extend(self, tokens: Sequence[str], lengths: Sequence[int]) -> None:
         """Append a row for each of *lengths*: the terms of all rows one after the other, and how many each has."""
@@ -145,8 +244,6 @@ class Postings:
         self._tokens += len(tokens)
         # A text costs 49 bytes and its characters, a number 32.
         self._term_bytes += len(new) * 81 + sum(map(len, new))
-        if len(self._log_terms) - self._sorted_to > max(_SMALLEST_TAIL, self._sorted_to // 4):
-            self._sort()
 
     def remove(self, rows: Iterable[int]) -> None:
         """Take *rows* out of the statistics, as if they had never been there."""
@@ -174,92 +271,26 @@ class Postings:
         self._term_bytes = sum(81 + len(term) for term in self._term_ids)
         self._sort()
 
-    def question(self, terms: Sequence[str]) -> Question:
-        """Gather what scoring *terms* needs; a term counts once, however often it is asked."""
-        if tail := len(self._log_terms) - self._sorted_to:
-            self._looked_through += _LOOKING_AT_ALL + tail
-            if self._looked_through > len(self._log_terms):
-                self._sort()
-        known = len(self._offsets) - 1  # terms that the sorted postings know
-        frequencies, offsets = self._frequencies.filled, self._offsets
-        weight_of: dict[int, float] = {}
-        rows: list[NDArray[np.int32]] = []
-        counts: list[NDArray[np.uint16]] = []
-        weights: list[float] = []
-        bound = 0.0
-        for term in dict.fromkeys(terms):
-            number = self._term_ids.get(term)
-            frequency = 0 if number is None else int(frequencies[number])
-            weight = log1p((self._rows - frequency + 0.5) / (frequency + 0.5))
-            bound += weight * (K1 + 1)
-            if number is None:
-                continue
-            weight_of[number] = weight
-            if number < known:
-                start, end = int(offsets[number]), int(offsets[number + 1])
-                rows.append(self._sorted_rows[start:end])
-                counts.append(self._sorted_counts[start:end])
-                weights.append(weight)
-        of_postings = np.array(weights).repeat([len(part) for part in rows]) if rows else np.zeros(0)
-        if weight_of and self._sorted_to < len(self._log_terms):
-            places, tail_weights = self._in_tail(weight_of)
-            rows.append(self._log_rows.filled[places])
-            counts.append(self._log_counts.filled[places])
-            of_postings = np.concatenate((of_postings, tail_weights))
-        return Question(
-            rows=np.concatenate(rows) if rows else np.zeros(0, np.int32),
-            counts=np.concatenate(counts) if counts else np.zeros(0, np.uint16),
-            weights=of_postings,
-            lengths=self._lengths.filled,
-            mean_length=max(self._tokens, 1) / max(self._rows, 1),
-            bound=bound,
+    def snapshot(self) -> PostingsSnapshot:
+        """Return what queries read, as of now; later changes do not show in it."""
+        tail = len(self._log_terms) - self._sorted_to
+        if tail and (len(self._log_terms) <= _ALWAYS_SORTED or tail > max(_LONGEST_TAIL, len(self._log_terms) // 16)):
+            self._sort()
+        tail_from = self._sorted_to
+        return PostingsSnapshot(
+            marked=self._marked.filled,
+            _term_ids=self._term_ids,
+            _frequencies=self._frequencies.filled.copy(),
+            _lengths=self._lengths.filled,
+            _rows=self._rows,
+            _tokens=self._tokens,
+            _sorted_rows=self._sorted_rows,
+            _sorted_counts=self._sorted_counts,
+            _offsets=self._offsets,
+            _tail_rows=self._log_rows.filled[tail_from:],
+            _tail_terms=self._log_terms.filled[tail_from:],
+            _tail_counts=self._log_counts.filled[tail_from:],
         )
-
-    def chosen(self, alternatives: Sequence[Sequence[str]]) -> list[str]:
-        """Return the terms to ask for: of each word's *alternatives* those that some row holds, else the first."""
-        terms: list[str] = []
-        for each in alternatives:
-            held = each if len(each) == 1 else [term for term in each if self._is_held(term)]
-            terms += held or each[:1]
-        return terms
-
-    def holding(self, terms: Sequence[str]) -> NDArray[np.int32]:
-        """Return the rows that hold every one of *terms*, ascending; none do where there are no terms."""
-        numbers = [self._term_ids.get(term) for term in dict.fromkeys(terms)]
-        if not numbers or None in numbers:
-            return _NO_ROWS
-        found, *others = sorted(map(self._rows_of, cast("list[int]", numbers)), key=len)
-        for rows in others:
-            found = found[rows.take(rows.searchsorted(found), mode="clip") == found]
-        return found
-
-    def _rows_of(self, number: int) -> NDArray[np.int32]:
-        """Return the rows that hold the term of this *number*, ascending."""
-        known = number < len(self._offsets) - 1
-        rows = self._sorted_rows[int(self._offsets[number]) : int(self._offsets[number + 1])] if known else _NO_ROWS
-        if self._sorted_to == len(self._log_terms):
-            return rows
-        in_tail = self._log_terms.filled[self._sorted_to :] == number
-        return np.concatenate((rows, self._log_rows.filled[self._sorted_to :][in_tail]))
-
-    def _is_held(self, term: str) -> bool:
-        number = self._term_ids.get(term)
-        return number is not None and self._frequencies.filled[number] > 0
-
-    def _in_tail(self, weight_of: dict[int, float]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Return the places in the log after the sorted part that hold one of these terms, and their weights.
-
-        In the order of *weight_of* as in the sorted part: sums in another order differ in the last bit.
-        """
-        numbers = np.fromiter(weight_of, np.int32, len(weight_of))
-        weights = np.fromiter(weight_of.values(), np.float64, len(weight_of))
-        ascending = numbers.argsort()
-        terms = self._log_terms.filled[self._sorted_to :]
-        nearest = ascending[np.minimum(numbers.searchsorted(terms, sorter=ascending), len(numbers) - 1)]
-        places = (numbers[nearest] == terms).nonzero()[0]
-        asked = nearest[places]
-        in_order = asked.argsort(kind="stable")
-        return places[in_order] + self._sorted_to, weights[asked[in_order]]
 
     def _span(self, row: int) -> slice:
         starts = self._starts.filled
@@ -276,7 +307,6 @@ class Postings:
         per_term = np.bincount(terms, minlength=len(self._frequencies))
         self._offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(per_term)))
         self._sorted_to = len(terms)
-        self._looked_through = 0
 
 
 class _Numbers(dict[str, int]):

@@ -1,16 +1,21 @@
-"""What a question asks for, beside whom it asks about."""
+"""Parse a query once: its terms, names and dates, and what kind of question it is."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
 from threadkeep.text.dates import Span, Yearly, dates_in
 from threadkeep.text.languages import STOP_WORDS, Language
+from threadkeep.text.slots import slots_asked
 from threadkeep.text.tokenizing import alternatives, plain_words
+
+MAX_QUERY_CHARACTERS: Final = 32_768
+"""The rest of a longer query is ignored."""
 
 _LONGEST: Final = 400
 """A longer text is a story rather than a question; its capitals say little."""
@@ -38,20 +43,22 @@ _WHEN: Final = re.compile(
 _SHORTEST_NICKNAME: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A question as it was read, without knowing of whose memory it is asked.
+@dataclass(frozen=True)
+class Query:
+    """A query and its features, which do not depend on the memories it is asked of.
 
     Attributes:
-        terms: For each of its words, the terms that it may stand as in a document.
-        people: Its words that may name somebody who takes part, as they are spelled; none of a long text.
-        names: Its names, each of one word or more: what has a capital inside a sentence.
-        rest: The question without its names; see :func:`without_names`.
+        text: The query; at most 32,768 characters.
+        terms: For each of its words, the terms that it may stand for in a document.
+        people: Its words that may name a participant of a conversation, as they are spelled; none of a long text.
+        names: Its names, each of one word or more: words with a capital inside a sentence.
+        rest: The query without its names; see :func:`without_names`.
         first_person: Whether the user asks about themselves, and not about what the assistant said.
         when: Whether it asks when or how long.
         dates: The days and months that it names.
     """
 
+    text: str
     terms: tuple[tuple[str, ...], ...]
     people: tuple[str, ...] = ()
     names: tuple[tuple[str, ...], ...] = ()
@@ -59,30 +66,75 @@ class Reading:
     first_person: bool = False
     when: bool = False
     dates: tuple[Span | Yearly, ...] = ()
+    _named: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict, compare=False)
+
+    @property
+    def blank(self) -> bool:
+        """Whether it has no text."""
+        return not self.text.strip()
+
+    @cached_property
+    def about_everything(self) -> bool:
+        """Whether it is about the user as such (``What do you know about me?``): every memory is an answer."""
+        return asks_about_everything(self.text)
+
+    @cached_property
+    def about_questions(self) -> bool:
+        """Whether it is about the user's own questions."""
+        return asks_what_was_asked(self.text)
+
+    @cached_property
+    def slots(self) -> frozenset[str]:
+        """The slots that it asks for."""
+        return slots_asked(self.text)
+
+    def named(self, participants: tuple[str, ...]) -> dict[str, str]:
+        """Return which of its words name one of *participants*, and whom."""
+        if not participants:
+            return {}
+        if participants not in self._named:
+            self._named[participants] = named(self.people, participants)
+        return self._named[participants]
+
+    def texts_to_embed(self, participants: tuple[str, ...], *, whole: bool = False) -> list[str]:
+        """Return the query without the names of *participants* and, if it has other names, without any name.
+
+        Args:
+            participants: The speakers in the conversations.
+            whole: Whether to return the query as it is.
+        """
+        if whole:
+            return [self.text]
+        people = self.named(participants)
+        main = without_people(self.text, people) if people else self.text
+        rest = self.rest if main is self.text else without_names(main)
+        return [main] if rest is None else [main, rest]
 
 
-def read(question: str, *, now: datetime, language: Language | None = None) -> Reading:
-    """Read *question*; a text of more than 400 characters is a story, and only its words count.
+def parse_query(text: str, *, now: datetime, language: Language | None = None) -> Query:
+    """Parse *text*; of a text of more than 400 characters, a story, only its words count.
 
     Args:
-        question: Any text.
-        now: What days without a year are near to.
-        language: What all texts are in; ``None``: each in its own.
+        text: Any text; the first 32,768 characters count.
+        now: The moment that days without a year are near to.
+        language: The language of all texts; ``None``: each in its own.
     """
-    terms = alternatives(question, language)
-    if len(question) > _LONGEST:
-        return Reading(terms)
-    spelled = _words(question)
-    words = plain_words(question)
+    text = text[:MAX_QUERY_CHARACTERS]
+    terms = alternatives(text, language)
+    if len(text) > _LONGEST:
+        return Query(text, terms)
+    spelled = _words(text)
+    words = plain_words(text)
     first_person = not words.isdisjoint(_FIRST_PERSON)
-    return Reading(
+    return Query(
+        text,
         terms,
         people=tuple([core for _, core, _ in spelled if core]),
         names=tuple(_names(spelled)),
         rest=_rest(spelled),
-        first_person=first_person and not ("you" in words and _ASKS_THE_ASSISTANT.search(question)),
-        when=not words.isdisjoint(_MAY_ASK_WHEN) and _WHEN.search(question) is not None,
-        dates=dates_in(question, now=now),
+        first_person=first_person and not ("you" in words and _ASKS_THE_ASSISTANT.search(text)),
+        when=not words.isdisjoint(_MAY_ASK_WHEN) and _WHEN.search(text) is not None,
+        dates=dates_in(text, now=now),
     )
 
 

@@ -1,25 +1,24 @@
-"""Hybrid search over a partition, exact and current: its index is kept in RAM and follows the storage."""
+"""Search a partition by meaning and by words, exactly: its index is in RAM and follows the storage's changes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
-from threadkeep.models.base import Remembering
-from threadkeep.search.cache import Held, HeldIndexes
-from threadkeep.search.compatibility import stale
-from threadkeep.search.hits import Hit, Method, Ranking
-from threadkeep.search.index import PartitionIndex
+from threadkeep.models.base import ImmediateEmbedder
+from threadkeep.search.cache import CachedIndex, IndexCache
+from threadkeep.search.index import PartitionIndex, ValueNotIndexedError
 from threadkeep.search.loading import without_collector
-from threadkeep.search.matrix import unit
-from threadkeep.search.query import Reading, named, read, without_names, without_people
+from threadkeep.search.query import Query, parse_query
+from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking
+from threadkeep.search.vectors import stale, unit
 from threadkeep.search.vectorstores.base import Space
 from threadkeep.search.vectorstores.replicator import Follower, sample_of, spread_of
 from threadkeep.storage.port import Embedding, Ref, Telling
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
     from threadkeep.models.base import Embedder
     from threadkeep.observability import Telemetry
-    from threadkeep.search.matrix import Precision
     from threadkeep.search.scoring import Spread
+    from threadkeep.search.vectors import Precision
     from threadkeep.search.vectorstores.base import Near, VectorEngine
     from threadkeep.storage.port import Changes, Namespace, Partition, Position, Storage
     from threadkeep.text.languages import Language
@@ -48,9 +47,6 @@ EMBED_TIMEOUT: Final = timedelta(seconds=60)
 """An embedder that never answers must not stop learning for everybody; remote ones give up earlier themselves."""
 
 _EMBED_SECONDS_A_TEXT: Final = 0.1
-
-MAX_QUESTION_CHARACTERS: Final = 32_768
-"""What comes after so many characters of a question is not looked at."""
 
 CANDIDATES: Final = 256
 """So many of the nearest an engine is asked for at least; what is not among them stands at the partition's mean."""
@@ -79,8 +75,52 @@ class IndexStats:
     max_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedSearch:
+    """Everything that ranking needs: an immutable snapshot of a current index, and the query's vectors.
+
+    Attributes:
+        index: The snapshot.
+        query: The query.
+        vector: Of the query without its participants' names; ``None``: only words are compared.
+        aspect: Of the query without any name; ``None``: it has none.
+        far: The nearest items by a vector engine; ``None``: all vectors are in the index.
+        degraded: The parts that were missing: ``embedder``, ``vectors``.
+    """
+
+    index: IndexSnapshot
+    query: Query
+    vector: NDArray[np.float32] | None = None
+    aspect: NDArray[np.float32] | None = None
+    far: Far | None = None
+    degraded: tuple[str, ...] = ()
+
+    def rank(
+        self,
+        *,
+        prefixes: Sequence[Namespace] = ((),),
+        method: Method = "hybrid",
+        limit: int | None,
+        threads: Sequence[str] = (),
+        compared: int = 0,
+    ) -> Ranking:
+        """Rank the items of the snapshot, without I/O, on the calling thread; see :meth:`IndexSnapshot.search`."""
+        ranking = self.index.search(
+            self.query,
+            self.vector,
+            aspect=self.aspect,
+            prefixes=prefixes,
+            threads=threads,
+            method=method,
+            limit=limit,
+            compared=compared,
+            far=self.far,
+        )
+        return replace(ranking, degraded=self.degraded) if self.degraded else ranking
+
+
 class Search:
-    """Finds items by meaning and by words; every method runs on one event loop, but for those that say otherwise.
+    """Finds items by meaning and by words. Methods run on one event loop, except those that say otherwise.
 
     Args:
         storage: What is followed.
@@ -110,13 +150,13 @@ class Search:
         self._storage = storage
         self._telling = storage if isinstance(storage, Telling) else None
         self._embedder = embedder
-        self._remembering = embedder if isinstance(embedder, Remembering) else None
+        self._immediate = embedder if isinstance(embedder, ImmediateEmbedder) else None
         self._clock = clock
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
         self._language: Language | None = language
         self._follower = follower
-        self._held = HeldIndexes(max_bytes)
+        self._cache = IndexCache(max_bytes)
         self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
         self._ahead: dict[tuple[str, ...], asyncio.Future[NDArray[np.float32] | None]] = {}
@@ -167,95 +207,119 @@ class Search:
         Raises:
             StorageError: The storage could not be read.
         """
-        query, asked = self._read(query)
-        embeds = vector is None and ranking != "lexical" and self._embedder is not None
-        if ranking == "lexical":
+        prepared = await self.prepare(
+            partition, self.parse(query), prefixes=prefixes, method=ranking, limit=limit, vector=vector
+        )
+        return await self.rank(
+            partition, prepared, prefixes=prefixes, method=ranking, limit=limit, threads=threads, compared=compared
+        )
+
+    def parse(self, query: str) -> Query:
+        """Parse *query*, from any thread."""
+        return parse_query(query, now=self._clock.now(), language=self._language)
+
+    def try_prepare(self, partition: Partition, parse: Callable[[], Query]) -> PreparedSearch | None:
+        """Return what :meth:`prepare` would, from any thread and without I/O; ``None``: something is stale or slow.
+
+        It needs a current index in the cache, of at most 20,000 texts and without a vector engine, a storage that
+        tells its position at once, and an embedder that embeds the query at once.
+
+        Args:
+            partition: The partition to search.
+            parse: Returns the query; called if the index is current.
+        """
+        entry = self._cache.get(partition)
+        if entry is None or entry.sample is not None or (snapshot := self._current_snapshot(entry)) is None:
+            return None
+        if snapshot.rows > _INLINE_ROWS:
+            return None
+        query = parse()
+        if self._embedder is None:
+            return PreparedSearch(snapshot, query)
+        if self._immediate is None:
+            return None
+        vectors = self._immediate.embed_now(query.texts_to_embed(snapshot.participants))
+        if vectors is None or _dims(vectors) != snapshot.dims:
+            return None
+        return PreparedSearch(snapshot, query, *_parts(vectors))
+
+    async def prepare(
+        self,
+        partition: Partition,
+        query: Query,
+        *,
+        prefixes: Sequence[Namespace] = ((),),
+        method: Method = "hybrid",
+        limit: int | None,
+        vector: NDArray[np.float32] | None = None,
+    ) -> PreparedSearch:
+        """Bring the index of *partition* up to date and embed *query*; see :meth:`ranking`.
+
+        Raises:
+            StorageError: The storage could not be read.
+        """
+        embeds = vector is None and method != "lexical" and self._embedder is not None
+        if method == "lexical":
             vector = None
-        known = self._held.get(partition)
-        question = _Forms(query, asked, ranking, known.index.participants if known else ())
-        held, vectors = await self._current_beside(partition, question.texts if embeds else (), _dims(vector))
-        if vectors is not None and not question.serves(held.index.participants):
-            # The first question about a conversation, or somebody new takes part: nothing is held meanwhile.
-            question = _Forms(query, asked, ranking, held.index.participants)
-            vectors = await self._embed(question.texts)
+        entry, vectors = await self._current_beside(partition, query, method, embeds=embeds, dims=_dims(vector))
+        if entry.published is None:
+            msg = "An index has no snapshot after it was loaded."
+            raise AssertionError(msg)
+        position, snapshot = entry.published
         degraded = (EMBEDDER,) if embeds and vectors is None else ()
         aspect: NDArray[np.float32] | None = None
         if vectors is not None:
             vector, aspect = _parts(vectors)
-        near, spread = await self._near(held, [one for one in (vector, aspect) if one is not None], prefixes, limit)
-        if held.sample is not None and vector is not None and near is None:
+        if entry.sample is None:
+            return PreparedSearch(snapshot, query, vector, aspect, degraded=degraded)
+        near, spread = await self._near(
+            entry, position, [one for one in (vector, aspect) if one is not None], prefixes, limit
+        )
+        if vector is not None and near is None:
             degraded = (*degraded, VECTORS)
-        async with self._held.changing(held):
-            far = held.index.far(near, spread) if near is not None else None
-            snapshot = held.index.snapshot(
-                asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=self._clock.now(), far=far
-            )
-        if held.index.rows > _INLINE_ROWS:
-            found = await asyncio.to_thread(snapshot.search, ranking, limit, compared=compared)
-        else:
-            found = snapshot.search(ranking, limit, compared=compared)
-        if compared and near is not None:
-            found = replace(found, alike=await self._alike(partition, found.hits[:compared]))
-        return replace(found, degraded=degraded) if degraded else found
+        far = snapshot.far(near, spread) if near is not None else None
+        return PreparedSearch(snapshot, query, vector, aspect, far, degraded)
 
-    def ranking_at_hand(
+    async def rank(
         self,
         partition: Partition,
-        query: str,
+        prepared: PreparedSearch,
         *,
-        prefixes: Sequence[Namespace],
+        prefixes: Sequence[Namespace] = ((),),
+        method: Method = "hybrid",
         limit: int | None,
         threads: Sequence[str] = (),
         compared: int = 0,
-    ) -> Ranking | None:
-        """Return what :meth:`ranking` would, in any thread and without waiting; ``None``: it has to be waited for.
+    ) -> Ranking:
+        """Call :meth:`PreparedSearch.rank`; in a worker thread, if the index is large."""
 
-        It is at hand where the index of *partition* is held, as of now and not too large, nobody is at it, and the
-        embedder remembers the question.
+        def rank() -> Ranking:
+            return prepared.rank(prefixes=prefixes, method=method, limit=limit, threads=threads, compared=compared)
+
+        ranking = await asyncio.to_thread(rank) if prepared.index.rows > _INLINE_ROWS else rank()
+        if compared and prepared.far is not None:
+            ranking = replace(ranking, alike=await self._alike(partition, ranking.hits[:compared]))
+        return ranking
+
+    async def memories(self, partition: Partition, ranking: Ranking, places: Sequence[int]) -> list[Memory | None]:
+        """Return the memories at these places of *ranking*; ``None`` for one that is gone, or is no memory.
+
+        Only values that the index does not hold are read from the storage.
         """
-        held = self._held.get(partition)
-        remembering = self._remembering
-        if held is None or (self.semantic and remembering is None) or held.index.rows > _INLINE_ROWS:
-            return None
-        position = self._stands(held, self._embedder.dims if self._embedder is not None else None)
-        if position is None:
-            return None
-        query, asked = self._read(query)
-        now = self._clock.now()
-        with self._held.at_hand(held, position) as free:
-            index = held.index
-            if not free or held.sample is not None or not index.settled(now):
-                return None
-            vector: NDArray[np.float32] | None = None
-            aspect: NDArray[np.float32] | None = None
-            if remembering is not None:
-                vectors = remembering.remembered(_Forms(query, asked, "hybrid", index.participants).texts)
-                if vectors is None or _dims(vectors) != index.dims:
-                    return None
-                vector, aspect = _parts(vectors)
-            snapshot = index.snapshot(asked, vector, aspect=aspect, prefixes=prefixes, threads=threads, now=now)
-        return snapshot.search("hybrid", limit, compared=compared)
-
-    def memories_at_hand(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None] | None:
-        """Return what :meth:`memories` would, in any thread; ``None``: it has to be waited for."""
-        if self._held.busy:
-            return None
-        found = self._held.memories(partition, [(hit.namespace, hit.key) for hit in hits])
-        return None if any(isinstance(one, Ref) for one in found) else cast("list[Memory | None]", found)
-
-    async def memories(self, partition: Partition, hits: Sequence[Hit]) -> list[Memory | None]:
-        """Return the memories that *hits* are, which :meth:`ranking` has just found in *partition*.
-
-        They come out of the index, and only what is too long for it is read from the storage.
-        ``None`` where one is gone by now, or says nothing.
-        """
-        found = self._held.memories(partition, [(hit.namespace, hit.key) for hit in hits])
-        left = [place for place, one in enumerate(found) if isinstance(one, Ref)]
-        if left:
-            items = await self._storage.get([one for one in found if isinstance(one, Ref)])
-            for place, item in zip(left, items, strict=True):
-                found[place] = memory_of(item) if item is not None else None
-        return cast("list[Memory | None]", found)
+        memories: list[Memory | None] = []
+        missing: list[int] = []
+        for number, place in enumerate(places):
+            try:
+                memories.append(ranking.memory(place))
+            except ValueNotIndexedError:
+                memories.append(None)
+                missing.append(number)
+        if missing:
+            hits = [ranking.hits[places[number]] for number in missing]
+            items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in hits])
+            for number, item in zip(missing, items, strict=True):
+                memories[number] = memory_of(item) if item is not None else None
+        return memories
 
     async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
         """Return the vectors of *texts*, for writing; ``None`` without texts or embedder, or when it failed.
@@ -274,8 +338,7 @@ class Search:
         """Begin to embed what will be asked, if that is done on this machine; runs on the event loop."""
         if not self.embeds_here:
             return  # nobody said yet that it may leave this machine
-        query, asked = self._read(question)
-        texts = tuple(_Forms(query, asked, "hybrid", ()).texts)
+        texts = tuple(self.parse(question).texts_to_embed(()))
         if texts not in self._ahead and any(text.strip() for text in texts):
             embedding = asyncio.ensure_future(self._embedded(texts))
             self._ahead[texts] = embedding
@@ -283,14 +346,14 @@ class Search:
 
     def refresh(self, partition: Partition) -> None:
         """Begin to read what is new in *partition*, if its index is held, so that the next question need not."""
-        held = self._held.get(partition)
-        if held is not None and held.position is not None:
-            self._round(held)
+        entry = self._cache.get(partition)
+        if entry is not None and entry.published is not None:
+            self._round(entry)
 
     def forget(self, partition: Partition) -> None:
         """Drop the index of *partition*; the next search reads it anew."""
-        if held := self._held.get(partition):
-            self._held.drop(held)
+        if entry := self._cache.get(partition):
+            self._cache.drop(entry)
 
     async def erase(self, partition: Partition) -> None:
         """Drop the index of *partition*, and remove what an engine holds of it.
@@ -305,21 +368,21 @@ class Search:
     async def forget_erased(self) -> int:
         """Drop every index of a partition that was erased since it was read; return how many."""
         dropped = 0
-        for held in list(self._held):
-            position = held.position
-            if position is not None and (await self._storage.position(held.partition)).epoch != position.epoch:
-                self._held.drop(held)
+        for entry in self._cache:
+            position = entry.position
+            if position is not None and (await self._storage.position(entry.partition)).epoch != position.epoch:
+                self._cache.drop(entry)
                 dropped += 1
         return dropped
 
     def stats(self) -> IndexStats:
         """Return how much is held."""
-        indexes = [held.index for held in self._held]
+        indexes = [entry.index for entry in self._cache]
         return IndexStats(
             partitions=len(indexes),
             items=sum(map(len, indexes)),
-            nbytes=self._held.nbytes,
-            max_bytes=self._held.max_bytes,
+            nbytes=self._cache.nbytes,
+            max_bytes=self._cache.max_bytes,
         )
 
     async def close(self) -> None:
@@ -328,24 +391,29 @@ class Search:
             embedding.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
-        self._held.clear()
+        self._cache.clear()
         if self._follower is not None:
             await self._follower.close()
 
     async def _near(
-        self, held: Held, vectors: Sequence[NDArray[np.float32]], prefixes: Sequence[Namespace], limit: int | None
+        self,
+        entry: CachedIndex,
+        position: Position,
+        vectors: Sequence[NDArray[np.float32]],
+        prefixes: Sequence[Namespace],
+        limit: int | None,
     ) -> tuple[list[list[Near]] | None, list[Spread]]:
         """Return what an engine finds near *vectors*, ``None`` where none tells, and how cosines are spread."""
-        if self._follower is None or self._embedder is None or held.sample is None or held.position is None:
+        if self._follower is None or self._embedder is None or entry.sample is None:
             return None, []
         asked = [unit(vector) for vector in vectors]
         if not asked:
             return None, []
         space, most = Space(self._embedder.name, len(asked[0])), max(limit or 0, CANDIDATES)
-        near = await self._follower.near(held.partition, space, asked, at=held.position, prefixes=prefixes, limit=most)
-        if near is not None and min(map(len, near)) < min(most, len(held.index)):
-            self._follower.doubt(held.partition)
-        return near, [spread_of(held.sample, one) for one in asked]
+        near = await self._follower.near(entry.partition, space, asked, at=position, prefixes=prefixes, limit=most)
+        if near is not None and min(map(len, near)) < min(most, len(entry.index)):
+            self._follower.doubt(entry.partition)
+        return near, [spread_of(entry.sample, one) for one in asked]
 
     async def _alike(self, partition: Partition, hits: Sequence[Hit]) -> NDArray[np.float32] | None:
         """Return the cosines of *hits* with each other, by the first vector of each, read from the storage."""
@@ -375,158 +443,135 @@ class Search:
                 self._telemetry.degraded(EMBEDDER, error)
             return None
 
-    def _read(self, query: str) -> tuple[str, Reading]:
-        """Return as much of *query* as counts, and how it was read."""
-        query = query[:MAX_QUESTION_CHARACTERS]
-        return query, read(query, now=self._clock.now(), language=self._language)
-
     async def _current_beside(
-        self, partition: Partition, texts: Sequence[str], dims: int | None
-    ) -> tuple[Held, NDArray[np.float32] | None]:
-        """Return the index of *partition* as of now, and the vectors of *texts*, which are made meanwhile."""
-        if not texts or self._embedder is None:
+        self, partition: Partition, query: Query, method: Method, *, embeds: bool, dims: int | None
+    ) -> tuple[CachedIndex, NDArray[np.float32] | None]:
+        """Return the current index of *partition*, and the vectors of *query*, which are computed meanwhile."""
+        if not embeds or self._embedder is None:
             return await self._current(partition, dims), None
+        known, whole = self._cache.get(partition), method != "hybrid"
+        texts = query.texts_to_embed(known.index.snapshot.participants if known else (), whole=whole)
         dims = self._embedder.dims
-        held = self._held.get(partition)
-        if held is not None and dims and self._stands(held, dims) is not None:  # the common case: no task is worth it
-            self._held.use(held)
-            vectors = await self._embed(texts)
+        if known is not None and self._fits(known, dims) and self._current_snapshot(known) is not None:
+            entry, vectors = known, await self._embed(texts)  # the common case: a task would be a waste
         else:
             embedding = asyncio.ensure_future(self._embed(texts))
             try:
-                # Nothing says how long the first vectors of an embedder are but the vectors themselves.
+                # The first vectors of some embedders are the only source of their length.
                 dims = dims or _dims(await embedding)
-                held = await self._current(partition, dims)
+                entry = await self._current(partition, dims)
                 vectors = await embedding
             finally:
                 embedding.cancel()
+        participants = entry.index.snapshot.participants
+        if vectors is not None and (forms := query.texts_to_embed(participants, whole=whole)) != texts:
+            vectors = await self._embed(forms)  # the first query about a conversation, or it has new participants
         if vectors is not None and _dims(vectors) != dims:
-            held = await self._current(partition, _dims(vectors))
-        return held, vectors
+            entry = await self._current(partition, _dims(vectors))
+        return entry, vectors
 
-    def _stands(self, held: Held, dims: int | None) -> Position | None:
-        """Return where *held* stands if that is as of now, where the storage tells that at once; from any thread.
+    def _fits(self, entry: CachedIndex, dims: int | None) -> bool:
+        """Return whether vectors of *dims* numbers can be compared with those of *entry*; ``None``: not asked."""
+        return dims is None or entry.index.dims in (None, dims)
 
-        Args:
-            held: What is asked.
-            dims: The length of what will be compared with its vectors; ``None``: nothing will.
-        """
-        position = held.position
-        if position is None or not held.idle or (dims and held.index.dims not in (None, dims)):
+    def _current_snapshot(self, entry: CachedIndex) -> IndexSnapshot | None:
+        """Return the snapshot of *entry* if it is current, from any thread; ``None`` if only I/O can tell."""
+        published = entry.published
+        if published is None or self._telling is None or self._expired(published.snapshot):
             return None
-        return position if self._telling is not None and self._telling.stands_at(held.partition, position) else None
+        return published.snapshot if self._telling.stands_at(entry.partition, published.position) else None
 
-    async def _current(self, partition: Partition, dims: int | None) -> Held:
+    def _expired(self, snapshot: IndexSnapshot) -> bool:
+        """Return whether an item of *snapshot* has expired."""
+        return self._clock.now().timestamp() >= snapshot.next_expiry
+
+    async def _current(self, partition: Partition, dims: int | None) -> CachedIndex:
         """Return the index of *partition*, as of now or later."""
-        held = self._held.get(partition)
-        if held is not None and dims is not None and held.index.dims not in (None, dims):
-            self._held.drop(held)  # the model gives vectors of another length than the ones that were read
-            held = None
-        if held is None:
+        entry = self._cache.get(partition)
+        if entry is not None and not self._fits(entry, dims):
+            self._cache.drop(entry)  # the model gives vectors of another length than the ones in the index
+            entry = None
+        if entry is None:
             name = self._embedder.name if self._embedder is not None else None
             known_dims = dims or (self._embedder.dims if self._embedder is not None else None)
             index = PartitionIndex(model=name, dims=known_dims, precision=self._precision, language=self._language)
-            held = Held(partition, index)
-            self._held.add(held)
-        self._held.use(held)
-        if held.idle and held.position is not None and await self._nothing_new(held, held.position):
-            return held  # the common case, and nothing has to go on should the caller give up
-        # A round that has begun may have read before this call; the next one is shared by all who wait.
-        await asyncio.shield(self._round(held))
-        return held
+            entry = CachedIndex(partition, index)
+            self._cache.add(entry)
+        if entry.idle and await self._is_current(entry):
+            return entry  # the common case
+        # A round that has begun may have read before this call; the next one is shared by all waiting callers,
+        # and goes on if this caller gives up.
+        await asyncio.shield(self._round(entry))
+        return entry
 
-    def _round(self, held: Held) -> asyncio.Task[None]:
-        """Return the next round of reading what is new, which has not begun yet."""
-        if held.waiting is None or held.waiting.done():
-            held.waiting = asyncio.create_task(self._follow(held, held.running))
-            self._tasks.add(held.waiting)
-            held.waiting.add_done_callback(self._done)
-        return held.waiting
-
-    async def _nothing_new(self, held: Held, position: Position) -> bool:
-        """Return whether *held*, which stands at *position*, is as of now."""
+    async def _is_current(self, entry: CachedIndex) -> bool:
         if self._telling is not None:
-            return self._telling.stands_at(held.partition, position)
-        changes = await self._storage.changes(held.partition, position)
-        return changes.position == position == held.position and not changes.reset
+            return self._current_snapshot(entry) is not None
+        published = entry.published
+        if published is None or self._expired(published.snapshot):
+            return False
+        changes = await self._storage.changes(entry.partition, published.position)
+        return changes.position == published.position == entry.position and not changes.reset
 
-    async def _follow(self, held: Held, before: asyncio.Task[None] | None) -> None:
-        """Bring *held* up to date, after the round *before* this one."""
+    def _round(self, entry: CachedIndex) -> asyncio.Task[None]:
+        """Return the next round of reading changes, which has not begun yet."""
+        if entry.waiting is None or entry.waiting.done():
+            entry.waiting = asyncio.create_task(self._follow(entry, entry.running))
+            self._tasks.add(entry.waiting)
+            entry.waiting.add_done_callback(self._done)
+        return entry.waiting
+
+    async def _follow(self, entry: CachedIndex, before: asyncio.Task[None] | None) -> None:
+        """Bring *entry* up to date, after the round *before* this one."""
         if before is not None and not before.done():
             await asyncio.wait([before])
-        held.running, held.waiting = held.waiting, None
-        if held.position is None:
+        entry.running, entry.waiting = entry.waiting, None
+        if entry.position is None:
             with without_collector():
-                await self._catch_up(held)
+                await self._catch_up(entry)
         else:
-            await self._catch_up(held)
+            await self._catch_up(entry)
 
-    async def _catch_up(self, held: Held) -> None:
-        changes = await self._storage.changes(held.partition, held.position)
-        if changes.position == held.position and not changes.reset:
-            return
-        async with self._held.changing(held):
+    async def _catch_up(self, entry: CachedIndex) -> None:
+        changes = await self._storage.changes(entry.partition, entry.position)
+        if changes.position != entry.position or changes.reset:
             if changes.reset:
-                await self._decide(held, changes)
-            before = len(held.index)
-            await self._apply(held, changes)
-            grown = self._follower is not None and before < self._follower.large_from <= len(held.index)
+                await self._decide(entry, changes)
+            before = len(entry.index)
+            await self._apply(entry, changes)
+            grown = self._follower is not None and before < self._follower.large_from <= len(entry.index)
             if grown and not changes.reset:
-                self._held.drop(held)  # it has become large: the next search reads its words, and leaves the rest
+                self._cache.drop(entry)  # it has become large: the next search loads it without its vectors
+        entry.index.expire(self._clock.now())
+        self._cache.publish(entry, changes.position)
 
-    async def _decide(self, held: Held, changes: Changes) -> None:
-        """Leave the vectors to the engine, but for a sample, where there are many, or it has had them before."""
+    async def _decide(self, entry: CachedIndex, changes: Changes) -> None:
+        """Leave the vectors to the engine, except a sample, if they are many, or the engine has them already."""
         if self._follower is None or self._embedder is None:
             return
         large = len(changes.puts) >= self._follower.large_from
-        if large or await self._follower.knows(held.partition):
-            held.index = PartitionIndex(model=None, language=self._language)
-            held.sample = sample_of(changes.puts, self._embedder.name)
+        if large or await self._follower.knows(entry.partition):
+            entry.index = PartitionIndex(model=None, language=self._language)
+            entry.sample = sample_of(changes.puts, self._embedder.name)
 
-    async def _apply(self, held: Held, changes: Changes) -> None:
+    async def _apply(self, entry: CachedIndex, changes: Changes) -> None:
         try:
             if len(changes.puts) + len(changes.removed) > _INLINE_CHANGES:
-                kinds = await asyncio.to_thread(held.index.apply, changes)
+                kinds = await asyncio.to_thread(entry.index.apply, changes)
             else:
-                kinds = held.index.apply(changes)
+                kinds = entry.index.apply(changes)
         except BaseException:
-            # Half applied: nobody may see it.
-            self._held.drop(held)
+            self._cache.drop(entry)  # half applied
             raise
-        self._held.changed(held, changes)
         if self._embedder is not None and self._telemetry is not None:
-            found = stale(kinds, self._embedder.name, self._embedder.dims)
-            if found is not None:
-                self._telemetry.degraded(VECTORS, found)
+            error = stale(kinds, self._embedder.name, self._embedder.dims)
+            if error is not None:
+                self._telemetry.degraded(VECTORS, error)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has raised it; nobody may be left who did
-
-
-class _Forms:
-    """The forms in which a question is embedded: without who takes part, and without any name.
-
-    Args:
-        query: As it was asked.
-        asked: As it was read.
-        ranking: Only a hybrid one leaves anything out.
-        participants: Who takes part, as far as known.
-    """
-
-    def __init__(self, query: str, asked: Reading, ranking: Method, participants: Sequence[str]) -> None:
-        self._query = query
-        self._people = asked.people if ranking == "hybrid" else ()
-        main = without_people(query, named(self._people, participants))
-        rest = None
-        if ranking == "hybrid":
-            rest = asked.rest if main is query else without_names(main)
-        self.texts = [main] if rest is None else [main, rest]
-
-    def serves(self, participants: Sequence[str]) -> bool:
-        """Whether the forms are the same for these *participants*."""
-        return without_people(self._query, named(self._people, participants)) == self.texts[0]
+            task.exception()  # raised in the callers that wait; there may be none left
 
 
 def _parts(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:

@@ -1,29 +1,86 @@
-"""The vectors of an index's texts: 32-bit floats, or in a quarter of the room."""
+"""The arrays of an index: growing columns, and the vectors of its texts as 32-bit floats or 8-bit steps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from threadkeep.search.columns import Column
+from threadkeep.errors import StaleVectorsError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from threadkeep.search.compatibility import VectorKind
     from threadkeep.storage.fields import Fields
 
 Precision: TypeAlias = Literal["float32", "int8"]
 """How a number of a vector is held. ``int8``: as one of 255 steps of its row, with a factor for each row."""
 
+VectorKind: TypeAlias = tuple[str, int]
+"""The name of the model that made a vector, and its number of dimensions."""
+
 _STEPS: Final = 127
 _FLOAT_BYTES: Final = 4
 _UNIT_WITHIN: Final = 1e-4
 _ROWS_AT_ONCE: Final = 1_024
+
+
+class Column:
+    """An array that grows at its end; an append costs amortised constant time.
+
+    What was appended never moves within its array: a reader that holds :attr:`filled` keeps seeing
+    those rows, whatever is appended afterwards.
+
+    Args:
+        dtype: Of its elements.
+        width: Length of each row; 0: a row is one number.
+    """
+
+    def __init__(self, dtype: DTypeLike, width: int = 0) -> None:
+        self._array: NDArray[Any] = np.zeros((0, width) if width else 0, dtype)
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def filled(self) -> NDArray[Any]:
+        """The rows so far, as a view."""
+        return self._array[: self._length]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, the reserve included."""
+        return self._array.nbytes
+
+    def extend(self, rows: ArrayLike) -> None:
+        """Append *rows*."""
+        added: NDArray[Any] = np.asarray(rows, self._array.dtype)
+        end = self._length + len(added)
+        self._reserve(end)
+        self._array[self._length : end] = added
+        self._length = end
+
+    def reserve(self, rows: int) -> None:
+        """Make room for so many further *rows* at once."""
+        self._reserve(self._length + rows)
+
+    def replace(self, rows: NDArray[Any]) -> None:
+        """Hold *rows* and nothing else, in an array of its own."""
+        self._array = np.array(rows, self._array.dtype)
+        self._length = len(rows)
+
+    def _reserve(self, rows: int) -> None:
+        """Make room; by half as much again, so that the reserve stays under a third."""
+        if rows <= len(self._array):
+            return
+        room = max(rows, len(self._array) * 3 // 2) if len(self._array) else rows
+        grown = np.zeros((room, *self._array.shape[1:]), self._array.dtype)
+        grown[: self._length] = self._array[: self._length]
+        self._array = grown
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,3 +257,23 @@ def _in_steps(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArra
     steps = np.rint(vectors * (_STEPS / np.where(largest > 0, largest, 1.0))[:, None])
     squares = np.einsum("ij,ij->i", steps, steps)
     return steps, np.where(squares > 0, 1.0 / np.sqrt(np.maximum(squares, 1.0)), 0.0)
+
+
+def stale(kinds: Iterable[VectorKind], model: str, dims: int | None) -> StaleVectorsError | None:
+    """Return what is wrong with the first of *kinds* that is of another model or length; ``None``: nothing.
+
+    Args:
+        kinds: Of stored vectors.
+        model: The name of the embedder in use.
+        dims: The length of its vectors; ``None``: not known yet.
+    """
+    for stored, length in kinds:
+        if stored == model and dims in (None, length):
+            continue
+        numbers = f" of {dims} numbers" if dims else ""
+        msg = (
+            f"Stored vectors are of {stored} ({length} numbers), and the embedder {model} gives "
+            f"others{numbers}: what they belong to is found by words only. Run threadkeep storage re-embed."
+        )
+        return StaleVectorsError(msg, model=model, stored=stored, dims=length)
+    return None

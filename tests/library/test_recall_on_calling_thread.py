@@ -1,4 +1,4 @@
-"""Recalls that the caller's own thread answers, and those that have to be waited for."""
+"""Tests of recall on the calling thread, and of recall that has to read something first."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import threadkeep
-from tests.library.test_answering_at_hand import home_busy, url
-from tests.recall.world import RememberingEmbedder
+from tests.library.test_search_on_calling_thread import home_busy, url
+from tests.recall.world import ImmediateHashingEmbedder
 from tests.storage.forking import ended_well, forked
 from threadkeep import observability as tracing
 from threadkeep.errors import ClosedError, InvalidInputError, StorageUnavailableError
@@ -34,7 +34,7 @@ TEA, QUESTION = "I drink green tea.", "Which tea do I drink?"
 @pytest.fixture
 async def tk(url: str) -> AsyncIterator[threadkeep.Threadkeep]:
     """Return a memory that knows what Ana and Bob drink, and was asked for both."""
-    async with threadkeep.open(url, embedder=RememberingEmbedder()) as opened:
+    async with threadkeep.open(url, embedder=ImmediateHashingEmbedder()) as opened:
         await opened.memories.remember(TEA, owner=ANA)
         await opened.memories.remember("I drink black tea.", owner=BOB)
         for owner in (ANA, BOB):
@@ -71,7 +71,7 @@ class Turns:
 
 
 class TestRecall:
-    async def test_what_is_at_hand_needs_no_home_loop(self, tk: threadkeep.Threadkeep) -> None:
+    async def test_warm_recall_does_not_use_the_background_loop(self, tk: threadkeep.Threadkeep) -> None:
         """Each owner is told their own, as the home loop would tell it."""
         waited_for = await tk.recall(QUESTION, owner=ANA)
 
@@ -137,13 +137,13 @@ class TestRecall:
     ) -> None:
         """Which began before anything was looked for."""
         search = tk.app._rooms.search
-        ranking_at_hand = search.ranking_at_hand
+        try_prepare = search.try_prepare
 
         def looking(*args: Any, **kwargs: Any) -> Any:
             with trace.get_tracer("app").start_as_current_span("looking"):
-                return ranking_at_hand(*args, **kwargs)
+                return try_prepare(*args, **kwargs)
 
-        monkeypatch.setattr(search, "ranking_at_hand", looking)
+        monkeypatch.setattr(search, "try_prepare", looking)
         spans.clear()
         await tk.recall(QUESTION, owner=ANA)
         await tk.recall(" ", owner=ANA)
@@ -167,7 +167,7 @@ class TestRecall:
             msg = "The file is gone."
             raise StorageUnavailableError(msg)
 
-        monkeypatch.setattr(tk.app._rooms.search._held, "memories", failing)
+        monkeypatch.setattr(tk.app.storage, "stands_at", failing)
 
         assert await tk.recall(QUESTION, owner=ANA) == Recall(degraded=("storage",))
         assert tk.app.telemetry.counts()["recall.degraded"] == 1
@@ -175,7 +175,7 @@ class TestRecall:
     async def test_what_was_recalled_counts_as_used(self, url: str) -> None:
         """However it was found."""
         settings = Settings.load().model_copy(update={"inactive_days": 90})
-        async with threadkeep.open(url, settings=settings, embedder=RememberingEmbedder()) as tk:
+        async with threadkeep.open(url, settings=settings, embedder=ImmediateHashingEmbedder()) as tk:
             await tk.memories.remember(TEA, owner=ANA)
             await tk.recall(QUESTION, owner=ANA)
             uses = tk.app._rooms.recalls._uses
@@ -188,7 +188,7 @@ class TestRecall:
 
     async def test_after_the_end_it_is_refused(self, url: str) -> None:
         """In a process that was forked, and where it was closed."""
-        async with threadkeep.open(url, embedder=RememberingEmbedder()) as tk:
+        async with threadkeep.open(url, embedder=ImmediateHashingEmbedder()) as tk:
             await tk.memories.remember(TEA, owner=ANA)
             await tk.recall(QUESTION, owner=ANA)
 
@@ -204,7 +204,7 @@ class TestRecall:
 
 @pytest.mark.parametrize("face", ["sync", "async"])
 class TestTurn:
-    async def test_what_is_at_hand_needs_no_home_loop(self, tk: threadkeep.Threadkeep, face: str) -> None:
+    async def test_warm_recall_does_not_use_the_background_loop(self, tk: threadkeep.Threadkeep, face: str) -> None:
         """The model is shown the same, and the stream is told the same."""
         turns = Turns(tk)
         waited_for = Turns(tk)
@@ -241,7 +241,7 @@ class TestTurn:
             msg = "It went away."
             raise StorageUnavailableError(msg)
 
-        with threadkeep.open("memory://", embedder=RememberingEmbedder()) as tk:
+        with threadkeep.open("memory://", embedder=ImmediateHashingEmbedder()) as tk:
             tk.sync.memories.remember(TEA, owner=ANA)
             turns = Turns(tk)
             await turns.say(face)
@@ -254,7 +254,7 @@ class TestTurn:
 
 def test_a_turn_that_outlives_its_owners_erasing_is_not_recorded(url: str) -> None:
     """It was recalled at hand, in the epoch in which it began."""
-    with threadkeep.open(url, embedder=RememberingEmbedder()) as tk:
+    with threadkeep.open(url, embedder=ImmediateHashingEmbedder()) as tk:
         locked = tk.for_owner(ANA)
         locked.sync.memories.remember(TEA)
         go = threading.Event()
