@@ -10,14 +10,14 @@ from contextvars import ContextVar
 import pytest
 
 from threadkeep.errors import ClosedError
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 
 NAME: ContextVar[str] = ContextVar("NAME", default="nobody")
 
 
 @pytest.fixture
-def home() -> Generator[Home]:
-    home = Home()
+def home() -> Generator[EventLoopThread]:
+    home = EventLoopThread()
     yield home
     home.close()
 
@@ -31,7 +31,7 @@ async def _fail(error: BaseException) -> None:
     raise error
 
 
-async def test_results_and_errors_come_back_as_they_are(home: Home) -> None:
+async def test_results_and_errors_come_back_as_they_are(home: EventLoopThread) -> None:
     assert await home.run(_thread()) == "threadkeep-home"
     error = KeyError("as it is")
     with pytest.raises(KeyError) as caught:
@@ -39,7 +39,7 @@ async def test_results_and_errors_come_back_as_they_are(home: Home) -> None:
     assert caught.value is error
 
 
-def test_the_sync_face_gives_the_same(home: Home) -> None:
+def test_the_sync_face_gives_the_same(home: EventLoopThread) -> None:
     assert home.run_sync(_thread()) == "threadkeep-home"
     error = KeyError("as it is")
     with pytest.raises(KeyError) as caught:
@@ -48,7 +48,7 @@ def test_the_sync_face_gives_the_same(home: Home) -> None:
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
-async def test_what_ends_a_process_is_its_callers_only(home: Home, kind: type[BaseException]) -> None:
+async def test_what_ends_a_process_is_its_callers_only(home: EventLoopThread, kind: type[BaseException]) -> None:
     """A hook that calls ``sys.exit`` ends neither the loop nor what others do on it."""
     done = threading.Event()
 
@@ -65,7 +65,7 @@ async def test_what_ends_a_process_is_its_callers_only(home: Home, kind: type[Ba
     assert home.run_sync(_thread()) == "threadkeep-home"
 
 
-async def test_the_callers_context_goes_along(home: Home) -> None:
+async def test_the_callers_context_goes_along(home: EventLoopThread) -> None:
     async def name() -> str:
         return NAME.get()
 
@@ -73,7 +73,7 @@ async def test_the_callers_context_goes_along(home: Home) -> None:
     assert await home.run(name()) == "ana"
 
 
-async def test_cancelling_the_caller_cancels_the_work(home: Home) -> None:
+async def test_cancelling_the_caller_cancels_the_work(home: EventLoopThread) -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
     async def work() -> None:
@@ -92,12 +92,12 @@ async def test_cancelling_the_caller_cancels_the_work(home: Home) -> None:
     assert await asyncio.to_thread(cancelled.wait, 5)
 
 
-async def test_work_that_cancels_itself_says_so(home: Home) -> None:
+async def test_work_that_cancels_itself_says_so(home: EventLoopThread) -> None:
     with pytest.raises(asyncio.CancelledError):
         await home.run(_fail(asyncio.CancelledError()))
 
 
-async def test_whoever_waits_is_told_that_it_was_closed(home: Home) -> None:
+async def test_whoever_waits_is_told_that_it_was_closed(home: EventLoopThread) -> None:
     begun = threading.Event()
 
     async def work() -> None:
@@ -113,7 +113,7 @@ async def test_whoever_waits_is_told_that_it_was_closed(home: Home) -> None:
         await home.run(_thread())
 
 
-async def test_what_was_handed_over_as_it_closed_ends_cancelled(home: Home) -> None:
+async def test_what_was_handed_over_as_it_closed_ends_cancelled(home: EventLoopThread) -> None:
     held, release = threading.Event(), threading.Event()
 
     async def hold() -> None:
@@ -134,7 +134,7 @@ async def test_what_was_handed_over_as_it_closed_ends_cancelled(home: Home) -> N
         await late
 
 
-def test_a_caller_whose_loop_is_gone_stops_nothing(home: Home) -> None:
+def test_a_caller_whose_loop_is_gone_stops_nothing(home: EventLoopThread) -> None:
     begun, release, ended = threading.Event(), threading.Event(), threading.Event()
 
     async def work() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from threadkeep.concurrency import Patience
+from threadkeep.concurrency import TimeoutBudget
 
 HOUR = timedelta(hours=1)
 MOMENT = timedelta(milliseconds=1)
@@ -26,11 +26,11 @@ class TestWait:
         event = asyncio.Event()
         event.set()
 
-        assert await Patience(HOUR).wait(value_after(event)) == "done"
+        assert await TimeoutBudget(HOUR).wait(value_after(event)) == "done"
 
     async def test_the_work_goes_on_when_it_is_not_waited_for(self) -> None:
         """Neither a time-out nor a cancelled caller ends it."""
-        patience, event, ended = Patience(MOMENT), asyncio.Event(), asyncio.Event()
+        patience, event, ended = TimeoutBudget(MOMENT), asyncio.Event(), asyncio.Event()
 
         async def work() -> None:
             await event.wait()
@@ -45,7 +45,7 @@ class TestWait:
 
     async def test_a_second_wait_is_short_while_the_first_hangs(self) -> None:
         """A turn of many writes waits one time-out: an hour is not waited here."""
-        patience, event = Patience(MOMENT), asyncio.Event()
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
 
@@ -57,7 +57,7 @@ class TestWait:
 
     async def test_recall_is_given_a_little_while_something_hangs(self) -> None:
         """And all of its time otherwise."""
-        patience, event = Patience(MOMENT), asyncio.Event()
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
         assert patience.for_recall(HOUR) == HOUR
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
@@ -71,7 +71,7 @@ class TestWait:
 
     async def test_what_answered_is_waited_for_again(self) -> None:
         """Once the storage is back, so is the whole time-out."""
-        patience, event, later = Patience(MOMENT), asyncio.Event(), asyncio.Event()
+        patience, event, later = TimeoutBudget(MOMENT), asyncio.Event(), asyncio.Event()
         with pytest.raises(TimeoutError):
             await patience.wait(value_after(event))
         event.set()
@@ -86,7 +86,7 @@ class TestWait:
 
     async def test_an_error_that_nobody_waits_for_is_nobodys(self) -> None:
         """It is not reported as never retrieved, which would be an error here."""
-        patience, event = Patience(MOMENT), asyncio.Event()
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
 
         async def failing() -> None:
             await event.wait()

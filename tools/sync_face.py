@@ -30,10 +30,10 @@ import builtins
 
 FOOT: Final = """
 class Blocking:
-    def __init__(self, target: object, app: App, *, apart: bool = False) -> None: ...
+    def __init__(self, target: object, app: Container, *, apart: bool = False) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
 
-def blocking(target: object, app: App) -> SyncThreadkeep: ...
+def blocking(target: object, app: Container) -> SyncThreadkeep: ...
 """
 
 
@@ -47,7 +47,7 @@ class Method:
 
 def sync_face() -> str:
     """Return ``src/threadkeep/sync_bridge.pyi``."""
-    imports = {"from threadkeep.container import App", "from typing import Any"}
+    imports = {"from threadkeep.container import Container", "from typing import Any"}
     classes: list[str] = []
     for module, names in DOORS.items():
         tree = ast.parse((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))

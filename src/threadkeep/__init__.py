@@ -20,20 +20,19 @@ if TYPE_CHECKING:
     from threadkeep.client import Health, Threadkeep, open  # noqa: A004 - the verb of the public surface
     from threadkeep.errors import ThreadkeepError
     from threadkeep.identity import Owner
-    from threadkeep.memories.models import Forgotten, Kept, Memory, NewMemory, Source, Version
+    from threadkeep.memories.models import Forgotten, Memory, NewMemory, RememberResult, Source, Version
     from threadkeep.owners.models import Erased, Holdings
-    from threadkeep.proposals.models import Choice, Chosen, Proposal, Proposed, Tombstone
+    from threadkeep.proposals.models import Choice, DecisionResult, Proposal, Proposed, Tombstone
     from threadkeep.recall.models import Recall, Recalled
     from threadkeep.settings import Settings
 
 __all__ = [
     "Choice",
-    "Chosen",
+    "DecisionResult",
     "Erased",
     "Forgotten",
     "Health",
     "Holdings",
-    "Kept",
     "Memory",
     "NewMemory",
     "Owner",
@@ -42,6 +41,7 @@ __all__ = [
     "Recall",
     "Recalled",
     "Receipt",
+    "RememberResult",
     "Settings",
     "Source",
     "Threadkeep",
@@ -56,12 +56,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Choice": "proposals.models",
-    "Chosen": "proposals.models",
+    "DecisionResult": "proposals.models",
     "Erased": "owners.models",
     "Forgotten": "memories.models",
     "Health": "client",
     "Holdings": "owners.models",
-    "Kept": "memories.models",
+    "RememberResult": "memories.models",
     "Memory": "memories.models",
     "NewMemory": "memories.models",
     "Owner": "identity",

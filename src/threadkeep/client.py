@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, cast
 
 from threadkeep.capture.models import Receipt
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.container import App, Rooms
+from threadkeep.container import Container, Services
 from threadkeep.doors import CollectionDoor, MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
@@ -92,7 +92,7 @@ def open(  # noqa: A001 - the verb of the public surface
     """
     settings = settings_of(url, settings)
     clock = clock or SystemClock()
-    app = App(
+    app = Container(
         settings,
         storage_of(settings, clock),
         _embedder(embedder, settings),
@@ -128,7 +128,7 @@ class Threadkeep:
     """
 
     def __init__(
-        self, app: App, *, owner: OwnerSource | None = None, model: ChatModel | None = None, locked: bool = False
+        self, app: Container, *, owner: OwnerSource | None = None, model: ChatModel | None = None, locked: bool = False
     ) -> None:
         self._app = app
         self._owner_source = owner if callable(owner) else None
@@ -486,7 +486,7 @@ class Threadkeep:
             return Receipt("nothing")
         thread = None if thread_id in (None, "") else thread_id_from(thread_id)
 
-        async def record(rooms: Rooms) -> Receipt:
+        async def record(rooms: Services) -> Receipt:
             if rooms.opt_outs.holds(whose, thread):
                 return Receipt("nothing")
             receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
@@ -503,7 +503,7 @@ class Threadkeep:
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""
 
-        async def drained(rooms: Rooms) -> None:
+        async def drained(rooms: Services) -> None:
             await self._app.patience.settle(timeout)  # turns that are still being recorded
             await rooms.captures.drain(timeout, others=True)
 
@@ -522,7 +522,7 @@ class Threadkeep:
         return await self._app.call(lambda rooms: rooms.captures.settle(recorded, owner=whose, timeout=timeout))
 
     def for_owner(self, owner: str | Owner) -> Threadkeep:
-        """Return the same memory locked to one owner; anything of another raises ``NotYoursError``."""
+        """Return the same memory locked to one owner; anything of another raises ``OwnerMismatchError``."""
         return Threadkeep(self._app, owner=self._whose(owner), model=self._model, locked=True)
 
     def config(
@@ -554,7 +554,7 @@ class Threadkeep:
         return self._whose(owner).label
 
     @property
-    def app(self) -> App:
+    def app(self) -> Container:
         """What the other doors are built on."""
         return self._app
 
@@ -588,7 +588,7 @@ def _embedder(given: Any, settings: Settings) -> Embedder | None:
     raise InvalidInputError(msg)
 
 
-async def _nothing(_rooms: Rooms) -> None:
+async def _nothing(_rooms: Services) -> None:
     """Connect, and do nothing more."""
 
 

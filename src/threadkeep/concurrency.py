@@ -28,7 +28,7 @@ _AGAIN_SECONDS: Final = 5.0
 """After so long the full time-out is waited again, though the old call never answered."""
 
 
-class Patience:
+class TimeoutBudget:
     """Waits for work on the home loop; what is not waited for goes on to its end.
 
     Args:

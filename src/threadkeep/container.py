@@ -18,19 +18,19 @@ from threadkeep.capture.extractors.base import Extractor
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
 from threadkeep.capture.queue import Terms
-from threadkeep.capture.review_context import Reviews
+from threadkeep.capture.review_context import ReviewContext
 from threadkeep.capture.service import Captures
 from threadkeep.capture.worker import Learn, Queue
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.collections.service import Collections
-from threadkeep.concurrency import Patience
+from threadkeep.concurrency import TimeoutBudget
 from threadkeep.errors import EmbedderUnavailableError, SettingsError, StorageError
-from threadkeep.event_loop import Home
-from threadkeep.memories.audited_writer import Ledger
+from threadkeep.event_loop import EventLoopThread
+from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.last_used import Uses
-from threadkeep.memories.maintenance import Upkeep
-from threadkeep.memories.retention import Tidying
-from threadkeep.memories.service import Memories
+from threadkeep.memories.maintenance import MemoryMaintenance
+from threadkeep.memories.retention import Retention
+from threadkeep.memories.service import MemoryRepository
 from threadkeep.models.base import UsesConnections
 from threadkeep.observability import (
     DEGRADED,
@@ -46,11 +46,11 @@ from threadkeep.observability import (
     span,
 )
 from threadkeep.owners.audit import Audit
-from threadkeep.owners.erasure import Erasing
+from threadkeep.owners.erasure import OwnerErasure
 from threadkeep.owners.opt_out import OptOuts
 from threadkeep.owners.service import Owners
-from threadkeep.proposals.repository import Policies, ProposalRows
-from threadkeep.proposals.service import Proposals
+from threadkeep.proposals.repository import PolicyRepository, ProposalReader
+from threadkeep.proposals.service import ProposalRepository
 from threadkeep.proposals.tombstones import Tombstones
 from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest, RecallService
@@ -99,32 +99,32 @@ DRAIN_SECONDS: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
+class Services:
     """The services, connected. Their methods run on the home loop only, but for those that say otherwise."""
 
     storage: Storage
     search: Search
-    memories: Memories
+    memories: MemoryRepository
     recalls: RecallService
     captures: Captures
-    proposals: Proposals
+    proposals: ProposalRepository
     tombstones: Tombstones
-    policies: Policies
+    policies: PolicyRepository
     owners: Owners
     bindings: ThreadBinding
     runs: Runs
-    ledger: Ledger
+    ledger: AuditedWriter
     audit: Audit
-    erasing: Erasing
+    erasing: OwnerErasure
     opt_outs: OptOuts
-    upkeep: Upkeep
-    tidying: Tidying
+    upkeep: MemoryMaintenance
+    tidying: Retention
     collections: Collections
     clock: Clock
 
 
 @dataclass(eq=False)
-class App:
+class Container:
     """One Threadkeep's insides; constructing it does no I/O.
 
     Attributes:
@@ -144,7 +144,7 @@ class App:
     storage: Storage
     embedder: Embedder | None
     clock: Clock = field(default_factory=SystemClock)
-    home: Home = field(default_factory=Home)
+    home: EventLoopThread = field(default_factory=EventLoopThread)
     telemetry: Telemetry = field(default_factory=Telemetry)
     closers: list[Callable[[], Any]] = field(default_factory=list)
     sweep_every: timedelta = SWEEP_EVERY
@@ -153,7 +153,7 @@ class App:
     reranker: Reranker | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     embedder_seen: bool = False
-    _starting: asyncio.Task[Rooms] | None = None
+    _starting: asyncio.Task[Services] | None = None
     _sweeping: asyncio.Task[None] | None = None
     _noticing: asyncio.Task[None] | None = None
 
@@ -169,11 +169,11 @@ class App:
             language=None if settings.language == "auto" else settings.language,
             follower=self._follower(),
         )
-        ledger = Ledger(self.storage, self.clock)
+        ledger = AuditedWriter(self.storage, self.clock)
         tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime, ledger=ledger)
-        policies = Policies(self.storage, memory_rules_of(settings), ledger=ledger)
-        reviews = Reviews(
-            ProposalRows(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
+        policies = PolicyRepository(self.storage, memory_rules_of(settings), ledger=ledger)
+        reviews = ReviewContext(
+            ProposalReader(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
         )
         redact = redactor(settings.personal_kinds, region=settings.redact_region)
         learning = Learning(
@@ -191,7 +191,7 @@ class App:
         captures = Captures(
             self.storage, learning, self._queue(learning.learn), self.clock, self.telemetry, redact=redact
         )
-        memories = Memories(
+        memories = MemoryRepository(
             self.storage,
             search,
             self.clock,
@@ -201,7 +201,7 @@ class App:
             redact=redact,
             ttl=settings.ttl,
         )
-        proposals = Proposals(
+        proposals = ProposalRepository(
             self.storage,
             search,
             memories,
@@ -215,10 +215,10 @@ class App:
         )
         limits = limits_of(settings)
         uses = Uses(self.storage, self.clock, grain=limits.grain)
-        upkeep = Upkeep(self.storage, memories, search, ledger, uses, ttl=settings.ttl)
+        upkeep = MemoryMaintenance(self.storage, memories, search, ledger, uses, ttl=settings.ttl)
         bindings = ThreadBinding(self.storage)
         opt_outs = OptOuts(self.storage, self.clock)
-        self._rooms = Rooms(
+        self._rooms = Services(
             self.storage,
             search,
             memories,
@@ -250,7 +250,7 @@ class App:
             Runs(self.storage, self.clock),
             ledger,
             Audit(self.storage),
-            Erasing(
+            OwnerErasure(
                 self.storage,
                 search,
                 bindings,
@@ -261,7 +261,7 @@ class App:
             ),
             opt_outs,
             upkeep,
-            Tidying(self.storage, ledger, uses, proposals, upkeep, self.clock, self.telemetry, limits=limits),
+            Retention(self.storage, ledger, uses, proposals, upkeep, self.clock, self.telemetry, limits=limits),
             Collections(self.storage, search, self.clock),
             self.clock,
         )
@@ -336,14 +336,14 @@ class App:
         return pool
 
     @cached_property
-    def patience(self) -> Patience:
+    def patience(self) -> TimeoutBudget:
         """How long a turn waits for the storage."""
-        return Patience(self.settings.recall_timeout)
+        return TimeoutBudget(self.settings.recall_timeout)
 
     @cached_property
-    def loading(self) -> Patience:
+    def loading(self) -> TimeoutBudget:
         """How long a turn waits for the embedder to be loaded; it is loaded to its end all the same."""
-        return Patience(timedelta(seconds=LOADING_SECONDS))
+        return TimeoutBudget(timedelta(seconds=LOADING_SECONDS))
 
     @cached_property
     def binder(self) -> GuardedBinding:
@@ -357,7 +357,7 @@ class App:
 
         return GuardedBinding(connected, self.telemetry, patience=self.patience, there=there)
 
-    async def rooms(self) -> Rooms:
+    async def rooms(self) -> Services:
         """Return the rooms, connected; the first call connects, however many arrive together.
 
         A call that failed leaves the next one to try again. Runs on the home loop.
@@ -369,7 +369,7 @@ class App:
         return await asyncio.shield(self._starting)
 
     @property
-    def connected(self) -> Rooms | None:
+    def connected(self) -> Services | None:
         """The rooms, where they are connected already: then a turn need not wait to be told so."""
         started = self._starting
         if started is None or not started.done() or started.cancelled() or started.exception() is not None:
@@ -387,7 +387,7 @@ class App:
             return False
         return rooms.opt_outs.holds(owner, thread_id)
 
-    async def warm(self, patience: Patience | None = None) -> tuple[str, ...]:
+    async def warm(self, patience: TimeoutBudget | None = None) -> tuple[str, ...]:
         """Load the embedder; return what is missing then. Runs on the home loop."""
         if self.embedder is None:
             return (EMBEDDER,)
@@ -400,7 +400,7 @@ class App:
         self.embedder_seen = True
         return ()
 
-    async def call(self, work: Callable[[Rooms], Coroutine[Any, Any, T]]) -> T:
+    async def call(self, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
         """Run *work* with the connected rooms on the home loop, from any loop."""
 
         async def on_home() -> T:
@@ -408,7 +408,7 @@ class App:
 
         return await self.home.run(on_home())
 
-    def at_hand(self, ask: Callable[[Rooms], T | None]) -> T | None:
+    def at_hand(self, ask: Callable[[Services], T | None]) -> T | None:
         """Return what *ask* tells in this thread, without waiting; ``None``: the home loop has to be asked.
 
         Raises:
@@ -533,7 +533,7 @@ class App:
         if self.checkpointer is not None:
             await self.checkpointer.adelete_of_owner(thread_ids, owner=owner)
 
-    async def _start(self) -> Rooms:
+    async def _start(self) -> Services:
         await self.storage.connect()
         if self.sealed is None:
             await refuse_sealed(self.storage)
@@ -611,7 +611,7 @@ def _about(request: RecallRequest) -> dict[str, str | None]:
     return {USER: request.owner.user_id, TENANT: request.owner.tenant or None, THREAD: request.thread_id}
 
 
-_open: WeakSet[App] = WeakSet()
+_open: WeakSet[Container] = WeakSet()
 
 
 def _close_all() -> None:

@@ -9,24 +9,45 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.collections.models import Document, Ingested, Passages, Similar, collection
-from threadkeep.errors import InvalidInputError, NotYoursError, OwnerRequiredError
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, OwnerRequiredError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, TurnId
 from threadkeep.memories.audit import Entry
 from threadkeep.memories.importer import Imported, parsed
 from threadkeep.memories.maintenance import Merge
-from threadkeep.memories.models import Approval, Forgotten, Kept, Kind, Memory, NewMemory, Source, Undone, Version, Why
-from threadkeep.memories.retention import Tidied
+from threadkeep.memories.models import (
+    Approval,
+    Forgotten,
+    Kind,
+    Memory,
+    NewMemory,
+    RememberResult,
+    Source,
+    Undone,
+    Version,
+    Why,
+)
+from threadkeep.memories.retention import RetentionReport
 from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
 from threadkeep.owners.opt_out import require_wanted
-from threadkeep.proposals.models import Action, Choice, Chosen, NewProposal, Proposal, Proposed, State, Tombstone, name
+from threadkeep.proposals.models import (
+    Action,
+    Choice,
+    DecisionResult,
+    NewProposal,
+    Proposal,
+    Proposed,
+    State,
+    Tombstone,
+    name,
+)
 from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recalled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from threadkeep.container import App, Rooms
+    from threadkeep.container import Container, Services
     from threadkeep.owners.receipts import ErasureReceipt
     from threadkeep.storage.port import Partition
 
@@ -51,7 +72,7 @@ class Whose:
 
         Raises:
             OwnerRequiredError: Nothing says which.
-            NotYoursError: It is locked to another.
+            OwnerMismatchError: It is locked to another.
         """
         owner = as_owner(given) if given is not None else self.default
         if owner is None:
@@ -59,18 +80,18 @@ class Whose:
             raise OwnerRequiredError(msg)
         if self.locked and owner != self.default:
             msg = "This memory is locked to another owner."
-            raise NotYoursError(msg)
+            raise OwnerMismatchError(msg)
         return owner
 
     def require_unlocked(self) -> None:
         """Refuse what concerns all owners where this is locked to one.
 
         Raises:
-            NotYoursError: It is.
+            OwnerMismatchError: It is.
         """
         if self.locked:
             msg = "This memory is locked to one owner, and this concerns all; open it without for_owner()."
-            raise NotYoursError(msg)
+            raise OwnerMismatchError(msg)
 
 
 def as_owner(given: str | Owner) -> Owner:
@@ -81,7 +102,7 @@ def as_owner(given: str | Owner) -> Owner:
 class MemoryDoor:
     """What is remembered about an owner."""
 
-    def __init__(self, app: App, whose: Whose) -> None:
+    def __init__(self, app: Container, whose: Whose) -> None:
         self._app = app
         self._whose = whose
 
@@ -95,7 +116,7 @@ class MemoryDoor:
         valid_from: datetime | None = None,
         pinned: bool = False,
         approved_by: str | None = None,
-    ) -> Kept:
+    ) -> RememberResult:
         """Keep a statement of 1–8,000 characters; one that an active memory makes already is a duplicate.
 
         Where *source* is an assistant, a tool or a document, or *kind* is ``procedural`` (how to behave), it is
@@ -109,7 +130,7 @@ class MemoryDoor:
         new = NewMemory(text, kind, sources, valid_from=valid_from, pinned=pinned, approval=approval)
         whose = self._whose(owner)
 
-        async def keep(rooms: Rooms) -> Kept:
+        async def keep(rooms: Services) -> RememberResult:
             require_wanted(rooms.opt_outs.holds(whose, source.thread_id if source else None))
             return await rooms.proposals.keep(new, owner=whose)
 
@@ -128,7 +149,7 @@ class MemoryDoor:
         """
         whose = self._whose(owner)
 
-        async def keep(rooms: Rooms) -> tuple[MemoryId, ...]:
+        async def keep(rooms: Services) -> tuple[MemoryId, ...]:
             require_wanted(rooms.opt_outs.holds(whose))
             return await rooms.memories.remember_many(news, owner=whose, progress=progress)
 
@@ -164,7 +185,7 @@ class MemoryDoor:
 
         proposed: dict[int, Proposed] = {}
 
-        async def bring(rooms: Rooms) -> list[Kept]:
+        async def bring(rooms: Services) -> list[RememberResult]:
             require_wanted(rooms.opt_outs.holds(whose))
             policy = await rooms.policies.of(whose)
             checked = dict(news)
@@ -221,7 +242,7 @@ class MemoryDoor:
         """Yield every memory, most recently changed first."""
         whose = self._whose(owner)
 
-        async def started(rooms: Rooms) -> AsyncIterator[Memory]:
+        async def started(rooms: Services) -> AsyncIterator[Memory]:
             return rooms.memories.walk(owner=whose)
 
         memories = await self._app.call(started)
@@ -287,7 +308,7 @@ class MemoryDoor:
         """Tell why something is remembered: who said it in which thread and message, and who approved it."""
         whose = self._whose(owner)
 
-        async def told(rooms: Rooms) -> Why:
+        async def told(rooms: Services) -> Why:
             return await rooms.upkeep.why(memory_id, await rooms.audit.list(whose), owner=whose)
 
         return await self._app.call(told)
@@ -296,7 +317,7 @@ class MemoryDoor:
         """Undo the *last* changes of memories; what was forgotten stays so, and is named in ``left``."""
         whose = self._whose(owner)
 
-        async def undone(rooms: Rooms) -> Undone:
+        async def undone(rooms: Services) -> Undone:
             return await rooms.upkeep.undo(await rooms.audit.list(whose), owner=whose, last=last)
 
         return await self._app.call(undone)
@@ -311,7 +332,7 @@ class MemoryDoor:
         whose = self._whose(owner)
         return await self._app.call(lambda rooms: rooms.upkeep.consolidate(owner=whose, dry=dry))
 
-    async def tidy(self, *, owner: str | Owner | None = None, dry: bool = False) -> Tidied:
+    async def tidy(self, *, owner: str | Owner | None = None, dry: bool = False) -> RetentionReport:
         """Archive now what was not used for ``THREADKEEP_INACTIVE_DAYS`` or is too much; it is done every ten minutes.
 
         Args:
@@ -330,7 +351,7 @@ class MemoryDoor:
 class ProposalDoor:
     """Changes to an owner's memory that wait for a decision, and what must not be learnt again."""
 
-    def __init__(self, app: App, whose: Whose) -> None:
+    def __init__(self, app: Container, whose: Whose) -> None:
         self._app = app
         self._whose = whose
 
@@ -476,7 +497,7 @@ class ProposalDoor:
 
     async def decide(
         self, choices: Sequence[Choice], *, owner: str | Owner | None = None, by: str | None = None
-    ) -> list[Chosen]:
+    ) -> list[DecisionResult]:
         """Decide on many proposals; what cannot be decided says why, and the others are."""
         whose = self._whose(owner)
         return await self._app.call(lambda rooms: rooms.proposals.decide(choices, owner=whose, by=by or whose.user_id))
@@ -505,7 +526,7 @@ class ProposalDoor:
 class QueueDoor:
     """Recorded turns that are not learnt from yet."""
 
-    def __init__(self, app: App, whose: Whose) -> None:
+    def __init__(self, app: Container, whose: Whose) -> None:
         self._app = app
         self._whose = whose
 
@@ -533,7 +554,7 @@ class QueueDoor:
 class OwnerDoor:
     """Everything that is held about one owner."""
 
-    def __init__(self, app: App, whose: Whose) -> None:
+    def __init__(self, app: Container, whose: Whose) -> None:
         self._app = app
         self._whose = whose
 
@@ -546,7 +567,7 @@ class OwnerDoor:
         """Yield everything that is held, one JSON object a line of a JSON Lines file."""
         whose = self._whose(owner)
 
-        async def started(rooms: Rooms) -> AsyncIterator[dict[str, Any]]:
+        async def started(rooms: Services) -> AsyncIterator[dict[str, Any]]:
             return rooms.owners.export(whose)
 
         rows = await self._app.call(started)
@@ -575,7 +596,7 @@ class OwnerDoor:
         """Whether nothing is recalled and learnt: of the owner at all, or in this thread."""
         whose = self._whose(owner)
 
-        async def off(rooms: Rooms) -> bool:
+        async def off(rooms: Services) -> bool:
             await rooms.opt_outs.notice()
             return rooms.opt_outs.holds(whose, thread_id)
 
@@ -618,7 +639,7 @@ async def _next(rows: AsyncIterator[T]) -> T | None:
 class CollectionDoor:
     """Documents that a tenant shares. Who is locked to an owner reads their tenant's, and writes none."""
 
-    def __init__(self, app: App, whose: Whose) -> None:
+    def __init__(self, app: Container, whose: Whose) -> None:
         self._app = app
         self._whose = whose
 
@@ -643,7 +664,7 @@ class CollectionDoor:
             tenant: Whose collection it is.
 
         Raises:
-            NotYoursError: This memory is locked to an owner.
+            OwnerMismatchError: This memory is locked to an owner.
             InvalidInputError: Something of it cannot be kept.
             SettingsError: The splitter is not installed.
         """
@@ -683,7 +704,7 @@ class CollectionDoor:
         """Remove a document from the collection *name*.
 
         Raises:
-            NotYoursError: This memory is locked to an owner.
+            OwnerMismatchError: This memory is locked to an owner.
             DocumentNotFoundError: There is none with this id.
         """
         partition = self._to_write(name, tenant)
@@ -693,7 +714,7 @@ class CollectionDoor:
         """Remove the collection *name* with everything in it; return how many documents there were.
 
         Raises:
-            NotYoursError: This memory is locked to an owner.
+            OwnerMismatchError: This memory is locked to an owner.
         """
         partition = self._to_write(name, tenant)
         return await self._app.call(lambda rooms: rooms.collections.erase(partition))
@@ -701,7 +722,7 @@ class CollectionDoor:
     def _to_write(self, name: str, tenant: str) -> Partition:
         if self._whose.locked:
             msg = "Collections are shared, and this memory is locked to one owner; write without for_owner()."
-            raise NotYoursError(msg)
+            raise OwnerMismatchError(msg)
         return collection(name, tenant)
 
     def _to_read(self, name: str, tenant: str | None) -> Partition:
@@ -711,5 +732,5 @@ class CollectionDoor:
         own = self._whose.default.tenant if self._whose.default is not None else ""
         if self._whose.locked and tenant not in (None, own):
             msg = "This collection belongs to another tenant."
-            raise NotYoursError(msg)
+            raise OwnerMismatchError(msg)
         return own if tenant is None else tenant

@@ -10,7 +10,7 @@
     │   └── InvalidNamespaceError (also LangGraph's, when that is imported)
     ├── OwnerRequiredError       whose turn it is cannot be told
     │   └── OwnerConflictError
-    ├── NotYoursError            another owner's thread or namespace
+    ├── OwnerMismatchError            another owner's thread or namespace
     ├── OptedOutError            whoever it is about wants no memory
     ├── MemoryNotFoundError
     ├── ProposalNotFoundError
@@ -99,7 +99,7 @@ class OwnerConflictError(OwnerRequiredError):
     code = "owner_conflict"
 
 
-class NotYoursError(ThreadkeepError, PermissionError):
+class OwnerMismatchError(ThreadkeepError, PermissionError):
     """The thread or namespace belongs to another owner. Open it as the owner it belongs to."""
 
     code = "not_yours"

@@ -23,7 +23,7 @@ OUTCOMES: Final = (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInt
 """What an errand is told to have come to: a ``sys.exit`` in it is its caller's, too, and would end everybody's loop."""
 
 
-class Home:
+class EventLoopThread:
     """One event loop in one daemon thread, started by the first submission.
 
     Constructing it does nothing. A process that forks must open its own: using one from the
@@ -153,12 +153,12 @@ class Home:
 
     def _submitted(
         self, coroutine: Coroutine[Any, Any, T], tell: Callable[[T | None, BaseException | None], None]
-    ) -> _Errand[T]:
+    ) -> _Submission[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
         try:
             self.require_open()
             with self._guard:
-                return _Errand(coroutine, self._started(), tell)
+                return _Submission(coroutine, self._started(), tell)
         except ThreadkeepError:
             coroutine.close()
             raise
@@ -177,7 +177,7 @@ class Home:
         return self._loop
 
 
-class _Errand(Generic[T]):
+class _Submission(Generic[T]):
     """One coroutine on its way to the home loop, and its outcome on the way back.
 
     The outcome is told in the task's last step: callbacks of a task, and futures that are chained to it, come

@@ -14,8 +14,8 @@ from threadkeep.capture.models import Message, Receipt
 from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes
 from threadkeep.capture.turns import pending, split
 from threadkeep.clock import SystemClock
-from threadkeep.container import Rooms
-from threadkeep.errors import InvalidInputError, NotYoursError, SettingsError
+from threadkeep.container import Services
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, SettingsError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
 from threadkeep.memories.codec import MEMORIES, memory_of, value_of
@@ -147,9 +147,9 @@ class FactExtractor:
             return await self._into_another(plain, owner, thread)
         if self.store.locked_to not in (None, owner):
             msg = "This memory is locked to another owner."
-            raise NotYoursError(msg)
+            raise OwnerMismatchError(msg)
 
-        async def learned(rooms: Rooms) -> Receipt:
+        async def learned(rooms: Services) -> Receipt:
             return await rooms.captures.learn_with(self.extractor, plain, owner=owner, thread_id=thread)
 
         return await self.store.call(learned)

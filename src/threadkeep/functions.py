@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.client import Threadkeep
 from threadkeep.client import open as open_memory
-from threadkeep.container import Rooms
-from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.container import Services
+from threadkeep.errors import InvalidInputError, OwnerMismatchError
 from threadkeep.fact_extraction import create_fact_extractor, extract_and_store_facts, is_fact_extraction_enabled
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, new_id
@@ -276,7 +276,7 @@ async def get_memory_state(store: BaseStore, user_id: str, *, limit: int = 100) 
     """Return what is remembered about a user and may be recalled, and what waits for a decision."""
     ours, owner = _ours(store, user_id)
 
-    async def state(rooms: Rooms) -> MemoryState:
+    async def state(rooms: Services) -> MemoryState:
         memories = [one async for one in rooms.memories.walk(owner=owner) if recallable(one)]
         return MemoryState(tuple(memories[:limit]), tuple(await rooms.proposals.list(owner=owner, limit=limit)))
 
@@ -293,7 +293,7 @@ def _ours(store: BaseStore, user_id: str) -> tuple[ThreadkeepStore, Owner]:
     owner = Owner(user_id)
     if store.locked_to not in (None, owner):
         msg = "This memory is locked to another owner."
-        raise NotYoursError(msg)
+        raise OwnerMismatchError(msg)
     return store, owner
 
 

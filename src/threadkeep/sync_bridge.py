@@ -14,7 +14,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from threadkeep.container import App
+    from threadkeep.container import Container
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Blocking:
         apart: Whether coroutines run on a loop of their own instead.
     """
 
-    def __init__(self, target: object, app: App, *, apart: bool = False) -> None:
+    def __init__(self, target: object, app: Container, *, apart: bool = False) -> None:
         self._target = target
         self._app = app
         self._apart = apart
@@ -48,12 +48,12 @@ class Blocking:
         return found
 
 
-def blocking(target: object, app: App) -> Any:
+def blocking(target: object, app: Container) -> Any:
     """Return the sync face of a memory."""
     return Blocking(target, app)
 
 
-def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: App) -> Callable[..., T]:
+def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: Container) -> Callable[..., T]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> T:
         return app.home.run_sync(function(*args, **kwargs))
@@ -70,7 +70,7 @@ def _in_a_loop_of_its_own(function: Callable[..., Coroutine[Any, Any, T]]) -> Ca
     return call
 
 
-def _listing(function: Callable[..., AsyncIterator[T]], app: App) -> Callable[..., list[T]]:
+def _listing(function: Callable[..., AsyncIterator[T]], app: Container) -> Callable[..., list[T]]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> list[T]:
         async def collected() -> list[T]:

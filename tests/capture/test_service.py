@@ -34,7 +34,7 @@ from threadkeep.capture.service import Captures
 from threadkeep.capture.turns import MAX_UNKNOWN
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
-from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import put_of
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.langchain import plain_messages
@@ -647,7 +647,7 @@ class TestWorker:
                 LocalExtractor(),
                 clock,
                 Telemetry(),
-                ledger=Ledger(storage, clock),
+                ledger=AuditedWriter(storage, clock),
             )
             for _ in refs
         ]

@@ -18,7 +18,7 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.models import Turn
 from threadkeep.capture.service import POLL
 from threadkeep.clock import SystemClock
-from threadkeep.container import App
+from threadkeep.container import Container
 from threadkeep.memories.models import Memory
 from threadkeep.registry import settings_of, storage_of
 from threadkeep.settings import Settings
@@ -47,7 +47,7 @@ def opened(url: str, **more: Any) -> threadkeep.Threadkeep:
     """Open a memory whose leases last a second."""
     settings = settings_of(url, Settings.load(capture_lease_seconds="1", capture_workers="1"))
     clock = SystemClock()
-    return threadkeep.Threadkeep(App(settings, storage_of(settings, clock), HashingEmbedder(), clock, **more))
+    return threadkeep.Threadkeep(Container(settings, storage_of(settings, clock), HashingEmbedder(), clock, **more))
 
 
 def work(url: str, pipe: int) -> None:

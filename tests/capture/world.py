@@ -19,7 +19,7 @@ from threadkeep.capture.worker import Queue
 from threadkeep.clock import Clock
 from threadkeep.identity import Owner
 from threadkeep.ids import MessageId
-from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import Memory, Source
 from threadkeep.observability import Telemetry
@@ -129,7 +129,7 @@ def room(
     search = search or Search(storage, embedder or HashingEmbedder(), clock)
     telemetry = telemetry or Telemetry()
     extractor = extractor or LocalExtractor()
-    learning = Learning(storage, search, extractor, clock, telemetry, ledger=Ledger(storage, clock), ttl=ttl)
+    learning = Learning(storage, search, extractor, clock, telemetry, ledger=AuditedWriter(storage, clock), ttl=ttl)
     engine = EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER)
     queue = Queue(storage, learning.learn, clock, telemetry, engine=engine, terms=terms or Terms())
     return Captures(storage, learning, queue, clock, telemetry)

@@ -13,7 +13,7 @@ import threadkeep
 from threadkeep.cli.main import app
 from threadkeep.collections.models import collection
 from threadkeep.collections.service import MAX_PARTS, PART_CHARACTERS
-from threadkeep.errors import DocumentNotFoundError, InvalidInputError, NotYoursError, TooLargeError
+from threadkeep.errors import DocumentNotFoundError, InvalidInputError, OwnerMismatchError, TooLargeError
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing.models import HashingEmbedder
@@ -158,7 +158,7 @@ class TestWhose:
             lambda: door.delete("handbook", "tea.md"),
             lambda: door.erase("handbook"),
         ):
-            with pytest.raises(NotYoursError, match="for_owner"):
+            with pytest.raises(OwnerMismatchError, match="for_owner"):
                 write()
 
     def test_tenants_share_nothing(self, tk: threadkeep.Threadkeep, library: Any):
@@ -166,7 +166,7 @@ class TestWhose:
         door = tk.for_owner(Owner("ana", "acme")).sync.collections
 
         assert door.search("handbook", "night train").passages == ()
-        with pytest.raises(NotYoursError, match="another tenant"):
+        with pytest.raises(OwnerMismatchError, match="another tenant"):
             door.search("handbook", "night train", tenant="")
         library.ingest("handbook", "Acme's own train.", document_id="own", tenant="acme")
         assert [one.document_id for one in door.search("handbook", "train").passages] == ["own"]
@@ -190,7 +190,7 @@ class TestNames:
         assert library.names() == ("A guide", "handbook")
         assert library.names(tenant="acme") == ("acme's",)
         assert tk.for_owner(Owner("ana", "acme")).sync.collections.names() == ("acme's",)
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             tk.for_owner(Owner("ana", "acme")).sync.collections.names(tenant="")
 
 

@@ -127,5 +127,5 @@ class TestIsolate:
         agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
         agent.invoke(said(TAUGHT), tk.config(user_id="ana@x.org", thread_id="1"))
 
-        with pytest.raises(threadkeep.errors.NotYoursError):
+        with pytest.raises(threadkeep.errors.OwnerMismatchError):
             agent.invoke(said(ASKED), tk.config(user_id="bob@x.org", thread_id="1"))

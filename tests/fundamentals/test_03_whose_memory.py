@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import threadkeep
-from threadkeep.errors import NotYoursError, OwnerRequiredError
+from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
 
 
 class TestLock:
@@ -15,13 +15,13 @@ class TestLock:
         """Naming another owner raises, in every room."""
         anas = tk.for_owner("ana@x.org")
 
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await anas.memories.list(owner="bob@x.org")
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await anas.recall("Where do I live?", owner="bob@x.org")
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             anas.for_owner("bob@x.org")
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await anas.store.asearch(("memories", tk.label("bob@x.org")))
 
     async def test_no_owner_need_be_named(self, tk: threadkeep.Threadkeep) -> None:

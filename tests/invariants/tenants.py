@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 import threadkeep
 from tests.invariants.raw_sql import READING, STATEMENTS, RawSql
-from threadkeep.errors import MemoryNotFoundError, NotYoursError
+from threadkeep.errors import MemoryNotFoundError, OwnerMismatchError
 from threadkeep.identity import Owner
 from threadkeep.ids import new_id
 from threadkeep.settings import Settings
@@ -264,7 +264,7 @@ class Tenants(RuleBasedStateMachine):
         }
         try:
             calls[what]()
-        except NotYoursError:
+        except OwnerMismatchError:
             pass
         else:
             self._leak(who, f"a locked door let the other in ({what})")
@@ -288,7 +288,7 @@ class Tenants(RuleBasedStateMachine):
                 found = store.get(namespace, "note")
             else:
                 found = store.search(namespace, query="key in drawer", limit=20)
-        except NotYoursError:
+        except OwnerMismatchError:
             if of == who:
                 raise
         else:

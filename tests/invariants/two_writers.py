@@ -18,7 +18,7 @@ from langgraph.graph import START, StateGraph
 
 from tests.invariants.tenants import place
 from threadkeep.errors import ThreadMovedOnError
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.factory import checkpointer_over
 from threadkeep.threads.postgres import PostgresCheckpoints
@@ -52,7 +52,7 @@ def run(n: int, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
 
 
 async def _run(n: int, kind: str, folder: Path, url: str) -> dict[str, int]:
-    home = Home()
+    home = EventLoopThread()
     pool = PostgresPool(url, variable="THREADKEEP_TEST_POSTGRES_URL") if kind == "postgres" else None
     ours = checkpointer_over(
         PostgresCheckpoints(pool) if pool else SqliteCheckpoints(folder / "ours.sqlite3"), home=home

@@ -26,7 +26,7 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.models import Turn
 from threadkeep.clock import SystemClock
-from threadkeep.container import App
+from threadkeep.container import Container
 from threadkeep.memories.models import Memory
 from threadkeep.registry import storage_of
 from threadkeep.settings import Settings
@@ -258,5 +258,5 @@ def _memory(url: str, *, workers: int, extractor: Thinking | None = None) -> thr
     settings = settings_of(url, Settings().model_copy(update={**SETTINGS, "capture_workers": workers}))
     clock = SystemClock()
     return threadkeep.Threadkeep(
-        App(settings, storage_of(settings, clock), HashingEmbedder(), clock, extractor=extractor)
+        Container(settings, storage_of(settings, clock), HashingEmbedder(), clock, extractor=extractor)
     )

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.memories.audited_writer import Ledger
-from threadkeep.memories.service import Memories
+from threadkeep.memories.audited_writer import AuditedWriter
+from threadkeep.memories.service import MemoryRepository
 from threadkeep.observability import Telemetry
 from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Search
@@ -29,13 +29,13 @@ class StoreWorld:
     storage: Storage
     clock: FrozenClock
     embedder: HashingEmbedder = field(default_factory=lambda: HashingEmbedder(dims=256))
-    home: Home = field(default_factory=Home)
+    home: EventLoopThread = field(default_factory=EventLoopThread)
     connections: int = 0
 
     def __post_init__(self) -> None:
         self.search = Search(self.storage, self.embedder, self.clock)
-        self.ledger = Ledger(self.storage, self.clock)
-        self.memories = Memories(self.storage, self.search, self.clock, ledger=self.ledger)
+        self.ledger = AuditedWriter(self.storage, self.clock)
+        self.memories = MemoryRepository(self.storage, self.search, self.clock, ledger=self.ledger)
         self.recalls = RecallService(self.search, self.storage, self.memories, self.clock, Telemetry())
 
     async def rooms(self) -> StoreWorld:

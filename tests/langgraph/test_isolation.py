@@ -16,7 +16,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 
 import threadkeep
-from threadkeep.errors import NotYoursError
+from threadkeep.errors import OwnerMismatchError
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 USERS = range(12)
@@ -98,7 +98,7 @@ class TestTurns:
             lambda: list(agent.get_state_history(others)),
             lambda: agent.update_state(others, {"messages": [("user", "I live in Porto.")]}),
         ):
-            with pytest.raises(NotYoursError):
+            with pytest.raises(OwnerMismatchError):
                 attempt()
         assert agent.invoke(approve, own)["messages"][-1].text == "Done."
 

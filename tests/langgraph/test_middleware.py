@@ -430,7 +430,7 @@ class TestIdentify:
         agent.invoke(said(QUESTION), {"configurable": {"thread_id": "1"}}, context=Ctx(ANA))
 
         assert FACT in human(model.prompts[0])
-        with pytest.raises(threadkeep.errors.NotYoursError):
+        with pytest.raises(threadkeep.errors.OwnerMismatchError):
             agent.invoke(said(QUESTION), {"configurable": {"thread_id": "1"}}, context=Ctx("bob@x.org"))
 
     def test_what_a_message_claims_does_not_count(self, tk: threadkeep.Threadkeep) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
 
-from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.errors import InvalidInputError, OwnerMismatchError
 from threadkeep.identity import Owner
 from threadkeep.langgraph.namespaces import InvalidNamespaceError, labels_of, one_partition, require_own, writable
 
@@ -64,7 +64,7 @@ class TestRequireOwn:
     )
     def test_everything_else_is_refused(self, namespace: tuple[str, ...]):
         """A prefix that spans owners is not the owner's either."""
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             require_own(namespace, Owner("bob"))
 
 

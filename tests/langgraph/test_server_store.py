@@ -11,7 +11,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.runtime import Runtime
 
 import threadkeep
-from threadkeep.errors import NotYoursError, OwnerRequiredError
+from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
 from threadkeep.langgraph.server import owner_of_request, server_store
 
 ANA, BOB = "ana@x.org", "bob@x.org"
@@ -68,7 +68,7 @@ class TestInAGraph:
         assert state["messages"][-1].text == repr([("users", tk.label(ANA), "notes")])
 
     async def test_what_a_client_claims_does_not_count(self, tk: threadkeep.Threadkeep):
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await graph_of(tk).ainvoke({"messages": [("user", "forged")]}, as_user(User(BOB)))
 
         assert await tk.store.asearch(()) == []

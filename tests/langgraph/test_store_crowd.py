@@ -11,7 +11,7 @@ import pytest
 
 from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import ClosedError, TooLargeError
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import partition_of
 from threadkeep.langgraph.batching import AT_ONCE
 from threadkeep.langgraph.store import ThreadkeepStore
@@ -157,7 +157,7 @@ class TestCallsThatWait:
 
     async def test_closing_ends_what_waits(self):
         """Nobody waits for a home that was closed: those under way and those that wait are told so."""
-        home = Home()
+        home = EventLoopThread()
 
         async def never() -> Any:
             await asyncio.Event().wait()

@@ -8,7 +8,7 @@ import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from tests.langgraph.store_world import StoreWorld, on_memory
-from threadkeep.errors import NotYoursError
+from threadkeep.errors import OwnerMismatchError
 from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
 
@@ -74,7 +74,7 @@ class TestLocked:
         }[kind]
         before = await store.asearch((), limit=100)
 
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await locked.abatch([PutOp(("memories", "bob"), "also", {"data": "x"}), op])
 
         assert await store.asearch((), limit=100) == before
@@ -83,9 +83,9 @@ class TestLocked:
     @pytest.mark.parametrize("prefix", SPANNING)
     async def test_a_prefix_that_spans_owners_is_refused(self, locked: ThreadkeepStore, prefix: tuple[str, ...]):
         """It raises rather than showing a part."""
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await locked.asearch(prefix)
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             locked.search(prefix, query="secret")
 
     @pytest.mark.parametrize(
@@ -129,5 +129,5 @@ class TestLocked:
 
         assert await locked.aget(("memories", label), "k")
         for other in ("ana@x_org", label.upper(), label + "~"):
-            with pytest.raises(NotYoursError):
+            with pytest.raises(OwnerMismatchError):
                 await locked.aget(("memories", other), "k")

@@ -12,7 +12,7 @@ from langgraph.store.memory import InMemoryStore
 import threadkeep
 from tests.capture.extractors.test_langmem import inserting
 from threadkeep import functions
-from threadkeep.errors import InvalidInputError, NotYoursError, SettingsError
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, SettingsError
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
@@ -83,7 +83,7 @@ class TestExtract:
         """Which is a failure like any other."""
         with threadkeep.open("memory://", embedder="none") as tk:
             extractor = functions.create_fact_extractor(tk.for_owner("bob").store, model=ScriptedModel())
-            with pytest.raises(NotYoursError):
+            with pytest.raises(OwnerMismatchError):
                 await extractor.extract(SAID, user_id=ANA)
 
 

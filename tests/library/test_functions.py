@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 
 import threadkeep
 from threadkeep import functions
-from threadkeep.errors import InvalidInputError, NotYoursError, ProposalDecidedError
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, ProposalDecidedError
 from threadkeep.testing import HashingEmbedder
 
 ANA = "ana.maria@x.org"
@@ -222,5 +222,5 @@ class TestProposals:
         with threadkeep.open("memory://", embedder="none") as tk:
             with pytest.raises(InvalidInputError, match="create_store"):
                 await functions.get_memory_state(InMemoryStore(), ANA)
-            with pytest.raises(NotYoursError):
+            with pytest.raises(OwnerMismatchError):
                 await functions.get_memory_state(tk.for_owner("bob").store, ANA)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import threadkeep
 from tests.threads.checkpoints import Words, echo_graph
 from threadkeep.cli.main import app
-from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.errors import InvalidInputError, OwnerMismatchError
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ class TestThreads:
         assert await tk.threads.get("t3", owner="ana") is None
         assert (await tk.threads.stats("ana")).checkpoints == 27
         assert await tk.threads.list("ana", older_than=timedelta(days=1)) == []
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await tk.for_owner("ana").threads.list("bob")
 
     async def test_pruned_they_go_on(self, tk: threadkeep.Threadkeep):
@@ -95,7 +95,7 @@ class TestThreads:
         await talk(tk, "bob", "t3")
 
         copied = await tk.threads.copy("t1", "t1-copy", owner="ana")
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await tk.threads.fork("t1", "t3", owner="ana")
         deleted = await tk.threads.delete(["t1"], owner="ana")
 
@@ -104,7 +104,7 @@ class TestThreads:
         assert {one.thread_id for one in await tk.threads.list("ana")} == {"t1-copy"}
         state = await graph.aget_state(tk.config(user_id="ana", thread_id="t1-copy"))
         assert len(state.values["words"]) == 6
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await graph.ainvoke({"words": ["a"]}, tk.config(user_id="bob", thread_id="t1-copy"))
 
     @pytest.mark.slow

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import threadkeep
-from threadkeep.container import App
+from threadkeep.container import Container
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.identity import Owner
 from threadkeep.memories.audit import AUDIT, Entry
@@ -141,7 +141,7 @@ class TestEveryChange:
         """One process knows one end of an owner's chain: its next change is not refused and read again first."""
         clock = FrozenClock()
         storage = Counting(clock=clock)
-        app = App(Settings(), storage, None, clock)
+        app = Container(Settings(), storage, None, clock)
         async with threadkeep.Threadkeep(app, owner=ANA) as tk:
             kept = await tk.memories.remember("I keep bees.")
             said: Any = [{"role": "user", "content": "I work at the harbour.", "id": "m1"}]

@@ -20,7 +20,13 @@ from langgraph.graph import StateGraph
 import threadkeep
 from tests.owners.erasing import EACH, Canaries, GatedEmbedder, State, plant, raw, rows_of, shut
 from threadkeep.capture.models import Message
-from threadkeep.errors import InvalidInputError, NotYoursError, PartitionErasedError, SettingsError, ThreadMovedOnError
+from threadkeep.errors import (
+    InvalidInputError,
+    OwnerMismatchError,
+    PartitionErasedError,
+    SettingsError,
+    ThreadMovedOnError,
+)
 from threadkeep.identity import Owner
 from threadkeep.storage.port import Partition
 from threadkeep.storage.walking import items_in, partitions_in
@@ -492,9 +498,9 @@ class TestReplay:
     async def test_it_is_not_for_one_owner(self, tk: threadkeep.Threadkeep):
         """A door that is locked to somebody cannot look at everybody."""
         locked = tk.for_owner(ANA)
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await locked.owners.replay_erasures()
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await locked.owners.erasure_receipts()
 
     async def test_receipts_are_outside_of_every_owner(self, tk: threadkeep.Threadkeep):

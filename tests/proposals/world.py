@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from threadkeep.container import App
+from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.memories.models import Source
 from threadkeep.settings import Settings
@@ -22,10 +22,10 @@ class World:
 
     clock: FrozenClock
     storage: InMemoryStorage
-    app: App
+    app: Container
 
 
 def world(**settings: str) -> World:
     clock = FrozenClock()
     storage = InMemoryStorage(clock=clock)
-    return World(clock, storage, App(Settings.load(**settings), storage, HashingEmbedder(), clock))
+    return World(clock, storage, Container(Settings.load(**settings), storage, HashingEmbedder(), clock))

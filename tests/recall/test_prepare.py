@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.recall.world import ANA, MEMORIES, ImmediateHashingEmbedder, StillClock, keep, put
 from threadkeep.evals.facts import make_facts
 from threadkeep.identity import Owner
-from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.models import NewMemory
-from threadkeep.memories.service import Memories
+from threadkeep.memories.service import MemoryRepository
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest, RecallService
@@ -183,7 +183,7 @@ class TestRecall:
         """Every memory, its score, the text and its length; also if many are read to find one answer."""
         owner, facts = Owner("ana"), make_facts(200, seed=7)
         search = Search(storage, None if by_words else ImmediateHashingEmbedder(), clock)
-        memories = Memories(storage, search, clock, ledger=Ledger(storage, clock))
+        memories = MemoryRepository(storage, search, clock, ledger=AuditedWriter(storage, clock))
         recalls = RecallService(search, storage, memories, clock, Telemetry())
         statements = ["I joined Acme.", *(fact.text for fact in facts)]
         await memories.remember_many([NewMemory(text) for text in statements], owner=owner)

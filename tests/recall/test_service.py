@@ -18,9 +18,9 @@ from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, Owner
 from threadkeep.evals.facts import make_facts
 from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId
-from threadkeep.memories.audited_writer import Ledger
+from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.models import Kind, NewMemory, Source
-from threadkeep.memories.service import Memories
+from threadkeep.memories.service import MemoryRepository
 from threadkeep.models.local import LocalEmbedder
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
@@ -42,7 +42,7 @@ class World:
     model: HashingEmbedder
     clock: StillClock
     search: Search
-    memories: Memories
+    memories: MemoryRepository
     recalls: RecallService
     telemetry: Telemetry
 
@@ -65,7 +65,7 @@ async def world() -> AsyncIterator[World]:
     storage = HeldStorage(clock)
     await storage.connect()
     search = Search(storage, model, clock)
-    memories = Memories(storage, search, clock, ledger=Ledger(storage, clock))
+    memories = MemoryRepository(storage, search, clock, ledger=AuditedWriter(storage, clock))
     recalls = RecallService(search, storage, memories, clock, telemetry)
     yield World(storage, model, clock, search, memories, recalls, telemetry)
     storage.go.set()

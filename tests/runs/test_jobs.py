@@ -16,7 +16,7 @@ from threadkeep.errors import (
     ConflictError,
     InvalidInputError,
     NothingToResumeError,
-    NotYoursError,
+    OwnerMismatchError,
     RunUnfinishedError,
     ThreadBusyError,
 )
@@ -186,9 +186,9 @@ class TestStart:
     async def test_a_job_is_its_owners(self, tk: threadkeep.Threadkeep, job: Job):
         await started(tk, job)
 
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await tk.runs.get(job.graph, thread_id="j1", owner="bob")
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await tk.runs.resume(job.graph, "yes", thread_id="j1", owner="bob")
 
     def test_without_a_loop(self, tk: threadkeep.Threadkeep):

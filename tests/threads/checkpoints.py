@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import START, StateGraph
 
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice
@@ -70,7 +70,7 @@ def elsewhere(kind: str, where: str) -> ThreadkeepCheckpointer:
     """Return a checkpointer of *kind* at the URL or path *where*, on a loop of its own, in another process."""
     choice = Choice(kind, where, f"LANGGRAPH_CHECKPOINT_{kind.upper()}", None)
     backend = backend_of(choice, path=Path(where), pool=lambda dsn, variable: PostgresPool(dsn, variable=variable))
-    return checkpointer_over(backend, home=Home())
+    return checkpointer_over(backend, home=EventLoopThread())
 
 
 def connection_of(checkpointer: ThreadkeepCheckpointer) -> sqlite3.Connection:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.base import Backend
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
@@ -21,8 +21,8 @@ MakeCheckpointer = Callable[..., ThreadkeepCheckpointer]
 
 
 @pytest.fixture
-def home() -> Iterator[Home]:
-    home = Home()
+def home() -> Iterator[EventLoopThread]:
+    home = EventLoopThread()
     yield home
     home.close()
 
@@ -74,7 +74,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def places(request: pytest.FixtureRequest, path: Path, home: Home) -> Iterator[Places]:
+def places(request: pytest.FixtureRequest, path: Path, home: EventLoopThread) -> Iterator[Places]:
     places = Places(request, path)
     yield places
     if home.running:
@@ -82,7 +82,7 @@ def places(request: pytest.FixtureRequest, path: Path, home: Home) -> Iterator[P
 
 
 @pytest.fixture
-def make(home: Home, places: Places) -> Iterator[MakeCheckpointer]:
+def make(home: EventLoopThread, places: Places) -> Iterator[MakeCheckpointer]:
     """Return a function that makes checkpointers, which are closed after the test."""
     made: list[ThreadkeepCheckpointer] = []
 

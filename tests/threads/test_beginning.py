@@ -17,7 +17,7 @@ import threadkeep
 from tests.threads.checkpoints import config_of, connection_of, echo_graph
 from tests.threads.test_fence import HERE, Gates, gated, said
 from threadkeep.errors import ThreadkeepError
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.threads import thread_ownership as binding
 from threadkeep.threads.base import begun_in
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
@@ -37,7 +37,7 @@ def holder_of(checkpointer: ThreadkeepCheckpointer) -> Any:
     return connection_of(checkpointer).execute("SELECT holder FROM threadkeep_heads").fetchone()[0]
 
 
-async def test_while_the_home_loop_is_at_something_else(make: Make, home: Home):
+async def test_while_the_home_loop_is_at_something_else(make: Make, home: EventLoopThread):
     """A turn that begins does not wait for what another one recalls, nor does one that ends."""
     checkpointer, go_on = make("sqlite"), Event()
     graph = echo_graph(checkpointer)

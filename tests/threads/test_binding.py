@@ -12,11 +12,11 @@ import pytest
 from tests.threads.checkpoints import aput, avalue_of, config_of, echo_graph
 from tests.threads.conftest import MakeCheckpointer
 from threadkeep.clock import SystemClock
-from threadkeep.concurrency import Patience
+from threadkeep.concurrency import TimeoutBudget
 from threadkeep.errors import (
     InvalidInputError,
-    NotYoursError,
     OwnerConflictError,
+    OwnerMismatchError,
     PartitionErasedError,
     StorageUnavailableError,
 )
@@ -54,9 +54,9 @@ class TestBinding:
         await binding.bind("1", ANA)
         await binding.bind("1", ANA)
 
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await binding.bind("1", BOB)
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await binding.check("1", BOB)
         await binding.check("1", ANA)
         assert await binding.owner_of("1") == ANA
@@ -77,7 +77,7 @@ class TestBinding:
         )
 
         assert sum(one is None for one in done) == 1
-        assert sum(isinstance(one, NotYoursError) for one in done) == 7
+        assert sum(isinstance(one, OwnerMismatchError) for one in done) == 7
 
     async def test_an_owners_threads_are_listed_once_each(self, binding: ThreadBinding):
         """Bound and scoped ones, with ids as given."""
@@ -130,7 +130,7 @@ class TestBindingWhileTheOwnerIsErased:
         await binding.bind("1", ANA, epoch=new)
 
         assert await binding.owner_of("1") == ANA
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await binding.bind("1", BOB)
 
     async def test_an_old_run_takes_its_own_binding_back(
@@ -183,7 +183,7 @@ class TestCheckingInTheCheckpointer:
             bound.aput_writes({"configurable": {**saved["configurable"], "langgraph_user_id": BOB.label}}, [], "t"),
             bound.aget_delta_channel_history(config=bobs, channels=["x"]),
         ):
-            with pytest.raises(NotYoursError):
+            with pytest.raises(OwnerMismatchError):
                 await refused
 
         assert await avalue_of(bound, config_of("1", **named)) == "ana's"
@@ -207,7 +207,7 @@ class TestCheckingInTheCheckpointer:
         graph = echo_graph(bound, context_schema=dict)
         await graph.ainvoke({"words": ["mine"]}, config_of("1"), context={"user_id": "ana@x.org"})
 
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await graph.ainvoke({"words": ["intruding"]}, config_of("1"), context={"user_id": "bob"})
 
         assert await binding.owner_of("1") == ANA
@@ -250,7 +250,7 @@ class TestCheckingInTheCheckpointer:
 
         assert await binding.owner_of("1") == BOB
         assert await binding.of_owner(ANA) == ()
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await avalue_of(bound, config_of("1", user_id="ana@x.org"))
 
     async def test_a_scoped_thread_is_listed_but_taken_from_nobody(
@@ -292,7 +292,7 @@ class TestSurviving:
         async def away() -> Binder:
             raise StorageUnavailableError("The storage did not answer.")
 
-        bound = make("memory", binder=GuardedBinding(away, telemetry, patience=Patience(timedelta(seconds=1))))
+        bound = make("memory", binder=GuardedBinding(away, telemetry, patience=TimeoutBudget(timedelta(seconds=1))))
 
         await aput(bound, config_of("1", user_id="ana@x.org"), "kept")
 
@@ -305,10 +305,10 @@ class TestSurviving:
         async def there() -> Binder:
             return binding
 
-        bound = make("memory", binder=GuardedBinding(there, Telemetry(), patience=Patience(timedelta(seconds=10))))
+        bound = make("memory", binder=GuardedBinding(there, Telemetry(), patience=TimeoutBudget(timedelta(seconds=10))))
         await aput(bound, config_of("1", user_id="ana@x.org"), "ana's")
 
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await avalue_of(bound, config_of("1", user_id="bob"))
         await bound.adelete_thread("1")
         assert await binding.owner_of("1") is None

@@ -20,9 +20,9 @@ from tests.threads.checkpoints import aput, config_of, echo_graph
 from tests.threads.test_fence import said
 from threadkeep.client import Threadkeep
 from threadkeep.clock import SystemClock
-from threadkeep.concurrency import Patience
-from threadkeep.container import App
-from threadkeep.errors import NotYoursError, PartitionErasedError
+from threadkeep.concurrency import TimeoutBudget
+from threadkeep.container import Container
+from threadkeep.errors import OwnerMismatchError, PartitionErasedError
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
@@ -49,7 +49,7 @@ def guarded(bindings: ThreadBinding) -> GuardedBinding:
     async def connected() -> ThreadBinding:
         return bindings
 
-    patience = Patience(timedelta(seconds=60))
+    patience = TimeoutBudget(timedelta(seconds=60))
     return GuardedBinding(connected, Telemetry(), patience=patience, there=lambda: bindings)
 
 
@@ -110,7 +110,7 @@ class TestTelling:
         bound = told()
         await binder.check("1", ANA)
         asked = told()
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await binder.check("1", BOB)
         monkeypatch.setattr(binding.time, "monotonic", lambda: float("inf"))
         later = told()
@@ -154,7 +154,7 @@ class TestBindingInOneStep:
 
         await storage.close()
         assert ended == ["COMMIT"]
-        assert [type(one) for one in refused] == [NotYoursError] * 3
+        assert [type(one) for one in refused] == [OwnerMismatchError] * 3
 
     async def test_who_asks_after_a_deletion_does_not_wait_for_what_was_asked_before(self):
         storage, held = InMemoryStorage(clock=SystemClock()), asyncio.Event()
@@ -167,7 +167,7 @@ class TestBindingInOneStep:
                 await held.wait()
             return bindings
 
-        binder = GuardedBinding(connected, Telemetry(), patience=Patience(timedelta(minutes=10)))
+        binder = GuardedBinding(connected, Telemetry(), patience=TimeoutBudget(timedelta(minutes=10)))
         first = asyncio.create_task(binder.bind("1", BOB))
         while not asked:
             await asyncio.sleep(0)
@@ -190,7 +190,7 @@ class TestBindingInOneStep:
             for thread in threads:
                 try:
                     await ThreadBinding(storage).bind(str(thread), owner)
-                except NotYoursError:
+                except OwnerMismatchError:
                     continue
             await storage.close()
 
@@ -237,7 +237,7 @@ class TestTurns:
                 graph.aget_state(ANAS),
                 aput(here.checkpointer, config_of("1", checkpoint_ns="", user_id="ana"), 2),
             ):
-                with pytest.raises(NotYoursError):
+                with pytest.raises(OwnerMismatchError):
                     await refused
             state = await graph.aget_state(BOBS)
 
@@ -275,13 +275,13 @@ class TestTurns:
     async def test_a_middleware_alone_recalls_at_hand_and_binds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """Where the checkpoints are somebody else's, so that nobody else binds the thread."""
         waited: list[str] = []
-        recall = App.recall
+        recall = Container.recall
 
-        async def noted(app: App, request: RecallRequest) -> Recall:
+        async def noted(app: Container, request: RecallRequest) -> Recall:
             waited.append(request.question)
             return await recall(app, request)
 
-        monkeypatch.setattr(App, "recall", noted)
+        monkeypatch.setattr(Container, "recall", noted)
         model = FakeListChatModel(responses=["I see."])
         async with opened(tmp_path) as tk:
             agent: Any = langchain.agents.create_agent(model, tools=[], middleware=[tk.middleware(capture=False)])
@@ -291,9 +291,9 @@ class TestTurns:
             asked = {"messages": [{"role": "user", "content": "What tea do I like?"}]}
 
             await agent.ainvoke(asked, tk.config(user_id="ana", thread_id="1"))
-            with pytest.raises(NotYoursError):
+            with pytest.raises(OwnerMismatchError):
                 await agent.ainvoke(asked, tk.config(user_id="bob", thread_id="1"))
-            with pytest.raises(NotYoursError):
+            with pytest.raises(OwnerMismatchError):
                 await asyncio.to_thread(agent.invoke, asked, tk.config(user_id="bob", thread_id="1"))
 
         assert waited == []

@@ -13,7 +13,7 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 
 from tests.threads.checkpoints import KEY
 from tests.threads.conftest import Places
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import Owner
 from threadkeep.threads.codec import Cipher
 from threadkeep.threads.factory import checkpointer_over
@@ -31,7 +31,13 @@ class TestConforming:
         ],
     )
     async def test_every_required_capability_passes_in_full(
-        self, kind: str, owner: Owner | None, options: dict[str, Any], home: Home, places: Places, tmp_path: Path
+        self,
+        kind: str,
+        owner: Owner | None,
+        options: dict[str, Any],
+        home: EventLoopThread,
+        places: Places,
+        tmp_path: Path,
     ):
         """All 58 tests of the required capabilities pass; those that the inner savers lack are not claimed."""
         url = places.url(kind)

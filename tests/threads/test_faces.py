@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from tests.threads.checkpoints import METADATA, aput, avalue_of, checkpoint_of, config_of, put, value_of
 from threadkeep.errors import ClosedError, InvalidInputError, TooLargeError
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.threads import sqlite
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
@@ -26,7 +26,7 @@ HERE = config_of("1", checkpoint_ns="")
 
 class TestConstructing:
     def test_nothing_is_opened_before_the_first_use(
-        self, make: Callable[..., ThreadkeepCheckpointer], path: Path, home: Home
+        self, make: Callable[..., ThreadkeepCheckpointer], path: Path, home: EventLoopThread
     ):
         """A constructor does no I/O and starts no thread."""
         checkpointer = make("sqlite")
@@ -124,7 +124,9 @@ class TestCalling:
         assert all(value == value[:2] * 50 for value in seen)
         assert [len(list(checkpointer.list(config_of(f"w{n}")))) for n in range(10)] == [10] * 10
 
-    async def test_a_blocking_call_on_the_home_loop_is_refused(self, checkpointer: ThreadkeepCheckpointer, home: Home):
+    async def test_a_blocking_call_on_the_home_loop_is_refused(
+        self, checkpointer: ThreadkeepCheckpointer, home: EventLoopThread
+    ):
         """It would wait for itself; the error says so instead."""
 
         async def block() -> None:
@@ -284,7 +286,9 @@ class TestClosing:
         other.close()
         assert kept == {one["configurable"]["thread_id"] for one in done if isinstance(one, dict)}
 
-    def test_closing_what_was_never_used_starts_nothing(self, make: Callable[..., ThreadkeepCheckpointer], home: Home):
+    def test_closing_what_was_never_used_starts_nothing(
+        self, make: Callable[..., ThreadkeepCheckpointer], home: EventLoopThread
+    ):
         """No thread, no loop, no file."""
         checkpointer = make("sqlite")
 

@@ -36,7 +36,7 @@ from threadkeep.errors import (
     StorageVersionError,
     TooLargeError,
 )
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.testing.faults import FaultProxy
 from threadkeep.testing.servers import MongoServer, PostgresServer, RedisStackServer, Server
@@ -112,7 +112,7 @@ class TestGoingAway:
         put(checkpointer, HERE, "after")
         assert value_of(checkpointer, HERE) == "after"
 
-    def test_a_stalled_server_is_given_up(self, kind: str, home: Home, places: Places, proxy: FaultProxy):
+    def test_a_stalled_server_is_given_up(self, kind: str, home: EventLoopThread, places: Places, proxy: FaultProxy):
         """It says so after the time-out, instead of hanging for ever, and works when the server does again."""
         where = places.backend(kind, url=proxy.url_of(places.url(kind)))
         checkpointer = checkpointer_over(where, home=home, timeout=SOON)
@@ -258,7 +258,7 @@ class TestPostgres:
         with pytest.raises(StorageDeniedError, match="permission denied"):
             put(make("postgres", url=postgres_url.replace("postgres@", "reader@")), HERE, 2)
 
-    def test_tables_are_not_made_where_they_shall_only_be_checked(self, home: Home, postgres_url: str):
+    def test_tables_are_not_made_where_they_shall_only_be_checked(self, home: EventLoopThread, postgres_url: str):
         """THREADKEEP_MIGRATE=check leaves the database as it is."""
         pool = PostgresPool(postgres_url, migrate="check")
         checkpointer = checkpointer_over(PostgresCheckpoints(pool), home=home)
@@ -316,7 +316,7 @@ class TestRedis:
 
         assert value_of(checkpointer, HERE)["id"] == ["pathlib", "Path"]
 
-    def test_checkpoints_expire(self, home: Home, places: Places, redis_stack_url: str):
+    def test_checkpoints_expire(self, home: EventLoopThread, places: Places, redis_stack_url: str):
         """Each key has its time, the pointers and lists of writes, too; where a thread stands, a little longer."""
         where = places.backend("redis", url=redis_stack_url, ttl=timedelta(minutes=5))
         checkpointer = checkpointer_over(where, home=home)
@@ -374,7 +374,9 @@ class TestMongoDb:
         assert again.pending_writes is not None
         assert len(again.pending_writes) == 5
 
-    def test_checkpoints_expire_and_the_time_can_be_changed(self, home: Home, places: Places, mongodb_url: str):
+    def test_checkpoints_expire_and_the_time_can_be_changed(
+        self, home: EventLoopThread, places: Places, mongodb_url: str
+    ):
         """The index is made anew; where nothing shall expire, there is none."""
         times: list[list[int]] = []
         for ttl in (timedelta(minutes=5), timedelta(minutes=7), None):

@@ -17,8 +17,8 @@ from langgraph.graph import START, StateGraph
 import threadkeep
 from tests.threads.checkpoints import Words, aput, config_of, connection_of, echo_graph, value_of
 from tests.threads.test_fence import Gates, gated, said
-from threadkeep.errors import ClosedError, NotYoursError, StorageError
-from threadkeep.event_loop import Home
+from threadkeep.errors import ClosedError, OwnerMismatchError, StorageError
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.sqlite import LOGGED_AT_MOST
 
@@ -36,7 +36,7 @@ def kept_without_the_log(path: Path, folder: Path) -> int:
             return 0
 
 
-async def test_a_run_writes_while_the_home_loop_is_at_something_else(make: Make, home: Home):
+async def test_a_run_writes_while_the_home_loop_is_at_something_else(make: Make, home: EventLoopThread):
     """What a turn recalls there, or another turn does, keeps no checkpoint of it waiting."""
     go_on = Event()
 
@@ -101,7 +101,7 @@ async def test_a_write_asks_whose_thread_it_is(tmp_path: Path):
         assert tk.checkpointer is not None
         await aput(tk.checkpointer, config_of("1", checkpoint_ns="", user_id="ana"), 1)
 
-        with pytest.raises(NotYoursError):
+        with pytest.raises(OwnerMismatchError):
             await aput(tk.checkpointer, config_of("1", checkpoint_ns="", user_id="bob"), 2)
         await aput(tk.checkpointer, config_of("1", checkpoint_ns="", user_id="ana"), 3)
 
@@ -124,6 +124,6 @@ async def test_a_run_that_waited_is_asked_again_whose_thread_it_is(tmp_path: Pat
         gates.let_through("slow one")
 
         assert [type(one) for one in await asyncio.gather(first, second, return_exceptions=True)] == [
-            NotYoursError,
-            NotYoursError,
+            OwnerMismatchError,
+            OwnerMismatchError,
         ]

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 
 import threadkeep
-from threadkeep import Forgotten, Health, Kept, Memory, Owner, Proposal, Recall, Recalled, Receipt, Threadkeep
+from threadkeep import Forgotten, Health, Memory, Owner, Proposal, Recall, Recalled, Receipt, RememberResult, Threadkeep
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.collections.models import Passages
 from threadkeep.langgraph.threads import Thread
@@ -30,7 +30,7 @@ async def application(model: BaseChatModel) -> None:
     async with threadkeep.open("memory://", owner="ana") as tk:
         assert_type(tk, Threadkeep)
         assert_type(await tk.ready(), Health)
-        assert_type(await tk.memories.remember("I live in Lisbon."), Kept)
+        assert_type(await tk.memories.remember("I live in Lisbon."), RememberResult)
         assert_type(await tk.memories.list(), list[Memory])
         assert_type(await tk.memories.search("Lisbon"), list[Recalled])
         assert_type(await tk.memories.get("1"), Memory | None)
@@ -50,7 +50,7 @@ def blocking_application(model: BaseChatModel) -> None:
         assert_type(tk.sync.ready(), Health)
         assert_type(tk.sync.recall("Where do I live?"), Recall)
         assert_type(tk.sync.capture([("user", "I live in Lisbon.")], thread_id="1", wait=True), Receipt)
-        assert_type(tk.sync.memories.remember("I live in Lisbon."), Kept)
+        assert_type(tk.sync.memories.remember("I live in Lisbon."), RememberResult)
         assert_type(tk.sync.memories.list(), list[Memory])
         assert_type(tk.sync.memories.walk(), list[Memory])
         assert_type(tk.sync.proposals.list(), list[Proposal])

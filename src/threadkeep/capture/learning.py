@@ -14,12 +14,12 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.known import KnownStatements, is_ours
 from threadkeep.capture.models import Candidate, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
-from threadkeep.capture.review_context import Review, Reviews, confirming, proposal_id_of
+from threadkeep.capture.review_context import Review, ReviewContext, confirming, proposal_id_of
 from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
 from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import codec as shapes
-from threadkeep.memories.audited_writer import TRIES, Ledger, give_way
+from threadkeep.memories.audited_writer import TRIES, AuditedWriter, give_way
 from threadkeep.memories.models import Memory
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.vectors import comparable, cosine, rows_of
@@ -74,8 +74,8 @@ class Learning:
         clock: Clock,
         telemetry: Telemetry,
         *,
-        ledger: Ledger,
-        reviews: Reviews | None = None,
+        ledger: AuditedWriter,
+        reviews: ReviewContext | None = None,
         prices: Prices | None = None,
         redact: Callable[[str], str] = redact,
         ttl: timedelta | None = None,
@@ -86,7 +86,7 @@ class Learning:
         self._extractor = extractor
         self._clock = clock
         self._telemetry = telemetry
-        self._reviews = reviews or Reviews.of(storage, search, clock, ledger)
+        self._reviews = reviews or ReviewContext.of(storage, search, clock, ledger)
         self._prices = prices
         self._redact = redact
         self._ttl = ttl

@@ -106,8 +106,8 @@ class Propose:
     known: Proposal | None = None
 
 
-Kept: TypeAlias = Add | Update | Duplicate
-Decision: TypeAlias = Kept | Reject | Propose
+RememberResult: TypeAlias = Add | Update | Duplicate
+Decision: TypeAlias = RememberResult | Reject | Propose
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str
     if verdict == "ask":
         return _proposed(candidate, place, twin, rules)
     if place is not None:
-        decision: Kept = _placed(candidate, place, rules.now, rules.similarity)
+        decision: RememberResult = _placed(candidate, place, rules.now, rules.similarity)
     elif twin is not None:
         decision = _again(candidate, twin, rules.now)
     else:
@@ -296,7 +296,7 @@ def _says(known: str, text: str, similarity: Similarity) -> bool:
     return content_words(known) == content_words(text) and similarity(text, known) >= NEAR
 
 
-def _placed(candidate: Candidate, memory: Memory, now: datetime, similarity: Similarity) -> Kept:
+def _placed(candidate: Candidate, memory: Memory, now: datetime, similarity: Similarity) -> RememberResult:
     """Put the statement where it belongs among what was said on the same subject."""
     saying = _saying(candidate, now)
     before = runs_of(memory)
@@ -332,7 +332,7 @@ def _again(candidate: Candidate, memory: Memory, now: datetime) -> Duplicate:
     return Duplicate(memory.memory_id, replace(memory, text=text, sources=sources, updated_at=now))
 
 
-def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], rules: Rules) -> Kept:
+def _added(candidate: Candidate, state: Mapping[MemoryId, Memory], rules: Rules) -> RememberResult:
     source = candidate.source
     key = memory_id_of(source.turn_id, candidate.kind, candidate.text)
     if key in state:  # it says something else by now, or is no longer true: what was decided stays

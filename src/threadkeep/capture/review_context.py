@@ -14,7 +14,7 @@ from threadkeep.ids import MemoryId, ProposalId, TurnId, short_digest
 from threadkeep.memories.models import Source, least_trusted
 from threadkeep.proposals.codec import proposal_put
 from threadkeep.proposals.models import Decision, Proposal
-from threadkeep.proposals.repository import Policies, ProposalRows
+from threadkeep.proposals.repository import PolicyRepository, ProposalReader
 from threadkeep.proposals.service import LIFETIME
 from threadkeep.proposals.tombstones import Tombstones, Unwanted
 from threadkeep.storage.port import Embedding, Put, Storage
@@ -23,7 +23,7 @@ from threadkeep.text.normalization import normalised
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
-    from threadkeep.memories.audited_writer import Ledger
+    from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.port import Searcher
     from threadkeep.proposals.policy import Policy
 
@@ -46,7 +46,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Reviews:
+class ReviewContext:
     """Reads what learning has to know, and spells what it proposes.
 
     Attributes:
@@ -56,16 +56,16 @@ class Reviews:
         lifetime: How long a proposal waits.
     """
 
-    rows: ProposalRows
+    rows: ProposalReader
     tombstones: Tombstones
-    policies: Policies
+    policies: PolicyRepository
     lifetime: timedelta = LIFETIME
 
     @classmethod
-    def of(cls, storage: Storage, searcher: Searcher, clock: Clock, ledger: Ledger) -> Self:
+    def of(cls, storage: Storage, searcher: Searcher, clock: Clock, ledger: AuditedWriter) -> Self:
         """Return the reviews that hold where nothing is set."""
         tombstones = Tombstones(storage, searcher, clock, lifetime=None, ledger=ledger)
-        return cls(ProposalRows(storage, clock), tombstones, Policies(storage, ledger=ledger))
+        return cls(ProposalReader(storage, clock), tombstones, PolicyRepository(storage, ledger=ledger))
 
     async def read(self, owner: Owner) -> Review:
         """Read what holds for *owner* now."""

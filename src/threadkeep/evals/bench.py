@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from threadkeep.client import Threadkeep
-    from threadkeep.container import Rooms
+    from threadkeep.container import Services
     from threadkeep.evals.facts import Fact
 
 _SEED: Final = 7
@@ -175,7 +175,7 @@ async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str,
     for start in range(0, len(asked), _IN_A_ROW):
         part = asked[start : start + _IN_A_ROW]
 
-        async def on_home(rooms: Rooms, part: Sequence[tuple[str, str]] = part) -> list[float]:
+        async def on_home(rooms: Services, part: Sequence[tuple[str, str]] = part) -> list[float]:
             whose = [Owner(user_id) for user_id, _ in part]
             return [
                 await timed(rooms.recalls.search(question, owner=owner, limit=TOP))

@@ -16,7 +16,7 @@ from threadkeep.evals.peer_process import ENVIRONMENTS, Worker, worker
 
 if TYPE_CHECKING:
     from threadkeep.evals.conversation import Conversation
-    from threadkeep.event_loop import Home
+    from threadkeep.event_loop import EventLoopThread
 
 NO_MEMORY: Final = "no-memory"
 EVERYTHING: Final = "everything"
@@ -92,7 +92,7 @@ class SearchingMethod(ABC):
         home: Where the embedder runs.
     """
 
-    def __init__(self, name: str, embedder: RecordingEmbedder, home: Home) -> None:
+    def __init__(self, name: str, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
         self.name = name
         self._embedder = embedder
         self._home = home
@@ -130,7 +130,7 @@ class StoreMethod(SearchingMethod):
         home: As there.
     """
 
-    def __init__(self, name: str, store: Any, embedder: RecordingEmbedder, home: Home) -> None:
+    def __init__(self, name: str, store: Any, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
         super().__init__(name, embedder, home)
         self._store = store
         self._namespace: tuple[str, ...] = ()
@@ -152,7 +152,7 @@ class StoreMethod(SearchingMethod):
 class WorkerMethod(SearchingMethod):
     """A peer in a process of its own; see :class:`SearchingMethod`."""
 
-    def __init__(self, name: str, peer: Worker, embedder: RecordingEmbedder, home: Home) -> None:
+    def __init__(self, name: str, peer: Worker, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
         super().__init__(name, embedder, home)
         self._peer = peer
         self._owner = ""
@@ -169,7 +169,11 @@ class WorkerMethod(SearchingMethod):
 
 
 async def open_peers(
-    names: Sequence[str], embedder: RecordingEmbedder | None, home: Home, folder: Path, running: AsyncExitStack
+    names: Sequence[str],
+    embedder: RecordingEmbedder | None,
+    home: EventLoopThread,
+    folder: Path,
+    running: AsyncExitStack,
 ) -> tuple[list[Method], list[NotRun]]:
     """Open the peers *names*, in order, and say of the others why they could not be had.
 
@@ -195,7 +199,9 @@ async def open_peers(
     return methods, missing
 
 
-async def _opened(name: str, embedder: RecordingEmbedder, home: Home, folder: Path, running: AsyncExitStack) -> Method:
+async def _opened(
+    name: str, embedder: RecordingEmbedder, home: EventLoopThread, folder: Path, running: AsyncExitStack
+) -> Method:
     dims = len((await home.run(embedder.embed(["How long is a vector?"])))[0])
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:

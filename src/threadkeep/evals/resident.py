@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from threadkeep.evals.bench_rig import Lookup, opened
 
 if TYPE_CHECKING:
-    from threadkeep.container import Rooms
+    from threadkeep.container import Services
     from threadkeep.search.retriever import IndexStats
 
 
@@ -39,7 +39,7 @@ async def measure(path: Path, owner: str, question: str) -> tuple[float, float, 
     return stats.nbytes / 1e6, grown / 1e6, kept / 1e6
 
 
-async def _stats(rooms: Rooms) -> IndexStats:
+async def _stats(rooms: Services) -> IndexStats:
     return rooms.search.stats()
 
 

@@ -19,7 +19,7 @@ from threadkeep.event_loop import closed_error
 from threadkeep.langgraph.operations import Plan
 
 if TYPE_CHECKING:
-    from threadkeep.event_loop import Home
+    from threadkeep.event_loop import EventLoopThread
 
 AT_ONCE: Final = 32
 """So many calls of a store are under way at a time. A pool of connections lends none to those that ask for too long."""
@@ -48,7 +48,7 @@ class Crowd:
         perform: Performs one plan.
     """
 
-    def __init__(self, home: Home, perform: Callable[[Plan], Coroutine[Any, Any, _Results]]) -> None:
+    def __init__(self, home: EventLoopThread, perform: Callable[[Plan], Coroutine[Any, Any, _Results]]) -> None:
         self._home = home
         self._perform = perform
         self._guard = threading.Lock()

@@ -35,7 +35,7 @@ from threadkeep.threads.run_events import Running, current_run, tell
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
-    from threadkeep.container import Rooms
+    from threadkeep.container import Services
     from threadkeep.identity import Owner
 
 TURNS_REMEMBERED: Final = 1024
@@ -168,7 +168,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return None if before.recall.memories else before
         app = self._tk.app
 
-        def begins_in(rooms: Rooms) -> str | None:
+        def begins_in(rooms: Services) -> str | None:
             off = rooms.opt_outs.holds(turn.owner, turn.thread_id)  # and then nothing is bound either
             return None if off else app.binder.epoch_at_once(turn.owner)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
 
-from threadkeep.errors import InvalidInputError, NotYoursError
+from threadkeep.errors import InvalidInputError, OwnerMismatchError
 from threadkeep.identity import OWNED_ROOTS, Owner, partition_of
 from threadkeep.storage.port import Namespace, NamespaceMatch, Partition
 
@@ -88,7 +88,7 @@ def require_own(namespace: Namespace, owner: Owner | None) -> None:
     """Let *namespace* pass only where all of it is the owner's; without an owner, everything passes.
 
     Raises:
-        NotYoursError: It is somebody else's, nobody's, or spans several owners.
+        OwnerMismatchError: It is somebody else's, nobody's, or spans several owners.
     """
     if owner is None or (len(namespace) > 1 and partition_of(namespace) == owner.partition):
         return
@@ -96,7 +96,7 @@ def require_own(namespace: Namespace, owner: Owner | None) -> None:
         "This store is locked to one owner, and the namespace is not that owner's; "
         "use ('memories', label, …), ('summaries', label, …) or ('users', label, …)."
     )
-    raise NotYoursError(msg)
+    raise OwnerMismatchError(msg)
 
 
 def one_partition(prefix: Namespace) -> Partition | None:

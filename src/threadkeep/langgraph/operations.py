@@ -97,7 +97,7 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) 
 
     Raises:
         InvalidNamespaceError: A namespace is illegal.
-        NotYoursError: A namespace is not the owner's.
+        OwnerMismatchError: A namespace is not the owner's.
         InvalidInputError: Anything else of an operation is.
     """
     plan = Plan(owner)

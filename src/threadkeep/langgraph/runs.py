@@ -26,7 +26,7 @@ from threadkeep.threads.thread_access import thread_id_from
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from threadkeep.container import App, Rooms
+    from threadkeep.container import Container, Services
     from threadkeep.identity import Owner
     from threadkeep.threads.fencing import Strategy
 
@@ -43,7 +43,7 @@ class RunDoor:
     begins, so another process can go on where this one was killed.
     """
 
-    def __init__(self, app: App, whose: Callable[[str | Owner | None], Owner]) -> None:
+    def __init__(self, app: Container, whose: Callable[[str | Owner | None], Owner]) -> None:
         self._app = app
         self._whose = whose
         self._running: dict[tuple[Owner, ThreadId], asyncio.Task[Any]] = {}
@@ -279,7 +279,7 @@ class RunDoor:
             given = await asyncio.to_thread(effect, begun.idempotency_key)
             result = await given if inspect.isawaitable(given) else given
 
-        async def end(rooms: Rooms) -> None:
+        async def end(rooms: Services) -> None:
             await rooms.runs.end_effect(begun, result, owner=whose, thread_id=named, key=key)
 
         await self._app.call(end)

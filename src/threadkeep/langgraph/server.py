@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from langgraph.config import get_config
 
-from threadkeep.errors import NotYoursError, OwnerRequiredError
+from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
 from threadkeep.identity import Owner, claimed_owner, on_server
 from threadkeep.langgraph.namespaces import labels_of, require_own
 from threadkeep.langgraph.store import ThreadkeepStore
@@ -35,8 +35,8 @@ def server_store(tk: Threadkeep) -> ServerStore:
     """Return the store for ``"store": {"path": …}`` in ``langgraph.json``; no I/O happens before its first use.
 
     Every operation is the authenticated user's: ``("memories", label)``, ``("summaries", label)`` and
-    ``("users", label, …)`` with the label of that user. Anything else raises ``NotYoursError``, and where nobody was
-    authenticated, ``OwnerRequiredError``.
+    ``("users", label, …)`` with the label of that user. Another namespace raises ``OwnerMismatchError``; a request
+    without an authenticated user raises ``OwnerRequiredError``.
     """
     minutes = tk.app.settings.store_ttl_minutes
     ttl: Any = {"default_ttl": minutes, "refresh_on_read": False} if minutes else None
@@ -89,7 +89,7 @@ async def only_own(ctx: Any, value: Mapping[str, Any]) -> None:
 
     try:
         require_own(labels_of(value.get("namespace") or ()), Owner(str(ctx.user.identity)))
-    except (NotYoursError, ValueError) as error:
+    except (OwnerMismatchError, ValueError) as error:
         raise Auth.exceptions.HTTPException(status_code=403, detail=str(error)) from error
 
 

@@ -50,7 +50,7 @@ from threadkeep.text.tokenizing import texts_of
 if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
 
-    from threadkeep.event_loop import Home
+    from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
     from threadkeep.storage.port import Item as StoredItem
 
@@ -83,7 +83,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     def __init__(
         self,
-        home: Home,
+        home: EventLoopThread,
         rooms: Callable[[], Coroutine[Any, Any, StoreRooms]],
         *,
         index: IndexConfig | None = None,
@@ -138,7 +138,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         Raises:
             InvalidNamespaceError: A namespace is illegal.
             InvalidInputError: Anything else of an operation is; nothing was written.
-            NotYoursError: A namespace is not the owner's that this store is locked to.
+            OwnerMismatchError: A namespace is not the owner's that this store is locked to.
             StorageError: The storage cannot be used.
         """
         return await self._crowd.perform(self._planned(ops))

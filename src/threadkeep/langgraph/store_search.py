@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from threadkeep.clock import Clock
     from threadkeep.langgraph.operations import Listing
-    from threadkeep.memories.audited_writer import Ledger
+    from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.search.ranking import Method
     from threadkeep.search.retriever import Search
 
@@ -53,7 +53,7 @@ class StoreRooms(Protocol):
         ...
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> AuditedWriter:
         """What commits changes of what is kept about an owner."""
         ...
 

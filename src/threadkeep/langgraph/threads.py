@@ -13,7 +13,7 @@ from threadkeep.threads.maintenance import Keep, ThreadStats
 from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
-    from threadkeep.container import App
+    from threadkeep.container import Container
     from threadkeep.doors import Whose
     from threadkeep.identity import Owner
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
@@ -50,7 +50,7 @@ class Pruned:
 class ThreadDoor:
     """The threads of an owner that are kept by ``tk.checkpointer``, newest first."""
 
-    def __init__(self, app: App, whose: Whose) -> None:
+    def __init__(self, app: Container, whose: Whose) -> None:
         self._app = app
         self._whose = whose
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from threadkeep.event_loop import Home
+    from threadkeep.event_loop import EventLoopThread
     from threadkeep.langgraph.store_search import StoreRooms
 
 
@@ -25,7 +25,7 @@ class Sweeping:
     expired, and removes it physically by itself. They block until they are done, also in a running loop.
     """
 
-    _home: Home
+    _home: EventLoopThread
     _rooms: Callable[[], Coroutine[Any, Any, StoreRooms]]
 
     def setup(self) -> Told:

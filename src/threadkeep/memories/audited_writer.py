@@ -41,7 +41,7 @@ def is_about(error: RevisionConflictError, operations: Sequence[Operation]) -> b
     return any(at == (one.namespace, one.key) for one in operations)
 
 
-class Ledger:
+class AuditedWriter:
     """Commits with an audit entry.
 
     The end of an owner's chain is remembered here, so that a change costs no further read; where another

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.errors import DamagedItemError, PartitionErasedError, SealError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import memory_of, moment_of
-from threadkeep.memories.repository import MemoryRows
+from threadkeep.memories.repository import MemoryReader
 from threadkeep.storage.port import Batch, Namespace, Operation, Put, Ref, Storage
 from threadkeep.storage.walking import items_in
 
@@ -47,7 +47,7 @@ class Uses:
 
     def __init__(self, storage: Storage, clock: Clock, *, grain: timedelta | None) -> None:
         self._storage = storage
-        self._rows = MemoryRows(storage)
+        self._rows = MemoryReader(storage)
         self._clock = clock
         self._grain = grain
         self._noted: OrderedDict[Owner, dict[MemoryId, datetime]] = OrderedDict()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.audit import ADDED, REMOVED, Change, Entry, head_of, stands_for
-from threadkeep.memories.audited_writer import TRIES, USER, Ledger, give_way
+from threadkeep.memories.audited_writer import TRIES, USER, AuditedWriter, give_way
 from threadkeep.memories.codec import memory_of, moment_of, put_of
 from threadkeep.memories.lifecycle import recallable
 from threadkeep.memories.models import Memory, Status, Undone, Why, least_trusted
 from threadkeep.memories.port import Searcher
-from threadkeep.memories.repository import MemoryRows
+from threadkeep.memories.repository import MemoryReader
 from threadkeep.memories.vectors import rows_of
 from threadkeep.storage.port import Delete, Embedding, Operation, Ref, Storage
 from threadkeep.text.normalization import same_words
@@ -25,13 +25,13 @@ from threadkeep.text.semantics import gist_of, same_meaning
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.last_used import Uses
-    from threadkeep.memories.service import Memories
+    from threadkeep.memories.service import MemoryRepository
 
 
 _COMPARED: Final = 2_000
 
 
-class Upkeep:
+class MemoryMaintenance:
     """Looks after the memories of all owners, one at a time.
 
     Args:
@@ -46,15 +46,15 @@ class Upkeep:
     def __init__(
         self,
         storage: Storage,
-        memories: Memories,
+        memories: MemoryRepository,
         searcher: Searcher,
-        ledger: Ledger,
+        ledger: AuditedWriter,
         uses: Uses,
         *,
         ttl: timedelta | None,
     ) -> None:
         self._storage = storage
-        self._rows = MemoryRows(storage)
+        self._rows = MemoryReader(storage)
         self._memories = memories
         self._searcher = searcher
         self._ledger = ledger

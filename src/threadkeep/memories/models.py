@@ -189,7 +189,7 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RememberResult:
     """What became of a statement that was to be kept.
 
     Attributes:

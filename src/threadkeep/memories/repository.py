@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
 
 
-class MemoryRows:
+class MemoryReader:
     """Reads memories; it decides and writes nothing."""
 
     def __init__(self, storage: Storage) -> None:

@@ -20,11 +20,11 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import Owner, owner_of_partition
 from threadkeep.ids import MemoryId
-from threadkeep.memories.audited_writer import TRIES, Ledger, give_way
+from threadkeep.memories.audited_writer import TRIES, AuditedWriter, give_way
 from threadkeep.memories.codec import archived_value
 from threadkeep.memories.last_used import uses_namespace
 from threadkeep.memories.models import Archived, Memory
-from threadkeep.memories.repository import MemoryRows
+from threadkeep.memories.repository import MemoryReader
 from threadkeep.storage.port import Batch, Delete, Item, Operation, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Asked(Protocol):
 
 
 class Restoring(Protocol):
-    """What has memories back: :class:`threadkeep.memories.maintenance.Upkeep`."""
+    """What has memories back: :class:`threadkeep.memories.maintenance.MemoryMaintenance`."""
 
     async def restore(self, memory_id: str, *, owner: Owner, by: str) -> Memory:
         """Let a memory that was laid aside be recalled again."""
@@ -62,7 +62,7 @@ class Restoring(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tidied:
+class RetentionReport:
     """What became of an owner's memories.
 
     Attributes:
@@ -76,7 +76,7 @@ class Tidied:
     over: int
 
 
-class Tidying:
+class Retention:
     """Keeps owners within the limits.
 
     Args:
@@ -93,7 +93,7 @@ class Tidying:
     def __init__(
         self,
         storage: Storage,
-        ledger: Ledger,
+        ledger: AuditedWriter,
         uses: Uses,
         asked: Asked,
         upkeep: Restoring,
@@ -103,7 +103,7 @@ class Tidying:
         limits: Limits,
     ) -> None:
         self._storage = storage
-        self._rows = MemoryRows(storage)
+        self._rows = MemoryReader(storage)
         self._ledger = ledger
         self._uses = uses
         self._asked = asked
@@ -115,7 +115,7 @@ class Tidying:
         self._since: datetime | None = None
         self.limits = limits
 
-    async def tidy(self, owner: Owner, *, dry: bool = False) -> Tidied:
+    async def tidy(self, owner: Owner, *, dry: bool = False) -> RetentionReport:
         """Archive what is too much of *owner*'s memories, or was not used for too long.
 
         Archived memories are not recalled, are listed, come back by ``undo`` or ``restore``, and go after thirty days.
@@ -128,7 +128,7 @@ class Tidying:
             RevisionConflictError: Other writers kept getting in the way; what was archived until then is.
         """
         if not self.limits.any:
-            return Tidied((), sum([one.status == "active" async for one in self._rows.walk(owner)]), 0)
+            return RetentionReport((), sum([one.status == "active" async for one in self._rows.walk(owner)]), 0)
         await self._write_uses(owner)
         done: list[tuple[Memory, Archived]] = []
         for attempt in range(TRIES):
@@ -136,7 +136,7 @@ class Tidying:
             epoch = (await self._storage.position(owner.partition)).epoch
             found = await self._standing(owner)
             if dry:
-                return Tidied(found.leaving, found.active - len(found.leaving), found.over)
+                return RetentionReport(found.leaving, found.active - len(found.leaving), found.over)
             try:
                 for start in range(0, len(found.leaving), _AT_ONCE):
                     await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch, done)
@@ -144,7 +144,7 @@ class Tidying:
                 await give_way(attempt)
                 continue
             await self._note_looked(owner, found)
-            return Tidied(tuple(done), found.active - len(found.leaving), found.over)
+            return RetentionReport(tuple(done), found.active - len(found.leaving), found.over)
         msg = "Other writers kept getting in the way; try again."
         raise RevisionConflictError(msg)
 

@@ -19,15 +19,15 @@ from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     Approval,
     Forgotten,
-    Kept,
     Kind,
     Memory,
     NewMemory,
+    RememberResult,
     Source,
     least_trusted,
 )
 from threadkeep.memories.port import Searcher
-from threadkeep.memories.repository import MemoryRows
+from threadkeep.memories.repository import MemoryReader
 from threadkeep.memories.vectors import row_of
 from threadkeep.storage.port import Delete, Embedding, Item, Operation, Put, Ref, Storage
 from threadkeep.storage.walking import items_in
@@ -36,7 +36,7 @@ from threadkeep.text.normalization import same_words
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
-    from threadkeep.memories.audited_writer import Ledger
+    from threadkeep.memories.audited_writer import AuditedWriter
 
 _BATCH: Final = 500
 _NEWEST: Final = 1000
@@ -67,7 +67,7 @@ class Tombstones(Protocol):
         ...
 
 
-class Memories:
+class MemoryRepository:
     """The memories of all owners; every method reads and writes one owner's partition only."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Memories:
         searcher: Searcher,
         clock: Clock,
         *,
-        ledger: Ledger,
+        ledger: AuditedWriter,
         turns: TurnRecords | None = None,
         tombstones: Tombstones | None = None,
         redact: Callable[[str], str] = str,
@@ -86,7 +86,7 @@ class Memories:
         self._ledger = ledger
         self._searcher = searcher
         self._clock = clock
-        self._rows = MemoryRows(storage)
+        self._rows = MemoryReader(storage)
         self._turns = turns
         self._tombstones = tombstones
         self._redact = redact
@@ -95,7 +95,7 @@ class Memories:
 
     async def remember(
         self, new: NewMemory, *, owner: Owner, also: Callable[[MemoryId], Sequence[Operation]] = lambda _: ()
-    ) -> Kept:
+    ) -> RememberResult:
         """Keep one statement, unless an active memory says the very same already.
 
         It is somebody's decision: a statement that was forgotten or rejected before is let in again.
@@ -145,7 +145,7 @@ class Memories:
         owner: Owner,
         by: str,
         progress: Callable[[int], object] = lambda _: None,
-    ) -> list[Kept]:
+    ) -> list[RememberResult]:
         """Keep many statements, each batch of 500 in one commit.
 
         They are not compared with each other or with what is there, but by ``memory_id``: what exists already is a
@@ -170,13 +170,13 @@ class Memories:
         if len(set(keys)) != len(keys):
             msg = "Two of the statements have the same memory_id; give each its own."
             raise InvalidInputError(msg)
-        kept: list[Kept] = []
+        kept: list[RememberResult] = []
         for start in range(0, len(memories), _BATCH):
             kept += await self._bring(memories[start : start + _BATCH], owner, by)
             progress(len(kept))
         return kept
 
-    async def _bring(self, memories: Sequence[Memory], owner: Owner, by: str) -> list[Kept]:
+    async def _bring(self, memories: Sequence[Memory], owner: Owner, by: str) -> list[RememberResult]:
         epoch = await self._epoch(owner)
         refs = [Ref(owner.partition, memory.namespace, memory.memory_id) for memory in memories]
         there = await self._storage.get(refs)
@@ -187,16 +187,16 @@ class Memories:
             head = await self._ledger.head(owner)
             there = await self._storage.get(refs)
             refusal = await self._tombstones.refusal(owner) if self._tombstones else None
-            kept: list[Kept] = []
+            kept: list[RememberResult] = []
             puts: list[Put] = []
             for memory, item in zip(memories, there, strict=True):
                 vector = vectors.get(memory.memory_id)
                 if item is not None:
-                    kept.append(Kept("duplicate", memory_of(item) or memory))
+                    kept.append(RememberResult("duplicate", memory_of(item) or memory))
                 elif reason := refusal(memory.text, vector) if refusal else None:
-                    kept.append(Kept("rejected", memory, reason=reason))
+                    kept.append(RememberResult("rejected", memory, reason=reason))
                 else:
-                    kept.append(Kept("accepted", memory, () if vector else ("embedder",)))
+                    kept.append(RememberResult("accepted", memory, () if vector else ("embedder",)))
                     puts.append(put_of(memory, embedding=vector, expect="absent", ttl=self._ttl))
             try:
                 if puts:
@@ -425,7 +425,7 @@ class Memories:
         owner: Owner,
         also: Callable[[MemoryId], Sequence[Operation]],
         epoch: str,
-    ) -> Kept:
+    ) -> RememberResult:
         """Look for the statement and write it, unless somebody else wrote a statement in between."""
         degraded = () if embedding else ("embedder",)
         by, why = _said_by(memory)
@@ -433,12 +433,12 @@ class Memories:
         if twin := await self._twin(memory, owner):
             if operations := also(twin.memory_id):
                 await self._ledger.commit(owner, operations, by=by, why=why, epoch=epoch)
-            return Kept("duplicate", twin, degraded)
+            return RememberResult("duplicate", twin, degraded)
         lifted = await self._tombstones.lifting(owner, memory.text) if self._tombstones else ()
         put = put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)
         operations = [put, *lifted, *also(memory.memory_id)]
         await self._ledger.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
-        return Kept("accepted", await self.require(memory.memory_id, owner=owner), degraded)
+        return RememberResult("accepted", await self.require(memory.memory_id, owner=owner), degraded)
 
     async def find(self, text: str, *, kind: Kind, owner: Owner) -> Memory | None:
         """Return the active memory that says the very same, case and a final stop apart, if there is one."""

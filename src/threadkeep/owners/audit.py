@@ -9,7 +9,7 @@ from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.memories.audit import Entry, Head, audit_namespace, entry_of, fault_in, head_of, stands_for
 from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.memories.codec import head_ref
-from threadkeep.memories.repository import MemoryRows
+from threadkeep.memories.repository import MemoryReader
 from threadkeep.owners.models import Verified
 from threadkeep.storage.port import Item, Storage
 from threadkeep.storage.walking import items_in
@@ -23,7 +23,7 @@ class Audit:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._rows = MemoryRows(storage)
+        self._rows = MemoryReader(storage)
 
     async def list(self, owner: Owner, *, limit: int | None = None) -> list[Entry]:
         """Return what was changed, newest first: the *limit* newest, or everything."""

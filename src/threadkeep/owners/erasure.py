@@ -54,7 +54,7 @@ class Threads(Protocol):
         ...
 
 
-class Erasing:
+class OwnerErasure:
     """Erases owners, and owners again.
 
     Args:

@@ -148,7 +148,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class DecisionResult:
     """What became of one decision of several.
 
     Attributes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.audited_writer import USER, Ledger
+from threadkeep.memories.audited_writer import USER, AuditedWriter
 from threadkeep.proposals.codec import POLICY_KEY, policy_namespace, proposal_of, proposals_namespace
 from threadkeep.proposals.models import Decision, Proposal, State, Verdict
 from threadkeep.proposals.policy import Policy, Rule, rules_of, spelled
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
 
-class ProposalRows:
+class ProposalReader:
     """Reads proposals; it decides and writes nothing."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
@@ -56,7 +56,7 @@ class ProposalRows:
         return replace(proposal, state="expired", decision=Decision("expired", "time", proposal.expires_at))
 
 
-class Policies:
+class PolicyRepository:
     """The policies of all owners.
 
     Args:
@@ -65,7 +65,7 @@ class Policies:
         ledger: Commits with an audit entry.
     """
 
-    def __init__(self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, ledger: Ledger) -> None:
+    def __init__(self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, ledger: AuditedWriter) -> None:
         self._storage = storage
         self._ledger = ledger
         self._rules = rules or {}

@@ -19,7 +19,16 @@ from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
 from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.memories.codec import MEMORIES
-from threadkeep.memories.models import TRUSTED, Approval, Kept, Memory, NewMemory, Source, Speaker, least_trusted
+from threadkeep.memories.models import (
+    TRUSTED,
+    Approval,
+    Memory,
+    NewMemory,
+    RememberResult,
+    Source,
+    Speaker,
+    least_trusted,
+)
 from threadkeep.proposals.codec import (
     DUE,
     proposal_of,
@@ -28,8 +37,8 @@ from threadkeep.proposals.codec import (
 from threadkeep.proposals.models import (
     MAX_COMMENT_CHARACTERS,
     Choice,
-    Chosen,
     Decision,
+    DecisionResult,
     NewProposal,
     Proposal,
     Proposed,
@@ -38,18 +47,18 @@ from threadkeep.proposals.models import (
     name,
     statement,
 )
-from threadkeep.proposals.repository import ProposalRows
+from threadkeep.proposals.repository import ProposalReader
 from threadkeep.storage.port import Operation, Put, Storage
 from threadkeep.text.normalization import same_words
 from threadkeep.text.semantics import gist_of, same_meaning
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.memories.audited_writer import Ledger
+    from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.port import Searcher
-    from threadkeep.memories.service import Memories
+    from threadkeep.memories.service import MemoryRepository
     from threadkeep.observability import Telemetry
-    from threadkeep.proposals.repository import Policies
+    from threadkeep.proposals.repository import PolicyRepository
     from threadkeep.proposals.tombstones import Tombstones
 
 LIFETIME: Final = timedelta(days=30)
@@ -59,26 +68,26 @@ _LAPSE_AT_ONCE: Final = 200
 _LIKELY: Final = 8
 
 
-class Proposals:
+class ProposalRepository:
     """The proposals of all owners; every method but :meth:`lapse` reads and writes one owner's partition only."""
 
     def __init__(
         self,
         storage: Storage,
         searcher: Searcher,
-        memories: Memories,
+        memories: MemoryRepository,
         tombstones: Tombstones,
-        policies: Policies,
+        policies: PolicyRepository,
         clock: Clock,
         telemetry: Telemetry,
         *,
-        ledger: Ledger,
+        ledger: AuditedWriter,
         lifetime: timedelta = LIFETIME,
         redact: Callable[[str], str] = str,
     ) -> None:
         self._storage = storage
         self._ledger = ledger
-        self._rows = ProposalRows(storage, clock)
+        self._rows = ProposalReader(storage, clock)
         self._searcher = searcher
         self._memories = memories
         self._tombstones = tombstones
@@ -144,7 +153,7 @@ class Proposals:
         done = await self.approve(proposal_id, owner=owner, by="policy")
         return Proposed("approved", done, done.decision.memory_id if done.decision else None)
 
-    async def keep(self, new: NewMemory, *, owner: Owner, asked: bool = True) -> Kept:
+    async def keep(self, new: NewMemory, *, owner: Owner, asked: bool = True) -> RememberResult:
         """Keep a statement, or propose it where somebody has to approve it first.
 
         Args:
@@ -167,7 +176,7 @@ class Proposals:
             )
         proposed = await self.propose(NewProposal(new.text, "add", new.kind, new.sources), owner=owner)
         if proposed.memory_id is not None and (memory := await self._memories.get(proposed.memory_id, owner=owner)):
-            return Kept("accepted" if proposed.status == "approved" else "duplicate", memory)
+            return RememberResult("accepted" if proposed.status == "approved" else "duplicate", memory)
         kept = self._not_kept(new, trust, proposed.reason or "", owner)
         if proposed.proposal is None:
             return kept
@@ -276,9 +285,9 @@ class Proposals:
         msg = f"Other writers kept getting in the way of proposal {proposal_id}; try again."
         raise RevisionConflictError(msg, proposal_id=proposal_id)
 
-    async def decide(self, choices: Sequence[Choice], *, owner: Owner, by: str) -> list[Chosen]:
+    async def decide(self, choices: Sequence[Choice], *, owner: Owner, by: str) -> list[DecisionResult]:
         """Decide on many proposals, each by itself: what cannot be decided says why, and the others are."""
-        done: list[Chosen] = []
+        done: list[DecisionResult] = []
         for choice in choices:
             try:
                 if choice.approve:
@@ -289,9 +298,9 @@ class Proposals:
                     proposal = await self.reject(choice.proposal_id, owner=owner, by=by, comment=choice.comment)
             except (ConflictError, LookupError, InvalidInputError) as error:
                 failed = error if isinstance(error, ThreadkeepError) else ThreadkeepError(str(error))
-                done.append(Chosen(choice.proposal_id, None, failed))
+                done.append(DecisionResult(choice.proposal_id, None, failed))
             else:
-                done.append(Chosen(choice.proposal_id, proposal))
+                done.append(DecisionResult(choice.proposal_id, proposal))
         return done
 
     async def lapse(self) -> int:
@@ -416,7 +425,7 @@ class Proposals:
         blocked = unwanted.blocks(text, await self._searcher.embed_put([text])) if unwanted else None
         return f"{blocked.cause} before" if blocked else None
 
-    def _not_kept(self, new: NewMemory, trust: Speaker, reason: str, owner: Owner) -> Kept:
+    def _not_kept(self, new: NewMemory, trust: Speaker, reason: str, owner: Owner) -> RememberResult:
         now = self._clock.now()
         memory = Memory(
             memory_id=MemoryId(""),
@@ -430,7 +439,7 @@ class Proposals:
             created_at=now,
             updated_at=now,
         )
-        return Kept("rejected", memory, reason=reason)
+        return RememberResult("rejected", memory, reason=reason)
 
     async def _base(self, new: NewProposal, owner: Owner) -> Memory:
         if new.memory_id is None:

@@ -29,7 +29,7 @@ from threadkeep.text.semantics import Gist, agrees, gist_of, same_meaning, signa
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
-    from threadkeep.memories.audited_writer import Ledger
+    from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.port import Searcher
 
 NEAR: Final = 0.9
@@ -106,7 +106,7 @@ class Tombstones:
         clock: Clock,
         *,
         lifetime: timedelta | None,
-        ledger: Ledger,
+        ledger: AuditedWriter,
     ) -> None:
         self._storage = storage
         self._ledger = ledger

@@ -21,7 +21,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import Owner, claimed_owner
 from threadkeep.threads.base import Backend, Listing, Saver
 from threadkeep.threads.codec import (
@@ -42,7 +42,7 @@ from threadkeep.threads.fencing import (
     refused,
 )
 from threadkeep.threads.leases import Beginning, Begun, Leases, RunName, Terms
-from threadkeep.threads.maintenance import ANCHOR, Keep, ThreadStats, Upkeep
+from threadkeep.threads.maintenance import ANCHOR, Keep, ThreadMaintenance, ThreadStats
 from threadkeep.threads.run_events import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver, Writing
 from threadkeep.threads.thread_access import Admission, Names, configurable_of, place_of, thread_id_from, with_thread
@@ -83,7 +83,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self,
         backend: Backend,
         *,
-        home: Home,
+        home: EventLoopThread,
         binder: Binder | None = None,
         whose: Callable[[RunnableConfig], Owner | None] | None = None,
         allowed_types: Collection[AllowedType] = (),
@@ -407,8 +407,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return Writing(self._upkeep, self._home)
 
     @property
-    def _upkeep(self) -> Upkeep:
-        return Upkeep(self._shared, self._leases, self._envelope, self.serde, self._admission)
+    def _upkeep(self) -> ThreadMaintenance:
+        return ThreadMaintenance(self._shared, self._leases, self._envelope, self.serde, self._admission)
 
 
 async def _fetch(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import Choice, chosen
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def create_checkpointer(
-    settings: Settings, *, home: Home, pool: Callable[[str, str], Pool], binder: Binder | None = None
+    settings: Settings, *, home: EventLoopThread, pool: Callable[[str, str], Pool], binder: Binder | None = None
 ) -> ThreadkeepCheckpointer:
     """Return the checkpointer that *settings* choose, without I/O.
 
@@ -55,7 +55,7 @@ def create_checkpointer(
 def checkpointer_over(
     backend: Backend,
     *,
-    home: Home,
+    home: EventLoopThread,
     binder: Binder | None = None,
     whose: Callable[[RunnableConfig], Owner | None] | None = None,
     allowed_types: Collection[AllowedType] = (),

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from threadkeep.event_loop import Home
+    from threadkeep.event_loop import EventLoopThread
     from threadkeep.ids import ThreadId
     from threadkeep.threads.base import ThreadedSaver
-    from threadkeep.threads.maintenance import Upkeep
+    from threadkeep.threads.maintenance import ThreadMaintenance
     from threadkeep.threads.savers import SharedSaver
 
 
@@ -458,8 +458,8 @@ class Beginning:
         home: The loop that its saver lives on.
     """
 
-    upkeep: Upkeep
-    home: Home
+    upkeep: ThreadMaintenance
+    home: EventLoopThread
 
     async def begun(self, config: RunnableConfig) -> Begun:
         """Return what the run of *config* begins with, which may have to wait for another run; on any loop.

@@ -250,7 +250,7 @@ def _leading_to(found: Sequence[CheckpointTuple], checkpoint_id: str) -> list[Ch
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
+class ThreadMaintenance:
     """The threads of one view of a checkpointer; called on the loop that the saver lives on.
 
     Attributes:
@@ -293,7 +293,7 @@ class Upkeep:
         find: it goes as soon as the run is refused.
 
         Raises:
-            NotYoursError: It is a thread of somebody else.
+            OwnerMismatchError: It is a thread of somebody else.
             PartitionErasedError: Its owner was erased since the run began; nothing of the thread is left.
         """
         try:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from threadkeep.event_loop import Home
+    from threadkeep.event_loop import EventLoopThread
     from threadkeep.ids import ThreadId
-    from threadkeep.threads.maintenance import Upkeep
+    from threadkeep.threads.maintenance import ThreadMaintenance
 
 
 T = TypeVar("T")
@@ -267,8 +267,8 @@ class Writing:
         home: The loop that its saver lives on.
     """
 
-    upkeep: Upkeep
-    home: Home
+    upkeep: ThreadMaintenance
+    home: EventLoopThread
 
     async def written(self, config: RunnableConfig, planned: Planned[T]) -> tuple[ThreadId, T]:
         """Return the thread of *config*, and what a change of it returned; on any loop.

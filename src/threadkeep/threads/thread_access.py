@@ -40,7 +40,7 @@ class Admission:
         """Return the thread of *config*, and *config* for the real saver.
 
         Raises:
-            NotYoursError: It is a thread of somebody else.
+            OwnerMismatchError: It is a thread of somebody else.
             PartitionErasedError: Its owner was erased since the run began.
         """
         configurable = configurable_of(config)

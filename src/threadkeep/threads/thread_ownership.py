@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
-from threadkeep.errors import NotYoursError, PartitionErasedError, RevisionConflictError, StorageError
+from threadkeep.errors import OwnerMismatchError, PartitionErasedError, RevisionConflictError, StorageError
 from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import ThreadId, digest
 from threadkeep.storage.port import Batch, Delete, Item, Partition, Put, Ref, Spanning, Storage, Telling
 from threadkeep.storage.walking import items_in
 
 if TYPE_CHECKING:
-    from threadkeep.concurrency import Patience
+    from threadkeep.concurrency import TimeoutBudget
     from threadkeep.observability import Telemetry
 
 THREADS: Final = ".threads"
@@ -49,7 +49,7 @@ class Binder(Protocol):
             epoch: The one that the run began in; ``None``: whichever it is now.
 
         Raises:
-            NotYoursError: It is bound to somebody else.
+            OwnerMismatchError: It is bound to somebody else.
             PartitionErasedError: The owner was erased since *epoch*; nothing was written.
         """
         ...
@@ -66,7 +66,7 @@ class Binder(Protocol):
         """Do nothing if the thread is bound to *owner* or to nobody.
 
         Raises:
-            NotYoursError: It is bound to somebody else.
+            OwnerMismatchError: It is bound to somebody else.
         """
         ...
 
@@ -253,7 +253,7 @@ class GuardedBinding:
         connected: Callable[[], Awaitable[Binder]],
         telemetry: Telemetry,
         *,
-        patience: Patience,
+        patience: TimeoutBudget,
         there: Callable[[], Binder | None] | None = None,
     ) -> None:
         self._connected = connected
@@ -404,6 +404,6 @@ def _note(question: _Question, answered: dict[_Question, float]) -> None:
     answered[question] = time.monotonic() + _ANSWER_SECONDS
 
 
-def _not_yours(thread_id: str) -> NotYoursError:
+def _not_yours(thread_id: str) -> OwnerMismatchError:
     msg = "This thread belongs to another owner; use a thread id of your own."
-    return NotYoursError(msg, thread_id=thread_id)
+    return OwnerMismatchError(msg, thread_id=thread_id)

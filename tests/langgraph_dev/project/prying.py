@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
 
-from threadkeep.errors import NotYoursError
+from threadkeep.errors import OwnerMismatchError
 
 
 class State(TypedDict, total=False):
@@ -26,7 +26,7 @@ async def pry(state: State, runtime: Runtime[Any]) -> State:
         if state.get("value"):
             await runtime.store.aput(namespace, "pried", state["value"])
         return {"found": [item.value for item in await runtime.store.asearch(namespace)]}
-    except NotYoursError as error:
+    except OwnerMismatchError as error:
         return {"found": [error.code]}
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_mcp_adapters.sessions import Connection
     from mcp.types import CallToolResult, ContentBlock
 
-    from threadkeep.container import App
+    from threadkeep.container import Container
 
 
 _OFF: Final = ("false", "0", "no", "off")
@@ -58,7 +58,7 @@ class Standing:
         return not self.reason
 
 
-async def standing_of(declaration: Declaration, app: App) -> Standing:
+async def standing_of(declaration: Declaration, app: Container) -> Standing:
     """Ask the server of *declaration* for its tools; whatever fails is the standing's reason."""
     try:
         connection = connection_of(declaration)
@@ -121,7 +121,7 @@ def _connection(declaration: Declaration, values: Mapping[str, str]) -> Connecti
     }
 
 
-async def _tools(declaration: Declaration, connection: Connection, app: App) -> list[BaseTool]:
+async def _tools(declaration: Declaration, connection: Connection, app: Container) -> list[BaseTool]:
     """Return the allowed tools that the server offers, in the order they are declared."""
     load = _adapter()
     loading = load(
@@ -156,7 +156,7 @@ class _Surviving:
     """Turns a server that fails in the middle of a run into a result that says so: the run goes on."""
 
     declaration: Declaration
-    app: App
+    app: Container
 
     async def __call__(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         from mcp.types import CallToolResult, TextContent
@@ -175,7 +175,7 @@ class _Surviving:
         return bounded(result, self.declaration.max_characters) if isinstance(result, CallToolResult) else result
 
 
-def _from_everywhere(tool: BaseTool, app: App) -> BaseTool:
+def _from_everywhere(tool: BaseTool, app: Container) -> BaseTool:
     """Return *tool* so that it can be called from sync code and from any loop."""
     call = cast("Callable[..., Coroutine[Any, Any, Any]]", cast("StructuredTool", tool).coroutine)
 
