@@ -64,8 +64,8 @@ from threadkeep.registry import (
     vectors_of,
 )
 from threadkeep.runs.service import Runs
-from threadkeep.search.retriever import EMBEDDER, Search
-from threadkeep.search.vectorstores.replicator import Follower
+from threadkeep.search.retriever import EMBEDDER, Retriever
+from threadkeep.search.vectorstores.replicator import Replicator
 from threadkeep.settings import Settings
 from threadkeep.storage.sealed.marker import refuse_sealed
 from threadkeep.text.pii import redactor
@@ -103,7 +103,7 @@ class Services:
     """The services, connected. Their methods run on the home loop only, but for those that say otherwise."""
 
     storage: Storage
-    search: Search
+    search: Retriever
     memories: MemoryRepository
     recalls: RecallService
     captures: Captures
@@ -159,7 +159,7 @@ class Container:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        search = Search(
+        search = Retriever(
             self.storage,
             self.embedder,
             self.clock,
@@ -167,7 +167,7 @@ class Container:
             precision=settings.index_precision,
             telemetry=self.telemetry,
             language=None if settings.language == "auto" else settings.language,
-            follower=self._follower(),
+            replicator=self._replicator(),
         )
         ledger = AuditedWriter(self.storage, self.clock)
         tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime, ledger=ledger)
@@ -483,7 +483,7 @@ class Container:
         self.home.close()
         _open.discard(self)
 
-    def _follower(self) -> Follower | None:
+    def _replicator(self) -> Replicator | None:
         """Make who keeps a vector engine where the storage is; ``None``: all vectors are compared in RAM."""
         settings = self.settings
         if settings.vectors == "exact":
@@ -496,7 +496,7 @@ class Container:
             raise SettingsError(msg, variable="THREADKEEP_VECTORS")
         timeout = timedelta(milliseconds=settings.vectors_timeout_ms)
         engine = vectors_of(settings, self.postgres_pool)
-        return Follower(engine, self.storage, self.telemetry, timeout=timeout, large_from=settings.vectors_from)
+        return Replicator(engine, self.storage, self.telemetry, timeout=timeout, large_from=settings.vectors_from)
 
     def _queue(self, learn: Learn) -> Queue:
         engine = engine_of(self.settings, self.clock, self.telemetry)

@@ -39,7 +39,7 @@ from threadkeep.memories.codec import put_of
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.langchain import plain_messages
 from threadkeep.observability import Telemetry
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Due, Item, Partition, Position, Put, Ref
 from threadkeep.testing import FrozenClock, HashingEmbedder
@@ -527,7 +527,7 @@ class TestLearn:
 
     async def test_index_in_use_reads_it_before_anybody_asks(self, storage: InMemoryStorage, clock: FrozenClock):
         """The next turn need not wait for what this one taught to be read; where nobody asks, no index is made."""
-        search = Search(storage, HashingEmbedder(), clock)
+        search = Retriever(storage, HashingEmbedder(), clock)
         captures = room(storage, clock, search=search)
         await captures.start()
         await search.ranking(ANA.partition, "Where do I live?", limit=1)
@@ -643,7 +643,7 @@ class TestWorker:
         workers = [
             Learning(
                 storage,
-                Search(storage, None, clock),
+                Retriever(storage, None, clock),
                 LocalExtractor(),
                 clock,
                 Telemetry(),

@@ -23,7 +23,7 @@ from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import Memory, Source
 from threadkeep.observability import Telemetry
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Changes, Item, Partition, Position, Ref, Storage
 from threadkeep.testing import HashingEmbedder
@@ -123,10 +123,10 @@ def room(
     ttl: timedelta | None = None,
     terms: Terms | None = None,
     workers: int = 4,
-    search: Search | None = None,
+    search: Retriever | None = None,
 ) -> Captures:
     """Return the capture room on *storage*, as the composition root makes it."""
-    search = search or Search(storage, embedder or HashingEmbedder(), clock)
+    search = search or Retriever(storage, embedder or HashingEmbedder(), clock)
     telemetry = telemetry or Telemetry()
     extractor = extractor or LocalExtractor()
     learning = Learning(storage, search, extractor, clock, telemetry, ledger=AuditedWriter(storage, clock), ttl=ttl)

@@ -14,7 +14,7 @@ from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.service import MemoryRepository
 from threadkeep.observability import Telemetry
 from threadkeep.recall.service import RecallService
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.port import Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
@@ -33,7 +33,7 @@ class StoreWorld:
     connections: int = 0
 
     def __post_init__(self) -> None:
-        self.search = Search(self.storage, self.embedder, self.clock)
+        self.search = Retriever(self.storage, self.embedder, self.clock)
         self.ledger = AuditedWriter(self.storage, self.clock)
         self.memories = MemoryRepository(self.storage, self.search, self.clock, ledger=self.ledger)
         self.recalls = RecallService(self.search, self.storage, self.memories, self.clock, Telemetry())

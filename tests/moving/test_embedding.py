@@ -11,7 +11,7 @@ import pytest_asyncio
 from tests.moving.test_copying import Wrapped
 from tests.moving.world import ANA, commit, fill, items_of, memory, memory_of, told
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Position
 from threadkeep.testing import FrozenClock, HashingEmbedder
@@ -52,7 +52,7 @@ class TestReEmbedding:
     async def test_a_search_finds_them_by_meaning(self, storage: InMemoryStorage, clock: FrozenClock):
         embedder = HashingEmbedder(dims=32)
         await Moving(storage, embedder, clock).embed_anew()
-        search = Search(storage, embedder, clock)
+        search = Retriever(storage, embedder, clock)
 
         found = await search.ranking(ANA.partition, "green tea", ranking="dense", limit=1)
 

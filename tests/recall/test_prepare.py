@@ -24,7 +24,7 @@ from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest, RecallService
 from threadkeep.search.conversations import Conversations
 from threadkeep.search.ranking import Ranking
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Partition, Position
 
@@ -69,13 +69,17 @@ def model() -> ImmediateHashingEmbedder:
 
 
 @pytest.fixture
-async def search(storage: PausingStorage, model: ImmediateHashingEmbedder, clock: StillClock) -> AsyncIterator[Search]:
-    opened = Search(storage, model, clock)
+async def search(
+    storage: PausingStorage, model: ImmediateHashingEmbedder, clock: StillClock
+) -> AsyncIterator[Retriever]:
+    opened = Retriever(storage, model, clock)
     yield opened
     await opened.close()
 
 
-def ranked(search: Search, query: str = "tea", partition: Partition = ANA, limit: int | None = 100) -> Ranking | None:
+def ranked(
+    search: Retriever, query: str = "tea", partition: Partition = ANA, limit: int | None = 100
+) -> Ranking | None:
     """Rank on the calling thread; ``None``: something has to be prepared."""
     prepared = search.try_prepare(partition, lambda: search.parse(query))
     return None if prepared is None else prepared.rank(limit=limit)
@@ -97,7 +101,7 @@ class TestTryPrepare:
         async def compare(model: ImmediateHashingEmbedder | None) -> None:
             clock = StillClock()
             storage = InMemoryStorage(clock=clock)
-            search = Search(storage, model, clock)
+            search = Retriever(storage, model, clock)
             await keep(storage, search, *kept)
             await search.ranking(ANA, "tea", limit=1)
             if removed := [Delete(MEMORIES, kept[n]) for n in gone if n < len(kept)]:
@@ -117,7 +121,7 @@ class TestTryPrepare:
         asyncio.run(compare(None))
 
     async def test_stale_index_must_be_prepared(
-        self, search: Search, storage: PausingStorage, model: ImmediateHashingEmbedder
+        self, search: Retriever, storage: PausingStorage, model: ImmediateHashingEmbedder
     ):
         """No index, a change, a slow embedder, another owner, an erased owner."""
         await keep(storage, search, "tea one")
@@ -136,7 +140,7 @@ class TestTryPrepare:
         await storage.erase(ANA)
         assert ranked(search) is None, "the owner was erased"
 
-    async def test_refreshed_index_is_current(self, search: Search, storage: PausingStorage):
+    async def test_refreshed_index_is_current(self, search: Retriever, storage: PausingStorage):
         """A turn that was learnt refreshes the index; the next question needs no preparation."""
         await keep(storage, search, "tea one")
         await search.ranking(ANA, "tea", limit=1)
@@ -150,7 +154,7 @@ class TestTryPrepare:
         assert result is not None
         assert {hit.key for hit in result.hits} == {"tea one", "tea two"}
 
-    async def test_expired_items_are_dropped_first(self, search: Search, storage: PausingStorage, clock: StillClock):
+    async def test_expired_items_are_dropped_first(self, search: Retriever, storage: PausingStorage, clock: StillClock):
         """Dropping them changes the index, which the event loop does."""
         await keep(storage, search, "tea one")
         await storage.commit(Batch(ANA, [put("tea two", "tea two", ttl=timedelta(seconds=60))]))
@@ -165,7 +169,7 @@ class TestTryPrepare:
         assert ranked(search) is not None
 
     async def test_large_index_is_ranked_in_a_worker_thread(
-        self, search: Search, storage: PausingStorage, monkeypatch: pytest.MonkeyPatch
+        self, search: Retriever, storage: PausingStorage, monkeypatch: pytest.MonkeyPatch
     ):
         """Comparing very many texts takes milliseconds."""
         await keep(storage, search, "tea one", "tea two")
@@ -182,7 +186,7 @@ class TestRecall:
     ):
         """Every memory, its score, the text and its length; also if many are read to find one answer."""
         owner, facts = Owner("ana"), make_facts(200, seed=7)
-        search = Search(storage, None if by_words else ImmediateHashingEmbedder(), clock)
+        search = Retriever(storage, None if by_words else ImmediateHashingEmbedder(), clock)
         memories = MemoryRepository(storage, search, clock, ledger=AuditedWriter(storage, clock))
         recalls = RecallService(search, storage, memories, clock, Telemetry())
         statements = ["I joined Acme.", *(fact.text for fact in facts)]
@@ -201,7 +205,7 @@ class TestRecall:
 
 
 async def test_reader_on_another_thread_sees_all_of_a_change_or_nothing(
-    search: Search, storage: PausingStorage, monkeypatch: pytest.MonkeyPatch
+    search: Retriever, storage: PausingStorage, monkeypatch: pytest.MonkeyPatch
 ):
     """A reader that was told that its index is current goes on while a change is half applied."""
     await keep(storage, search, "tea one")

@@ -19,7 +19,7 @@ from threadkeep.observability import Telemetry
 from threadkeep.search import retriever as search_module
 from threadkeep.search.index import PartitionIndex
 from threadkeep.search.ranking import Ranking
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Ref, Touch
 from threadkeep.testing.models import HashingEmbedder
@@ -46,20 +46,20 @@ def model() -> HashingEmbedder:
 
 
 @pytest.fixture
-async def search(storage: HeldStorage, model: HashingEmbedder, clock: StillClock) -> AsyncIterator[Search]:
-    opened = Search(storage, model, clock)
+async def search(storage: HeldStorage, model: HashingEmbedder, clock: StillClock) -> AsyncIterator[Retriever]:
+    opened = Retriever(storage, model, clock)
     yield opened
     await opened.close()
 
 
-async def keys(search: Search, query: str = "tea", **kwargs: Any) -> list[str]:
+async def keys(search: Retriever, query: str = "tea", **kwargs: Any) -> list[str]:
     """Return the keys that a search gives."""
     given: dict[str, Any] = {"limit": None, **kwargs}
     return [hit.key for hit in (await search.ranking(ANA, query, **given)).hits]
 
 
 class TestRanking:
-    async def test_the_closest_comes_first(self, search: Search, storage: HeldStorage):
+    async def test_the_closest_comes_first(self, search: Retriever, storage: HeldStorage):
         """Meaning and words together decide, and nothing is missing."""
         await keep(storage, search, "I drink green tea", "My cat is called Biscuit", "I work in Lisbon")
 
@@ -69,7 +69,7 @@ class TestRanking:
         assert len(ranking.hits) == 2
         assert ranking.degraded == ()
 
-    async def test_another_writers_commit_is_seen(self, search: Search, storage: HeldStorage):
+    async def test_another_writers_commit_is_seen(self, search: Retriever, storage: HeldStorage):
         """Every search follows what any writer wrote, changed and deleted before it."""
         await keep(storage, search, "tea one", "tea two")
         assert len(await keys(search)) == 2
@@ -81,7 +81,7 @@ class TestRanking:
         found = (await search.ranking(ANA, "tea", ranking="lexical", limit=None)).hits
         assert {hit.key: hit.lexical > 0 for hit in found} == {"three": True, "tea two": False}
 
-    async def test_nothing_happened_costs_one_round_trip(self, search: Search, storage: HeldStorage):
+    async def test_nothing_happened_costs_one_round_trip(self, search: Retriever, storage: HeldStorage):
         """A warm search asks once what happened, from where it stands."""
         await keep(storage, search, "tea")
         await keys(search)
@@ -99,7 +99,7 @@ class TestRanking:
 
         storage = Near(clock)
         await storage.connect()
-        search = Search(storage, model, clock)
+        search = Retriever(storage, model, clock)
         await keep(storage, search, "tea")
         assert await keys(search) == ["tea"]
         storage.polls.clear()
@@ -110,7 +110,7 @@ class TestRanking:
         assert set(await keys(search)) == {"tea", "green tea"}
         assert len(storage.polls) == 1
 
-    async def test_concurrent_searches_load_once(self, search: Search, storage: HeldStorage):
+    async def test_concurrent_searches_load_once(self, search: Retriever, storage: HeldStorage):
         """Twenty questions at once read a partition one time, and then share one look at what is new."""
         await keep(storage, search, "tea")
         storage.go.clear()
@@ -135,7 +135,7 @@ class TestRanking:
                 return read
 
         slow = Slow(clock)
-        follower = Search(slow, None, clock)
+        follower = Retriever(slow, None, clock)
         slow.go.clear()
         first = asyncio.create_task(follower.ranking(ANA, "tea", limit=None))
         while not slow.polls:
@@ -149,7 +149,7 @@ class TestRanking:
         assert [hit.key for hit in (await second).hits] == ["new"]
         await follower.close()
 
-    async def test_a_cancelled_load_goes_on(self, search: Search, storage: HeldStorage):
+    async def test_a_cancelled_load_goes_on(self, search: Retriever, storage: HeldStorage):
         """A turn that gave up leaves the loading to be found by the next."""
         await keep(storage, search, *(f"tea {n}" for n in range(200)))
         storage.go.clear()
@@ -172,7 +172,7 @@ class TestRanking:
             apply(self, given)
 
         monkeypatch.setattr(PartitionIndex, "apply", noted)
-        search = Search(storage, None, clock)
+        search = Retriever(storage, None, clock)
         await keep(storage, search, *(f"tea {n}" for n in range(200)))
         await keys(search)
         await keep(storage, search, "one more")
@@ -181,7 +181,7 @@ class TestRanking:
         assert threads == [False, True]
         await search.close()
 
-    async def test_many_rows_are_scored_off_the_loop_alike(self, search: Search, storage: HeldStorage, monkeypatch):
+    async def test_many_rows_are_scored_off_the_loop_alike(self, search: Retriever, storage: HeldStorage, monkeypatch):
         """The thread gives what the loop gives."""
         await keep(storage, search, *(f"tea {n}" for n in range(50)))
         inline = await search.ranking(ANA, "tea 7", limit=5)
@@ -189,13 +189,13 @@ class TestRanking:
 
         assert await search.ranking(ANA, "tea 7", limit=5) == inline
 
-    async def test_partitions_do_not_meet(self, search: Search, storage: HeldStorage):
+    async def test_partitions_do_not_meet(self, search: Retriever, storage: HeldStorage):
         """One owner's search gives nothing of another's."""
         await keep(storage, search, "tea of Bob", partition=BOB)
 
         assert await keys(search) == []
 
-    async def test_an_erased_partition_is_empty(self, search: Search, storage: HeldStorage):
+    async def test_an_erased_partition_is_empty(self, search: Retriever, storage: HeldStorage):
         """After an erase nothing is found, with and without forgetting the index."""
         await keep(storage, search, "tea")
         await keys(search)
@@ -207,7 +207,7 @@ class TestRanking:
         assert search.stats().partitions == 0
         assert await keys(search) == []
 
-    async def test_a_touched_item_lives_on(self, search: Search, storage: HeldStorage, clock: StillClock):
+    async def test_a_touched_item_lives_on(self, search: Retriever, storage: HeldStorage, clock: StillClock):
         """Expiry is the storage's: touched, an item is found after its first time is over."""
         await storage.commit(
             Batch(ANA, [put_with_ttl("short", "tea", hours=1), put_with_ttl("touched", "tea", hours=1)])
@@ -219,7 +219,7 @@ class TestRanking:
 
         assert await keys(search) == ["touched"]
 
-    async def test_an_item_without_index_is_not_found(self, search: Search, storage: HeldStorage):
+    async def test_an_item_without_index_is_not_found(self, search: Retriever, storage: HeldStorage):
         """What was written with no paths is nobody's hit, and leaves the index where it was in it."""
         await keep(storage, search, "tea")
         await keys(search)
@@ -229,7 +229,7 @@ class TestRanking:
         assert await keys(search) == []
 
     async def test_a_failed_look_is_raised_and_the_next_one_works(
-        self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch
+        self, search: Retriever, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch
     ):
         """An outage reaches the caller as ours and leaves nothing broken."""
         await keep(storage, search, "tea")
@@ -246,7 +246,7 @@ class TestRanking:
         assert await keys(search) == ["tea"]
 
     async def test_a_change_that_cannot_be_applied_is_not_half_applied(
-        self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch
+        self, search: Retriever, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch
     ):
         """An index that failed in the middle of a change is thrown away and read anew."""
         await keep(storage, search, "tea")
@@ -265,7 +265,7 @@ class TestRanking:
         assert sorted(await keys(search)) == ["more tea", "tea"]
 
     @pytest.mark.parametrize("query", ["", " ", "\x00", "\ud800", "word " * 300_000, "の" * 1_000_000])
-    async def test_any_question_is_answered(self, search: Search, storage: HeldStorage, query: str):
+    async def test_any_question_is_answered(self, search: Retriever, storage: HeldStorage, query: str):
         """No text of a question raises."""
         await keep(storage, search, "tea")
 
@@ -274,7 +274,7 @@ class TestRanking:
 
 class TestEmbedding:
     async def test_the_question_is_embedded_before_anything_is_read(
-        self, search: Search, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+        self, search: Retriever, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
     ):
         """While the model thinks, storage is not touched; with a vector given, the model is not asked."""
         order: list[str] = []
@@ -297,7 +297,7 @@ class TestEmbedding:
         assert order == ["embed", "read", "read", "read"]
 
     async def test_what_is_embedded_ahead_is_waited_for(
-        self, search: Search, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+        self, search: Retriever, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
     ):
         """A question that is being embedded already is not embedded once more; one of spaces never is."""
         await keep(storage, search, "tea at five")
@@ -322,7 +322,7 @@ class TestEmbedding:
         assert model.calls == [["When is tea?"]]
 
     async def test_what_is_asked_of_somebody_is_embedded_beside_the_question(
-        self, search: Search, storage: HeldStorage, model: HashingEmbedder
+        self, search: Retriever, storage: HeldStorage, model: HashingEmbedder
     ):
         """A question with a name costs one call with two texts, under the hybrid ranking only."""
         await keep(storage, search, "Marta Silva sleeps late", "Marta Silva borrowed the drill")
@@ -342,7 +342,7 @@ class TestEmbedding:
     ):
         """A model that is down takes the meaning away, not the answer."""
         telemetry = Telemetry()
-        search = Search(storage, model, clock, telemetry=telemetry)
+        search = Retriever(storage, model, clock, telemetry=telemetry)
         await keep(storage, search, "green tea", "black coffee")
         model.error = EmbedderUnavailableError("The model is away.")
 
@@ -358,7 +358,7 @@ class TestEmbedding:
 
     async def test_no_embedder_is_no_degradation(self, storage: HeldStorage, clock: StillClock):
         """Search by words is what was asked for where no embedder is configured."""
-        search = Search(storage, None, clock)
+        search = Retriever(storage, None, clock)
         await keep(storage, search, "green tea", "black coffee")
 
         ranking = await search.ranking(ANA, "coffee", limit=1)
@@ -368,7 +368,7 @@ class TestEmbedding:
         assert not search.semantic
         await search.close()
 
-    async def test_vectors_of_another_model_are_not_compared(self, search: Search, storage: HeldStorage):
+    async def test_vectors_of_another_model_are_not_compared(self, search: Retriever, storage: HeldStorage):
         """Such items are found by their words."""
         await storage.commit(Batch(ANA, [put("old", "tea", vectors=embedding([1.0] * 64, model="another"))]))
 
@@ -381,7 +381,7 @@ class TestEmbedding:
         model = embedder()
         await storage.commit(Batch(ANA, [put("old", "tea", vectors=embedding([1.0] * 8, model=model.name))]))
         model.dims = None
-        search = Search(storage, model, clock)
+        search = Retriever(storage, model, clock)
         model.error = EmbedderUnavailableError("Not yet.")
         await keys(search)
         model.error, model.dims = None, 64
@@ -400,7 +400,7 @@ class TestEmbedding:
         own, telemetry = embedder(), Telemetry()
         name = own.name if model == "same" else model
         await storage.commit(Batch(ANA, [put("old", "tea", vectors=embedding([1.0] * dims, model=name))]))
-        search = Search(storage, own, clock, telemetry=telemetry)
+        search = Retriever(storage, own, clock, telemetry=telemetry)
 
         assert await keys(search) == ["old"]
 
@@ -409,7 +409,7 @@ class TestEmbedding:
         assert "Run threadkeep storage re-embed" in caplog.text
         await search.close()
 
-    async def test_writers_get_rows_of_what_they_give(self, search: Search, model: HashingEmbedder):
+    async def test_writers_get_rows_of_what_they_give(self, search: Retriever, model: HashingEmbedder):
         """One row for each text, in order, under the model's name."""
         made = await search.embed_put(["tea", "coffee"])
 
@@ -424,7 +424,7 @@ class TestEmbedding:
 class TestStats:
     async def test_the_longest_unused_index_goes_first(self, storage: HeldStorage, clock: StillClock):
         """Indexes are kept while they fit, the ones used last for longest; the one in use always."""
-        search = Search(storage, None, clock)
+        search = Retriever(storage, None, clock)
         owners = [Partition("owner", ("", f"u{n}")) for n in range(4)]
         for owner in owners:
             await keep(storage, search, *(f"tea {n}" for n in range(100)), partition=owner)
@@ -432,7 +432,7 @@ class TestStats:
         size = search.stats().nbytes
         await search.close()
 
-        search = Search(storage, None, clock, max_bytes=int(size * 2.5))
+        search = Retriever(storage, None, clock, max_bytes=int(size * 2.5))
         for place in (0, 1, 0, 2):
             await search.ranking(owners[place], "tea", limit=1)
         storage.polls.clear()
@@ -446,7 +446,7 @@ class TestStats:
 
     async def test_an_index_larger_than_the_bound_is_still_used(self, storage: HeldStorage, clock: StillClock):
         """The one in use is kept, or every turn would read it anew."""
-        search = Search(storage, None, clock, max_bytes=10)
+        search = Retriever(storage, None, clock, max_bytes=10)
         await keep(storage, search, "tea")
 
         await keys(search)
@@ -462,13 +462,13 @@ def put_with_ttl(key: str, text: str, *, hours: int) -> Put:
     return type(kept)(kept.namespace, kept.key, kept.value, index=kept.index, ttl=timedelta(hours=hours))
 
 
-async def memories_of(search: Search, ranking: Ranking) -> list[Memory | None]:
+async def memories_of(search: Retriever, ranking: Ranking) -> list[Memory | None]:
     """Return the memories that *ranking* found."""
     return await search.memories(ANA, ranking, range(len(ranking.hits)))
 
 
 class TestMemories:
-    async def test_what_another_writer_changed_is_read_again(self, search: Search, storage: HeldStorage):
+    async def test_what_another_writer_changed_is_read_again(self, search: Retriever, storage: HeldStorage):
         """Memories that were found are kept for the next turn, and never longer than they are true."""
         await keep(storage, search, "tea one", "tea two")
         first = await search.ranking(ANA, "tea", limit=2)
@@ -481,7 +481,7 @@ class TestMemories:
         assert [one.text for one in await memories_of(search, second) if one] == ["tea three"]
         assert await memories_of(search, first) == [*await memories_of(search, second), None]
 
-    async def test_what_was_found_is_not_read_from_storage(self, search: Search, storage: HeldStorage):
+    async def test_what_was_found_is_not_read_from_storage(self, search: Retriever, storage: HeldStorage):
         """Whether it is asked for the first time or again; only what is long is."""
         await keep(storage, search, "tea one", "tea " * 1000)
         ranking = await search.ranking(ANA, "tea", limit=2)
@@ -493,7 +493,7 @@ class TestMemories:
             assert texts == {"tea one", ("tea " * 1000).strip()}
             assert [ref.key for refs in storage.gets for ref in refs] == ["tea " * 1000]
 
-    async def test_a_memory_is_the_one_that_storage_gives(self, search: Search, storage: HeldStorage):
+    async def test_a_memory_is_the_one_that_storage_gives(self, search: Retriever, storage: HeldStorage):
         """With every field, whichever way it came."""
         value = {
             "data": "tea one",
@@ -508,7 +508,7 @@ class TestMemories:
         assert item is not None
         assert await memories_of(search, ranking) == [memory_of(item)]
 
-    async def test_what_was_erased_is_not_kept(self, search: Search, storage: HeldStorage):
+    async def test_what_was_erased_is_not_kept(self, search: Retriever, storage: HeldStorage):
         """An erased partition leaves nothing in RAM that could be given once more."""
         await keep(storage, search, "tea one")
         found = await search.ranking(ANA, "tea", limit=1)
@@ -519,7 +519,9 @@ class TestMemories:
 
         assert await memories_of(search, found) == [None]
 
-    async def test_only_so_many_are_parsed(self, search: Search, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch):
+    async def test_only_so_many_are_parsed(
+        self, search: Retriever, storage: HeldStorage, monkeypatch: pytest.MonkeyPatch
+    ):
         """Beyond the bound they are parsed anew, and are the same."""
         monkeypatch.setattr("threadkeep.search.index._MAX_PARSED", 2)
         await keep(storage, search, *(f"tea {n}" for n in range(3)))
@@ -543,7 +545,7 @@ class TestSubject:
         ],
     )
     async def test_it_is_told_whom_a_question_names(
-        self, search: Search, storage: HeldStorage, question: str, subject: str | None
+        self, search: Retriever, storage: HeldStorage, question: str, subject: str | None
     ):
         """A stranger in a question that users ask about themselves says nothing: they may be telling something new."""
         await keep(storage, search, *(f"Melanie: {n} times" for n in range(3)), "My cat is called Biscuit")
@@ -553,7 +555,7 @@ class TestSubject:
 
 class TestParticipants:
     async def test_the_names_of_who_takes_part_are_left_out_of_the_vector(
-        self, search: Search, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
+        self, search: Retriever, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
     ):
         """As soon as they are known: the first question is embedded again, the second at once."""
         await keep(storage, search, "Melanie: I ran", "Melanie: I rode", "Melanie: I swam", "Leo: I slept")

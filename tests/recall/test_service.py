@@ -26,7 +26,7 @@ from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
 from threadkeep.recall.selection import QUESTIONS_AT_FIRST, estimate_tokens
 from threadkeep.recall.service import RecallService
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.port import Batch, Changes, Partition, Position, Put
 from threadkeep.testing.models import HashingEmbedder
 
@@ -41,7 +41,7 @@ class World:
     storage: HeldStorage
     model: HashingEmbedder
     clock: StillClock
-    search: Search
+    search: Retriever
     memories: MemoryRepository
     recalls: RecallService
     telemetry: Telemetry
@@ -64,7 +64,7 @@ async def world() -> AsyncIterator[World]:
     clock, model, telemetry = StillClock(), embedder(), Telemetry()
     storage = HeldStorage(clock)
     await storage.connect()
-    search = Search(storage, model, clock)
+    search = Retriever(storage, model, clock)
     memories = MemoryRepository(storage, search, clock, ledger=AuditedWriter(storage, clock))
     recalls = RecallService(search, storage, memories, clock, telemetry)
     yield World(storage, model, clock, search, memories, recalls, telemetry)

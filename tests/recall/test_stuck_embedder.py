@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Put
 from threadkeep.testing import FrozenClock
@@ -42,7 +42,9 @@ class TestEmbed:
     async def test_writers_go_on_without_vectors(self) -> None:
         """What is being kept is kept, to be found by its words."""
         telemetry, clock = Telemetry(), FrozenClock()
-        search = Search(InMemoryStorage(clock=clock), StuckEmbedder(), clock, telemetry=telemetry, embed_timeout=MOMENT)
+        search = Retriever(
+            InMemoryStorage(clock=clock), StuckEmbedder(), clock, telemetry=telemetry, embed_timeout=MOMENT
+        )
 
         assert await search.embed_put(["green tea"]) is None
         assert telemetry.counts() == {"embedder.degraded": 1}
@@ -51,7 +53,7 @@ class TestEmbed:
         """And the answer says so."""
         clock = FrozenClock()
         storage = InMemoryStorage(clock=clock)
-        search = Search(storage, StuckEmbedder(), clock, embed_timeout=MOMENT)
+        search = Retriever(storage, StuckEmbedder(), clock, embed_timeout=MOMENT)
         await storage.commit(Batch(ANA, [Put(("memories", "ana"), "tea", {"data": "green tea"}, index=("data",))]))
 
         found = await search.ranking(ANA, "tea", limit=1)

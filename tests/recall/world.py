@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import (
     Batch,
@@ -133,7 +133,7 @@ def put(
     return Put(namespace, key, {"data": text}, index=("data",), embedding=vectors, ttl=ttl)
 
 
-async def keep(storage: InMemoryStorage, search: Search, *texts: str, partition: Partition = ANA) -> None:
+async def keep(storage: InMemoryStorage, search: Retriever, *texts: str, partition: Partition = ANA) -> None:
     """Write *texts* as a writer does, embedded; each one's key is the text."""
     puts = [put(text, text, vectors=await search.embed_put([text])) for text in texts]
     await storage.commit(Batch(partition, puts))

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from threadkeep.registry import settings_of, storage_of
-from threadkeep.search.retriever import Search
+from threadkeep.search.retriever import Retriever
 from threadkeep.storage.port import Batch, Embedding, Partition, Put, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.models import HashingEmbedder
@@ -62,7 +62,7 @@ async def check(storage: Storage, *, owners: int, memories: int) -> None:
     """Ask every owner's memory, and compare with what arithmetic says."""
     embedder = HashingEmbedder()
     vectors = await told(storage, embedder, owners=owners, memories=memories)
-    search = Search(storage, embedder, FrozenClock())
+    search = Retriever(storage, embedder, FrozenClock())
     dice = random.Random(12)
     for owner, matrix in vectors.items():
         for _ in range(QUESTIONS):

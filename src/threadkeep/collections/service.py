@@ -18,7 +18,7 @@ from threadkeep.storage.port import Batch, Delete, Embedding, Item, Put, Ref
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.search.ranking import Hit, Ranking
-    from threadkeep.search.retriever import Search
+    from threadkeep.search.retriever import Retriever
     from threadkeep.storage.port import Partition, Storage
 
 PART_CHARACTERS: Final = 1_000
@@ -53,7 +53,7 @@ def parts_of(text: str) -> list[str]:
 class Collections:
     """Documents in parts; every method runs on the home loop."""
 
-    def __init__(self, storage: Storage, search: Search, clock: Clock) -> None:
+    def __init__(self, storage: Storage, search: Retriever, clock: Clock) -> None:
         self._storage = storage
         self._search = search
         self._clock = clock

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.operations import Listing
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.search.ranking import Method
-    from threadkeep.search.retriever import Search
+    from threadkeep.search.retriever import Retriever
 
 StoreRanking: TypeAlias = Literal["hybrid", "dense"]
 _Name: TypeAlias = tuple[Partition, Namespace, str]
@@ -48,7 +48,7 @@ class StoreRooms(Protocol):
         ...
 
     @property
-    def search(self) -> Search:
+    def search(self) -> Retriever:
         """What finds them."""
         ...
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from threadkeep.models.base import Reranker
     from threadkeep.observability import Telemetry
     from threadkeep.search.ranking import Ranking
-    from threadkeep.search.retriever import Search
+    from threadkeep.search.retriever import Retriever
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class RecallService:
 
     def __init__(
         self,
-        search: Search,
+        search: Retriever,
         storage: Storage,
         memories: NewestMemories,
         clock: Clock,

@@ -20,7 +20,7 @@ from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking
 from threadkeep.search.vectors import stale, unit
 from threadkeep.search.vectorstores.base import Space
-from threadkeep.search.vectorstores.replicator import Follower, sample_of, spread_of
+from threadkeep.search.vectorstores.replicator import Replicator, sample_of, spread_of
 from threadkeep.storage.port import Embedding, Ref, Telling
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Search:
         telemetry: Counts and logs when the embedder is down.
         embed_timeout: From when on an embedder that does not answer counts as down.
         language: What all texts are in; ``None``: each in its own.
-        follower: Who asks a vector engine about large partitions; ``None``: every one's are compared here, exactly.
+        replicator: Who asks a vector engine about large partitions; ``None``: every one's are compared here, exactly.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Search:
         telemetry: Telemetry | None = None,
         embed_timeout: timedelta = EMBED_TIMEOUT,
         language: Language | None = None,
-        follower: Follower | None = None,
+        replicator: Replicator | None = None,
     ) -> None:
         self._storage = storage
         self._telling = storage if isinstance(storage, Telling) else None
@@ -155,7 +155,7 @@ class Search:
         self._embed_seconds = embed_timeout.total_seconds()
         self._telemetry = telemetry
         self._language: Language | None = language
-        self._follower = follower
+        self._replicator = replicator
         self._cache = IndexCache(max_bytes)
         self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
@@ -164,7 +164,7 @@ class Search:
     @property
     def engine(self) -> VectorEngine | None:
         """Where the vectors of large partitions are; ``None``: in RAM."""
-        return self._follower.engine if self._follower is not None else None
+        return self._replicator.engine if self._replicator is not None else None
 
     @property
     def semantic(self) -> bool:
@@ -362,8 +362,8 @@ class Search:
             VectorEngineError: The engine cannot be used; nothing of it is known to be gone.
         """
         self.forget(partition)
-        if self._follower is not None:
-            await self._follower.erase(partition)
+        if self._replicator is not None:
+            await self._replicator.erase(partition)
 
     async def forget_erased(self) -> int:
         """Drop every index of a partition that was erased since it was read; return how many."""
@@ -392,8 +392,8 @@ class Search:
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._cache.clear()
-        if self._follower is not None:
-            await self._follower.close()
+        if self._replicator is not None:
+            await self._replicator.close()
 
     async def _near(
         self,
@@ -404,15 +404,15 @@ class Search:
         limit: int | None,
     ) -> tuple[list[list[Near]] | None, list[Spread]]:
         """Return what an engine finds near *vectors*, ``None`` where none tells, and how cosines are spread."""
-        if self._follower is None or self._embedder is None or entry.sample is None:
+        if self._replicator is None or self._embedder is None or entry.sample is None:
             return None, []
         asked = [unit(vector) for vector in vectors]
         if not asked:
             return None, []
         space, most = Space(self._embedder.name, len(asked[0])), max(limit or 0, CANDIDATES)
-        near = await self._follower.near(entry.partition, space, asked, at=position, prefixes=prefixes, limit=most)
+        near = await self._replicator.near(entry.partition, space, asked, at=position, prefixes=prefixes, limit=most)
         if near is not None and min(map(len, near)) < min(most, len(entry.index)):
-            self._follower.doubt(entry.partition)
+            self._replicator.doubt(entry.partition)
         return near, [spread_of(entry.sample, one) for one in asked]
 
     async def _alike(self, partition: Partition, hits: Sequence[Hit]) -> NDArray[np.float32] | None:
@@ -539,7 +539,7 @@ class Search:
                 await self._decide(entry, changes)
             before = len(entry.index)
             await self._apply(entry, changes)
-            grown = self._follower is not None and before < self._follower.large_from <= len(entry.index)
+            grown = self._replicator is not None and before < self._replicator.large_from <= len(entry.index)
             if grown and not changes.reset:
                 self._cache.drop(entry)  # it has become large: the next search loads it without its vectors
         entry.index.expire(self._clock.now())
@@ -547,10 +547,10 @@ class Search:
 
     async def _decide(self, entry: CachedIndex, changes: Changes) -> None:
         """Leave the vectors to the engine, except a sample, if they are many, or the engine has them already."""
-        if self._follower is None or self._embedder is None:
+        if self._replicator is None or self._embedder is None:
             return
-        large = len(changes.puts) >= self._follower.large_from
-        if large or await self._follower.knows(entry.partition):
+        large = len(changes.puts) >= self._replicator.large_from
+        if large or await self._replicator.knows(entry.partition):
             entry.index = PartitionIndex(model=None, language=self._language)
             entry.sample = sample_of(changes.puts, self._embedder.name)
 

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from threadkeep.search.vectorstores.base import FENCE, Entry, Near, Space, Update, VectorEngine
+from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEngine, VectorEntry, VectorUpdate
 from threadkeep.storage.port import Namespace, Partition, Position
 from threadkeep.testing.texts import NASTY_TEXTS
 
@@ -41,7 +41,7 @@ class ExactVectors:
     location: str = "this process"
 
     def __init__(self) -> None:
-        self._copies: dict[bytes, tuple[Space | None, Position, dict[tuple[Namespace, str], Entry]]] = {}
+        self._copies: dict[bytes, tuple[Space | None, Position, dict[tuple[Namespace, str], VectorEntry]]] = {}
 
     async def connect(self) -> None:
         """Nothing is needed."""
@@ -60,7 +60,7 @@ class ExactVectors:
         """See :meth:`VectorEngine.holds`."""
         return self._copies.get(partition.digest, (None,))[0] is not None
 
-    async def apply(self, update: Update) -> bool:
+    async def apply(self, update: VectorUpdate) -> bool:
         """See :meth:`VectorEngine.apply`."""
         if await self.position(update.partition, update.space) != update.since:
             return False
@@ -103,16 +103,16 @@ def unit(*numbers: float) -> NDArray[np.float32]:
     return (vector / np.linalg.norm(vector)).astype(np.float32)
 
 
-def entry(key: str, *rows: NDArray[np.float32], namespace: Namespace = NOTES, revision: int = 1) -> Entry:
+def entry(key: str, *rows: NDArray[np.float32], namespace: Namespace = NOTES, revision: int = 1) -> VectorEntry:
     """Return the vectors of an item."""
-    return Entry(namespace, key, revision, np.stack(rows))
+    return VectorEntry(namespace, key, revision, np.stack(rows))
 
 
-def random_entries(number: int, *, dims: int = DIMS, seed: int = 7, namespace: Namespace = NOTES) -> list[Entry]:
+def random_entries(number: int, *, dims: int = DIMS, seed: int = 7, namespace: Namespace = NOTES) -> list[VectorEntry]:
     """Return items with vectors in random directions."""
     rows = np.random.default_rng(seed).standard_normal((number, dims)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    return [Entry(namespace, f"{place:06}", 1, row[None]) for place, row in enumerate(rows)]
+    return [VectorEntry(namespace, f"{place:06}", 1, row[None]) for place, row in enumerate(rows)]
 
 
 def at(sequence: int, epoch: str = "epoch") -> Position:
@@ -121,11 +121,11 @@ def at(sequence: int, epoch: str = "epoch") -> Position:
 
 
 async def fill(
-    engine: VectorEngine, entries: Iterable[Entry], *, partition: Partition = ANA, space: Space = SPACE
+    engine: VectorEngine, entries: Iterable[VectorEntry], *, partition: Partition = ANA, space: Space = SPACE
 ) -> None:
     """Tell *engine* everything there is of *partition*, at the first position."""
     since = await engine.position(partition, space)
-    assert await engine.apply(Update(partition, space, since, at(1), reset=True, puts=entries))
+    assert await engine.apply(VectorUpdate(partition, space, since, at(1), reset=True, puts=entries))
 
 
 async def keys(engine: VectorEngine, vector: NDArray[np.float32], *, limit: int = 10) -> list[str]:
@@ -181,7 +181,7 @@ class VectorsContract:
         """What an item was before is replaced, with however many texts; what is put after it was removed is there."""
         await fill(engine, [entry("a", unit(1), unit(0, 1)), entry("b", unit(1)), entry("c", unit(1))])
 
-        changed = Update(
+        changed = VectorUpdate(
             ANA, SPACE, at(1), at(2), reset=False,
             puts=[entry("a", unit(0, 0, 1), revision=2), entry("c", unit(0, 0, 0, 1), revision=2)],
             removed=[(NOTES, "b"), (NOTES, "c"), (NOTES, "never there")],
@@ -197,7 +197,7 @@ class VectorsContract:
     async def test_a_reset_leaves_nothing_else(self, engine: VectorEngine) -> None:
         """ "*puts* is everything there is, and nothing else stays"."""
         await fill(engine, random_entries(50))
-        again = Update(ANA, SPACE, at(1), at(9, "new"), reset=True, puts=iter([entry("only", unit(1))]))
+        again = VectorUpdate(ANA, SPACE, at(1), at(9, "new"), reset=True, puts=iter([entry("only", unit(1))]))
 
         assert await engine.apply(again)
 
@@ -209,7 +209,7 @@ class VectorsContract:
         await fill(engine, [entry("a", unit(1))])
 
         for since in (None, at(0), at(2), at(1, "other"), FENCE):
-            update = Update(ANA, SPACE, since, at(7), reset=since is None, puts=[entry("late", unit(1))])
+            update = VectorUpdate(ANA, SPACE, since, at(7), reset=since is None, puts=[entry("late", unit(1))])
             assert not await engine.apply(update)
 
         assert await keys(engine, unit(1)) == ["a"]
@@ -219,7 +219,9 @@ class VectorsContract:
         """Two processes that read the same change do not undo each other."""
         await fill(engine, [entry("a", unit(1))])
         updates = [
-            Update(ANA, SPACE, at(1), at(2 + place), reset=False, puts=[entry(f"new{place}", unit(1, place / 10))])
+            VectorUpdate(
+                ANA, SPACE, at(1), at(2 + place), reset=False, puts=[entry(f"new{place}", unit(1, place / 10))]
+            )
             for place in range(4)
         ]
 
@@ -260,7 +262,7 @@ class VectorsContract:
         await fill(engine, [entry("a", unit(1))])
         before = await engine.search(ANA, unit(1), prefixes=[("later",)], limit=10)
         later = [entry("b", unit(1), namespace=("later", "x")), entry("c", unit(1))]
-        await engine.apply(Update(ANA, SPACE, at(1), at(2), reset=False, puts=later))
+        await engine.apply(VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=later))
 
         assert before == []
         assert [near.key for near in await engine.search(ANA, unit(1), prefixes=[("later",)], limit=10)] == ["b"]
@@ -284,19 +286,21 @@ class VectorsContract:
 
         assert await engine.search(ANA, unit(1), limit=10) == []
         for since in (None, at(1)):
-            assert not await engine.apply(Update(ANA, SPACE, since, at(2), reset=True, puts=random_entries(20)))
+            assert not await engine.apply(VectorUpdate(ANA, SPACE, since, at(2), reset=True, puts=random_entries(20)))
         assert await engine.position(ANA, SPACE) == FENCE
         assert not await engine.holds(ANA)
         assert await engine.search(ANA, unit(1), limit=10) == []
         assert [near.key for near in await engine.search(BOB, unit(1), limit=10)] == ["bob"]
-        assert await engine.apply(Update(ANA, SPACE, FENCE, at(1, "new"), reset=True, puts=[entry("new", unit(1))]))
+        assert await engine.apply(
+            VectorUpdate(ANA, SPACE, FENCE, at(1, "new"), reset=True, puts=[entry("new", unit(1))])
+        )
         assert await keys(engine, unit(1)) == ["new"]
 
     async def test_what_was_never_there_can_be_erased(self, engine: VectorEngine) -> None:
         """The first copy of it may be on its way."""
         await engine.erase(ANA)
 
-        assert not await engine.apply(Update(ANA, SPACE, None, at(2), reset=True, puts=random_entries(20)))
+        assert not await engine.apply(VectorUpdate(ANA, SPACE, None, at(2), reset=True, puts=random_entries(20)))
         assert await engine.search(ANA, unit(1), limit=10) == []
 
     async def test_another_models_vectors_are_no_copy(self, engine: VectorEngine) -> None:
@@ -307,7 +311,7 @@ class VectorsContract:
         assert await engine.position(ANA, other) is None
         assert await engine.position(ANA, longer) is None
         assert await engine.apply(
-            Update(ANA, longer, None, at(1), reset=True, puts=random_entries(30, dims=2 * DIMS, seed=3))
+            VectorUpdate(ANA, longer, None, at(1), reset=True, puts=random_entries(30, dims=2 * DIMS, seed=3))
         )
         assert await engine.position(ANA, SPACE) is None
         assert await engine.position(ANA, longer) == at(1)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.storage.postgres_world import run
 from threadkeep.identity import Owner
-from threadkeep.search.vectorstores.base import Entry, Space, VectorEngine
+from threadkeep.search.vectorstores.base import Space, VectorEngine, VectorEntry
 from threadkeep.search.vectorstores.faiss import FaissEngine
 from threadkeep.search.vectorstores.pgvector import PgVectorEngine
 from threadkeep.storage.postgres.pool import PostgresPool
@@ -56,8 +56,8 @@ def cloud(user: str, number: int, *, dims: int = DIMS) -> np.ndarray:
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-def entries(user: str, rows: np.ndarray) -> list[Entry]:
-    return [Entry(("memories", Owner(user).label), f"{at:06}", 1, row[None]) for at, row in enumerate(rows)]
+def entries(user: str, rows: np.ndarray) -> list[VectorEntry]:
+    return [VectorEntry(("memories", Owner(user).label), f"{at:06}", 1, row[None]) for at, row in enumerate(rows)]
 
 
 async def met(engine: VectorEngine, user: str, rows: np.ndarray, question: np.ndarray, *, asked: int = K) -> float:

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("faiss")
 
 from threadkeep.errors import VectorEngineError
-from threadkeep.search.vectorstores.base import FENCE, Update
+from threadkeep.search.vectorstores.base import FENCE, VectorUpdate
 from threadkeep.search.vectorstores.faiss import FaissEngine
 from threadkeep.testing.vectors_contract import (
     ANA,
@@ -43,7 +43,7 @@ class TestFolder:
         engine = FaissEngine(tmp_path)
         await fill(engine, [*random_entries(40), entry("two", unit(0, 1), unit(1))])
         await engine.apply(
-            Update(ANA, SPACE, at(1), at(2), reset=False, puts=[], removed=[(("memories", "user1"), "000003")])
+            VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=[], removed=[(("memories", "user1"), "000003")])
         )
         before = await engine.search(ANA, unit(1), limit=100)
         await engine.close()
@@ -60,7 +60,7 @@ class TestFolder:
         """So what came after it is read again from the storage."""
         engine = FaissEngine(tmp_path)
         await fill(engine, random_entries(40))
-        await engine.apply(Update(ANA, SPACE, at(1), at(2), reset=False, puts=[entry("late", unit(1))]))
+        await engine.apply(VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=[entry("late", unit(1))]))
 
         crashed = FaissEngine(tmp_path)
 
@@ -89,7 +89,7 @@ class TestFolder:
         await fill(engine, [one])
         await fill(engine, [entry("bob", unit(1))], partition=BOB)
         assert await other.position(ANA, SPACE) == at(1)
-        await other.apply(Update(ANA, SPACE, at(1), at(2), reset=False, puts=[one._replace(key="other's")]))
+        await other.apply(VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=[one._replace(key="other's")]))
 
         await engine.erase(ANA)
 
@@ -106,7 +106,7 @@ class TestFolder:
         """The longest unused goes, with what has changed in it, and comes back when it is asked for."""
         engine = FaissEngine(tmp_path, max_bytes=1)
         await fill(engine, random_entries(40))
-        await engine.apply(Update(ANA, SPACE, at(1), at(2), reset=False, puts=[entry("late", unit(1))]))
+        await engine.apply(VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=[entry("late", unit(1))]))
         await fill(engine, random_entries(40), partition=BOB)
 
         assert len(engine._copies) == 1
@@ -119,7 +119,7 @@ class TestFolder:
         await fill(engine, random_entries(1_500))
         for round_ in range(1, 4):
             changed = [one._replace(revision=round_ + 1) for one in random_entries(1_500, seed=round_)]
-            await engine.apply(Update(ANA, SPACE, at(round_), at(round_ + 1), reset=False, puts=changed))
+            await engine.apply(VectorUpdate(ANA, SPACE, at(round_), at(round_ + 1), reset=False, puts=changed))
 
         (copy,) = engine._copies.values()
         found = await engine.search(ANA, random_entries(1_500, seed=3)[7].vectors[0], limit=1)

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.recall.world import ANA, MEMORIES, HeldStorage, StillClock, embedder, keep, put
 from threadkeep.errors import VectorEngineError
 from threadkeep.observability import Telemetry
-from threadkeep.search.retriever import VECTORS, Search
-from threadkeep.search.vectorstores.base import FENCE, Space, Update
-from threadkeep.search.vectorstores.replicator import Follower
+from threadkeep.search.retriever import VECTORS, Retriever
+from threadkeep.search.vectorstores.base import FENCE, Space, VectorUpdate
+from threadkeep.search.vectorstores.replicator import Replicator
 from threadkeep.storage.port import Batch, Delete, Partition, Put
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep.testing.vectors_contract import ExactVectors
@@ -32,9 +32,9 @@ class Flaky(ExactVectors):
         self.down = False
         self.loses_answers = False
         self.hangs = False
-        self.updates: list[Update] = []
+        self.updates: list[VectorUpdate] = []
 
-    async def apply(self, update: Update) -> bool:
+    async def apply(self, update: VectorUpdate) -> bool:
         self.require_up()
         self.updates.append(update)
         done = await super().apply(update)
@@ -76,13 +76,13 @@ def telemetry() -> Telemetry:
 
 
 @pytest.fixture
-async def search(storage: HeldStorage, engine: Flaky, telemetry: Telemetry) -> AsyncIterator[Search]:
-    opened = Search(
+async def search(storage: HeldStorage, engine: Flaky, telemetry: Telemetry) -> AsyncIterator[Retriever]:
+    opened = Retriever(
         storage,
         embedder(),
         StillClock(),
         telemetry=telemetry,
-        follower=Follower(engine, storage, telemetry, large_from=1),
+        replicator=Replicator(engine, storage, telemetry, large_from=1),
     )
     yield opened
     await opened.close()
@@ -92,15 +92,15 @@ def texts(number: int) -> list[str]:
     return [f"{TOPICS[n % len(TOPICS)]} number {n} and {TOPICS[(n * 3 + 1) % len(TOPICS)]}" for n in range(number)]
 
 
-async def keys(search: Search, query: str = "tea", *, limit: int = 5) -> list[str]:
+async def keys(search: Retriever, query: str = "tea", *, limit: int = 5) -> list[str]:
     return [hit.key for hit in (await search.ranking(ANA, query, limit=limit)).hits]
 
 
 class TestRanking:
-    async def test_an_engine_gives_what_the_index_gives(self, search: Search, storage: HeldStorage):
+    async def test_an_engine_gives_what_the_index_gives(self, search: Retriever, storage: HeldStorage):
         """The same order, scores and likenesses, where the engine names as many as there are."""
         await keep(storage, search, *texts(120))
-        alone = Search(storage, embedder(), StillClock())
+        alone = Retriever(storage, embedder(), StillClock())
 
         for query in ("tea and chess", "copper number 12", "What about tides?"):
             with_engine = await search.ranking(ANA, query, limit=10, compared=4)
@@ -115,7 +115,7 @@ class TestRanking:
 
     async def test_only_a_large_partition_is_given_to_the_engine(self, storage: HeldStorage, engine: Flaky):
         """One that grows past the bound is, from the next search on."""
-        search = Search(storage, embedder(), StillClock(), follower=Follower(engine, storage, large_from=10))
+        search = Retriever(storage, embedder(), StillClock(), replicator=Replicator(engine, storage, large_from=10))
         await keep(storage, search, *texts(9))
         assert len(await keys(search)) == 5
         assert engine.updates == []
@@ -128,7 +128,7 @@ class TestRanking:
         assert search.stats().items == 10
         await search.close()
 
-    async def test_what_changed_is_seen_at_once(self, search: Search, storage: HeldStorage, engine: Flaky):
+    async def test_what_changed_is_seen_at_once(self, search: Retriever, storage: HeldStorage, engine: Flaky):
         """Corrections and deletions, by what the feed tells, not by everything anew."""
         await keep(storage, search, *texts(40))
         await keys(search)
@@ -140,7 +140,7 @@ class TestRanking:
         assert texts(40)[0] not in await keys(search, texts(40)[0], limit=40)
         assert [(update.reset, len(list(update.removed))) for update in engine.updates] == [(True, 0), (False, 1)]
 
-    async def test_a_vector_of_before_is_passed_over(self, search: Search, storage: HeldStorage, engine: Flaky):
+    async def test_a_vector_of_before_is_passed_over(self, search: Retriever, storage: HeldStorage, engine: Flaky):
         """An engine that is behind cannot bring back what was said before."""
         await keep(storage, search, "tea", "rain")
         await keys(search)
@@ -157,7 +157,7 @@ class TestRanking:
 
 class TestDown:
     async def test_words_are_compared_and_it_says_so(
-        self, search: Search, storage: HeldStorage, engine: Flaky, telemetry: Telemetry
+        self, search: Retriever, storage: HeldStorage, engine: Flaky, telemetry: Telemetry
     ):
         """In what is returned, and in the counter; and with the engine back everything is as before."""
         await keep(storage, search, *texts(30))
@@ -174,11 +174,11 @@ class TestDown:
 
     async def test_one_that_never_answers_is_not_waited_for(self, storage: HeldStorage, engine: Flaky):
         """For longer than it may take; words are compared then."""
-        search = Search(
+        search = Retriever(
             storage,
             embedder(),
             StillClock(),
-            follower=Follower(engine, storage, timeout=timedelta(milliseconds=30), large_from=1),
+            replicator=Replicator(engine, storage, timeout=timedelta(milliseconds=30), large_from=1),
         )
         await keep(storage, search, *texts(30))
         engine.hangs = True
@@ -189,7 +189,7 @@ class TestDown:
         assert found.hits[0].key == texts(30)[12]
         await search.close()
 
-    async def test_an_erasure_fails_while_it_is_down(self, search: Search, storage: HeldStorage, engine: Flaky):
+    async def test_an_erasure_fails_while_it_is_down(self, search: Retriever, storage: HeldStorage, engine: Flaky):
         """What cannot be removed is not said to be gone."""
         await keep(storage, search, "tea")
         await keys(search)
@@ -224,8 +224,8 @@ async def _walk(done: Sequence[tuple[str, int]]) -> None:
     storage, engine, model = HeldStorage(StillClock()), Flaky(), embedder()
     await storage.connect()
 
-    def opened() -> Search:
-        return Search(storage, model, StillClock(), follower=Follower(engine, storage, large_from=1))
+    def opened() -> Retriever:
+        return Retriever(storage, model, StillClock(), replicator=Replicator(engine, storage, large_from=1))
 
     search, partition = opened(), ANA
     for number, (what, which) in enumerate(done):

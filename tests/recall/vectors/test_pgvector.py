@@ -12,7 +12,7 @@ from psycopg.sql import SQL
 
 from tests.storage.postgres_world import run
 from threadkeep.errors import VectorEngineError
-from threadkeep.search.vectorstores.base import Space, Update
+from threadkeep.search.vectorstores.base import Space, VectorUpdate
 from threadkeep.search.vectorstores.pgvector import PgVectorEngine
 from threadkeep.search.vectorstores.pgvector_queries import Question
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
@@ -164,7 +164,7 @@ class TestRights:
             raise VectorEngineError("killed here")
 
         with pytest.raises(VectorEngineError, match="killed here"):
-            await engine.apply(Update(ANA, SPACE, at(1), at(2), reset=True, puts=breaking()))
+            await engine.apply(VectorUpdate(ANA, SPACE, at(1), at(2), reset=True, puts=breaking()))
 
         assert await engine.position(ANA, SPACE) == at(1)
         assert await keys(engine, unit(1)) == ["a"]

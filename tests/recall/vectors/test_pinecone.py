@@ -14,7 +14,7 @@ pytest.importorskip("pinecone")
 
 from threadkeep.errors import VectorEngineError
 from threadkeep.identity import Owner
-from threadkeep.search.vectorstores.base import FENCE, Entry, Space, Update
+from threadkeep.search.vectorstores.base import FENCE, Space, VectorEntry, VectorUpdate
 from threadkeep.search.vectorstores.pinecone import PineconeEngine
 from threadkeep.testing.pinecone_server import Fault, PineconeServer
 from threadkeep.testing.vectors_contract import (
@@ -146,7 +146,7 @@ class TestTrouble:
     async def test_vectors_longer_than_the_index_are_told(self, engine: PineconeEngine):
         """With the length that the index should have."""
         longer = Space("longer", 32)
-        update = Update(ANA, longer, None, at(1), reset=True, puts=random_entries(2, dims=32))
+        update = VectorUpdate(ANA, longer, None, at(1), reset=True, puts=random_entries(2, dims=32))
 
         with pytest.raises(VectorEngineError, match="make an index of 32 dimensions"):
             await engine.apply(update)
@@ -182,7 +182,7 @@ class TestTrouble:
     ):
         """By reads and writes; and when it is over everything goes on."""
         await fill(engine, [entry("a", unit(1))])
-        update = Update(ANA, SPACE, at(1), at(2), reset=False, puts=[entry("b", unit(1))])
+        update = VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=[entry("b", unit(1))])
         server.faults = [fault]
 
         with pytest.raises(VectorEngineError, match=said) as caught:
@@ -204,7 +204,7 @@ class TestTrouble:
 
     async def test_an_upsert_that_was_cut_short_moves_nothing(self, engine: PineconeEngine, server: PineconeServer):
         """The position stays, so the same update is applied once more."""
-        update = Update(ANA, SPACE, None, at(1), reset=True, puts=random_entries(20))
+        update = VectorUpdate(ANA, SPACE, None, at(1), reset=True, puts=random_entries(20))
         server.takes = 7
 
         with pytest.raises(VectorEngineError, match="took 7 of 20"):
@@ -223,7 +223,7 @@ class TestTrouble:
         await fill(engine, random_entries(30))
         changed = [one._replace(revision=2) for one in random_entries(10, seed=2)]
         gone = [(one.namespace, one.key) for one in random_entries(20)[15:]]
-        update = Update(ANA, SPACE, at(1), at(2), reset=False, puts=changed, removed=gone)
+        update = VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=changed, removed=gone)
 
         for path in ("/vectors/upsert", "/vectors/delete", "/query"):
             for done in (False, True):
@@ -255,16 +255,16 @@ class TestTwoProcesses:
     async def test_a_slower_one_gives_way(self, engine: PineconeEngine, server: PineconeServer):
         """What it wrote late is gone again when the changes since then have been applied once more."""
         await fill(engine, [entry("a", unit(1)), entry("b", unit(1, 0.1))])
-        newest = Update(
+        newest = VectorUpdate(
             ANA, SPACE, at(1), at(3), reset=False, puts=[entry("a", unit(0, 1), revision=3)], removed=[(NOTES, "b")]
         )
 
-        def overtaken() -> Iterator[Entry]:
+        def overtaken() -> Iterator[VectorEntry]:
             assert elsewhere(server, lambda other: other.apply(newest))
             yield entry("a", unit(1), revision=2)
             yield entry("b", unit(1, 0.1), revision=2)
 
-        assert not await engine.apply(Update(ANA, SPACE, at(1), at(2), reset=False, puts=overtaken()))
+        assert not await engine.apply(VectorUpdate(ANA, SPACE, at(1), at(2), reset=False, puts=overtaken()))
         assert await engine.position(ANA, SPACE) == at(1)
         assert await engine.apply(newest)
         assert [near[1:3] for near in await engine.search(ANA, unit(0, 1), limit=9)] == [("a", 3)]
@@ -277,14 +277,14 @@ class TestTwoProcesses:
         """The position is the earlier one, and what came after it is applied once more."""
         everything = {2: [entry("a", unit(1)), entry("gone", unit(1))], 3: [entry("a", unit(1)), entry("new", unit(1))]}
 
-        def overtaken() -> Iterator[Entry]:
-            first = Update(ANA, SPACE, None, at(theirs), reset=True, puts=everything[theirs])
+        def overtaken() -> Iterator[VectorEntry]:
+            first = VectorUpdate(ANA, SPACE, None, at(theirs), reset=True, puts=everything[theirs])
             assert elsewhere(server, lambda other: other.apply(first))
             yield from everything[mine]
 
-        assert not await engine.apply(Update(ANA, SPACE, None, at(mine), reset=True, puts=overtaken()))
+        assert not await engine.apply(VectorUpdate(ANA, SPACE, None, at(mine), reset=True, puts=overtaken()))
         assert await engine.position(ANA, SPACE) == at(2)
-        since = Update(ANA, SPACE, at(2), at(3), reset=False, puts=everything[3][1:], removed=[(NOTES, "gone")])
+        since = VectorUpdate(ANA, SPACE, at(2), at(3), reset=False, puts=everything[3][1:], removed=[(NOTES, "gone")])
         assert await engine.apply(since)
         assert sorted(await keys(engine, unit(1))) == ["a", "new"]
         assert len(server.ids()) == 3
@@ -297,12 +297,12 @@ class TestTwoProcesses:
         if known:
             await fill(engine, [entry("a", unit(1))])
 
-        def erased() -> Iterator[Entry]:
+        def erased() -> Iterator[VectorEntry]:
             elsewhere(server, lambda other: other.erase(ANA))
             yield entry("late", unit(1))
 
         since = at(1) if known else None
-        assert not await engine.apply(Update(ANA, SPACE, since, at(2), reset=not known, puts=erased()))
+        assert not await engine.apply(VectorUpdate(ANA, SPACE, since, at(2), reset=not known, puts=erased()))
         assert await engine.position(ANA, SPACE) == FENCE
         assert server.ids() == ["position"]
 

@@ -18,12 +18,12 @@ from typing import Any, NoReturn
 
 from tests.recall.world import ANA, MEMORIES, put
 from threadkeep.clock import SystemClock
-from threadkeep.search.retriever import Search
-from threadkeep.search.vectorstores.base import Entry, Update, VectorEngine
+from threadkeep.search.retriever import Retriever
+from threadkeep.search.vectorstores.base import VectorEngine, VectorEntry, VectorUpdate
 from threadkeep.search.vectorstores.faiss import FaissEngine
 from threadkeep.search.vectorstores.pgvector import PgVectorEngine
 from threadkeep.search.vectorstores.pinecone import PineconeEngine
-from threadkeep.search.vectorstores.replicator import Follower
+from threadkeep.search.vectorstores.replicator import Replicator
 from threadkeep.storage.port import Batch, Delete
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.sqlite.storage import SqliteStorage
@@ -53,7 +53,7 @@ class Mortal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
-    async def apply(self, update: Update) -> bool:
+    async def apply(self, update: VectorUpdate) -> bool:
         if self._dies == "before":
             die()
         if self._dies == "within":
@@ -62,7 +62,7 @@ class Mortal:
                 setattr(self._engine, "_delete", lambda *_: die())  # noqa: B010 - not its type
             else:
                 puts = _killing(puts)
-            update = Update(
+            update = VectorUpdate(
                 update.partition, update.space, update.since, update.position, update.reset, puts, update.removed
             )
         done = await self._engine.apply(update)
@@ -71,7 +71,7 @@ class Mortal:
         return done
 
 
-def _killing(entries: Any) -> Iterator[Entry]:
+def _killing(entries: Any) -> Iterator[VectorEntry]:
     for number, entry in enumerate(entries):
         if number == 3:
             die()
@@ -79,7 +79,7 @@ def _killing(entries: Any) -> Iterator[Entry]:
     die()
 
 
-async def opened(told: dict[str, Any]) -> tuple[SqliteStorage, Search, VectorEngine, PostgresPool | None]:
+async def opened(told: dict[str, Any]) -> tuple[SqliteStorage, Retriever, VectorEngine, PostgresPool | None]:
     """Open storage, engine and search as *told*: ``kind``, ``place``, ``key``, ``file`` and ``dies``."""
     storage, pool = SqliteStorage(Path(told["file"]), clock=SystemClock()), None
     await storage.connect()
@@ -92,8 +92,8 @@ async def opened(told: dict[str, Any]) -> tuple[SqliteStorage, Search, VectorEng
     else:
         engine = FaissEngine(Path(told["place"]))
     mortal: Any = Mortal(engine, told["dies"])
-    follower = Follower(mortal, storage, timeout=timedelta(seconds=20), large_from=1)
-    return storage, Search(storage, HashingEmbedder(), SystemClock(), follower=follower), engine, pool
+    replicator = Replicator(mortal, storage, timeout=timedelta(seconds=20), large_from=1)
+    return storage, Retriever(storage, HashingEmbedder(), SystemClock(), replicator=replicator), engine, pool
 
 
 async def live(told: dict[str, Any]) -> None:

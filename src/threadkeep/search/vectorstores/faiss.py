@@ -18,7 +18,7 @@ import numpy as np
 
 from threadkeep.errors import VectorEngineError
 from threadkeep.ids import digest, new_id
-from threadkeep.search.vectorstores.base import FENCE, Entry, Near, Space, Update
+from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
 from threadkeep.storage.port import Namespace, Partition, Position
 
 try:
@@ -128,7 +128,7 @@ class FaissEngine:
 
         return await self._do(look)
 
-    async def apply(self, update: Update) -> bool:
+    async def apply(self, update: VectorUpdate) -> bool:
         """See :meth:`VectorEngine.apply`. A search sees it at once."""
         return await self._do(lambda: self._apply(self._name(update.partition), update))
 
@@ -183,7 +183,7 @@ class FaissEngine:
         copy = self._current(name)
         return copy.position if copy is not None and copy.space in (None, space) else None
 
-    def _apply(self, name: str, update: Update) -> bool:
+    def _apply(self, name: str, update: VectorUpdate) -> bool:
         if self._stands(name, update.space) != update.since:
             return False
         if update.reset:
@@ -287,7 +287,7 @@ class FaissEngine:
         return copy
 
 
-def _extend(copy: _Copy, entries: Iterable[Entry]) -> None:
+def _extend(copy: _Copy, entries: Iterable[VectorEntry]) -> None:
     left = iter(entries)
     while part := list(islice(left, _AT_ONCE)):
         first = len(copy.names)

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from threadkeep.errors import StorageError, VectorEngineError
 from threadkeep.ids import digest
 from threadkeep.observability import log
-from threadkeep.search.vectorstores.base import FENCE, Entry, Near, Space, Update
+from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
 from threadkeep.search.vectorstores.pgvector_queries import (
     VECTOR_DIMS,
     Question,
@@ -163,7 +163,7 @@ class PgVectorEngine:
 
         return await self._run(look)
 
-    async def apply(self, update: Update) -> bool:
+    async def apply(self, update: VectorUpdate) -> bool:
         """See :meth:`VectorEngine.apply`. It is one transaction; a search sees it at once."""
         key, table = self._key(update.partition), table_of(update.space.dims)
         await self._require_table(update.space.dims)
@@ -174,7 +174,7 @@ class PgVectorEngine:
                 if _stands(copy, update.space) != update.since or not (copy or await _begin(connection, key)):
                     return None
                 rows = 0 if copy is None else copy.rows
-                puts: Iterable[Entry] = update.puts
+                puts: Iterable[VectorEntry] = update.puts
                 if update.reset and copy is not None and copy.dims is not None:
                     rows -= await _delete(connection, table_of(copy.dims), key)
                 elif not update.reset:
@@ -371,7 +371,7 @@ async def _delete(connection: Connection, table: Identifier, key: bytes, names: 
     return done.rowcount
 
 
-async def _insert(connection: Connection, table: Identifier, key: bytes, entries: Iterable[Entry]) -> int:
+async def _insert(connection: Connection, table: Identifier, key: bytes, entries: Iterable[VectorEntry]) -> int:
     """Insert *entries* by way of a temporary table: COPY does not serve one with row-level security."""
     left, rows = iter(entries), 0
     part = await asyncio.to_thread(_encoded, left, key)
@@ -390,7 +390,7 @@ async def _insert(connection: Connection, table: Identifier, key: bytes, entries
     return rows
 
 
-def _encoded(entries: Iterator[Entry], key: bytes) -> list[tuple[Any, ...]]:
+def _encoded(entries: Iterator[VectorEntry], key: bytes) -> list[tuple[Any, ...]]:
     """Return the rows of the next thousand items; vectors as the server's binary form has them."""
     rows: list[tuple[Any, ...]] = []
     for namespace, item, revision, vectors in islice(entries, _AT_ONCE):

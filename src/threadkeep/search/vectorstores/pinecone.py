@@ -17,7 +17,7 @@ from pinecone import ApiError, AsyncIndex, NotFoundError, PineconeError, RateLim
 from threadkeep.errors import VectorEngineError
 from threadkeep.identity import Owner
 from threadkeep.ids import digest, new_id, short_digest
-from threadkeep.search.vectorstores.base import FENCE, Entry, Near, Space, Update
+from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
 from threadkeep.storage.port import Namespace, Partition, Position
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class PineconeEngine:
             record = await self._record(self._namespace(partition))
         return record is not None and record.space is not None
 
-    async def apply(self, update: Update) -> bool:
+    async def apply(self, update: VectorUpdate) -> bool:
         """See :meth:`VectorEngine.apply`. When it returns, a search sees it."""
         if update.space.dims > self._dims:
             msg = (
@@ -230,7 +230,7 @@ class PineconeEngine:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LAST_LOOK_SECONDS)
 
-    async def _put(self, namespace: str, update: Update) -> list[str]:
+    async def _put(self, namespace: str, update: VectorUpdate) -> list[str]:
         """Upsert what *update* puts; return the names of what was there before and goes."""
         most = max(1, min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // (self._dims * _BYTES_OF_NUMBER + _BYTES_OF_NAMES)))
         names = [] if update.reset else [short_digest(key, *labels) for labels, key in update.removed]
@@ -243,7 +243,7 @@ class PineconeEngine:
                 await self._upsert(namespace, rows[start : start + most])
         return names
 
-    def _rows(self, entries: Iterable[Entry], update: Update) -> list[dict[str, Any]]:
+    def _rows(self, entries: Iterable[VectorEntry], update: VectorUpdate) -> list[dict[str, Any]]:
         """Return the vectors of *entries* as they are sent."""
         rows: list[dict[str, Any]] = []
         space, own = _space_of(update), _label(update.partition)
@@ -272,7 +272,7 @@ class PineconeEngine:
             msg = f"{self.location} took {taken.upserted_count:,} of {len(rows):,} vectors; they are sent once more."
             raise VectorEngineError(msg, engine=self.name)
 
-    async def _sweep(self, namespace: str, update: Update, names: Sequence[str]) -> None:
+    async def _sweep(self, namespace: str, update: VectorUpdate, names: Sequence[str]) -> None:
         """Delete what *update* leaves nothing of: older vectors of *names*, or of everything."""
         older = {"at": {"$lt": update.position.sequence}}
         if update.reset:
@@ -296,7 +296,7 @@ class PineconeEngine:
         await self._delete(namespace, None)
         await self._move(namespace, _Record(new_id(), None, FENCE), over=before)
 
-    async def _give_way(self, namespace: str, update: Update, meanwhile: _Record | None) -> None:
+    async def _give_way(self, namespace: str, update: VectorUpdate, meanwhile: _Record | None) -> None:
         """Go back to where both have been, so that what came since is applied once more; else begin anew."""
         at = update.position if update.since is None or update.reset else update.since
         if meanwhile is None or (meanwhile.space, meanwhile.position.epoch) != (update.space, at.epoch):
@@ -336,7 +336,7 @@ def _stands(record: _Record | None, space: Space) -> Position | None:
     return record.position if record is not None and record.space in (None, space) else None
 
 
-def _space_of(update: Update) -> str:
+def _space_of(update: VectorUpdate) -> str:
     """Return what stands for the model, and the storage's epoch, in ids and metadata."""
     return short_digest(update.space.model, str(update.space.dims), update.position.epoch)
 

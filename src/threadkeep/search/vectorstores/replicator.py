@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from threadkeep.errors import VectorEngineError
-from threadkeep.search.vectorstores.base import Entry, Near, Space, Update
+from threadkeep.search.vectorstores.base import Near, Space, VectorEntry, VectorUpdate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ ROUNDS: Final = 3
 """So often others may be faster before it counts as a failure."""
 
 
-class Follower:
+class Replicator:
     """The only one who writes to an engine; every method runs on one event loop.
 
     Args:
@@ -196,18 +196,18 @@ class Follower:
             self._telemetry.degraded("vectors", error)
 
 
-def update_of(partition: Partition, space: Space, since: Position | None, changes: Changes) -> Update:
+def update_of(partition: Partition, space: Space, since: Position | None, changes: Changes) -> VectorUpdate:
     """Return what *changes* are to an engine: what has no vectors of *space* is no neighbour of anything."""
     if changes.reset:  # everything there is: made item by item, as it is read
         made = (entry for item in changes.puts if (entry := entry_of(item, space)) is not None)
-        return Update(partition, space, since, changes.position, reset=True, puts=made)
+        return VectorUpdate(partition, space, since, changes.position, reset=True, puts=made)
     puts = [(item.ref, entry_of(item, space)) for item in changes.puts]
     removed = (*changes.removed, *((ref.namespace, ref.key) for ref, entry in puts if entry is None))
     entries = [entry for _, entry in puts if entry is not None]
-    return Update(partition, space, since, changes.position, reset=False, puts=entries, removed=removed)
+    return VectorUpdate(partition, space, since, changes.position, reset=False, puts=entries, removed=removed)
 
 
-def entry_of(item: Item, space: Space) -> Entry | None:
+def entry_of(item: Item, space: Space) -> VectorEntry | None:
     """Return the vectors of *item* at unit length; ``None`` where they are not of *space*, or are no numbers."""
     embedding = item.embedding
     if embedding is None or (embedding.model, embedding.dims) != (space.model, space.dims):
@@ -218,7 +218,7 @@ def entry_of(item: Item, space: Space) -> Entry | None:
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
     if not np.isfinite(lengths).all() or not lengths.all():
         return None
-    return Entry(item.ref.namespace, item.ref.key, item.revision, (rows / lengths).astype(np.float32, copy=False))
+    return VectorEntry(item.ref.namespace, item.ref.key, item.revision, (rows / lengths).astype(np.float32, copy=False))
 
 
 def sample_of(items: Sequence[Item], model: str) -> NDArray[np.float32]:
