@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.search.conversations import NOBODY, Said, neighbours, ordered
+from threadkeep.search.conversations import NO_NEIGHBOURS, ConversationColumns, neighbours, ordered
 from threadkeep.search.scoring import ASSISTANT, USER, Weights
 
 PLAIN = Weights(previous=0.1, answer=0.5, next=0.25, second=0.01, session=0.0)
@@ -27,9 +27,9 @@ class Talk:
     asks: list[bool] = field(default_factory=list)
 
     @property
-    def said(self) -> Said:
+    def said(self) -> ConversationColumns:
         count = len(self.threads)
-        return Said(
+        return ConversationColumns(
             threads=np.array(self.threads, np.int32),
             said_at=np.array(self.said_at, np.float64),
             revisions=np.array(self.revisions or [1] * count, np.int64),
@@ -115,8 +115,8 @@ class TestSmoothed:
 
     def test_where_nothing_is_of_a_conversation_the_order_stays(self):
         """There is nothing to count in."""
-        assert neighbours(Talk([-1], [0]).said, np.zeros(0, np.intp)) is NOBODY
-        assert np.argsort(NOBODY.smoothed(np.array([1.0, 3.0, 2.0]))).tolist() == [0, 2, 1]
+        assert neighbours(Talk([-1], [0]).said, np.zeros(0, np.intp)) is NO_NEIGHBOURS
+        assert np.argsort(NO_NEIGHBOURS.smoothed(np.array([1.0, 3.0, 2.0]))).tolist() == [0, 2, 1]
 
     @given(st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 20), st.floats(-3, 3)), min_size=1, max_size=20))
     def test_it_is_the_plain_sum(self, rows: list[tuple[int, int, float]]):

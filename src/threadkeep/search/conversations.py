@@ -112,7 +112,7 @@ def _seconds(moment: object) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Said:
+class ConversationColumns:
     """Columns of an index, one element for each slot.
 
     Attributes:
@@ -179,10 +179,12 @@ class Neighbours:
 
 _NO_SLOTS: Final = np.zeros(0, np.intp)
 _NO_SHARES: Final = np.zeros(0, np.float64)
-NOBODY: Final = Neighbours(_NO_SLOTS, _NO_SLOTS, _NO_SLOTS, _NO_SHARES, _NO_SHARES, _NO_SHARES)
+NO_NEIGHBOURS: Final = Neighbours(_NO_SLOTS, _NO_SLOTS, _NO_SLOTS, _NO_SHARES, _NO_SHARES, _NO_SHARES)
 
 
-def ordered(said: Said, alive: NDArray[np.bool_], known: NDArray[np.intp], fresh: NDArray[np.intp]) -> NDArray[np.intp]:
+def ordered(
+    said: ConversationColumns, alive: NDArray[np.bool_], known: NDArray[np.intp], fresh: NDArray[np.intp]
+) -> NDArray[np.intp]:
     """Return the slots of conversations in their order: by thread, time, revision, and name.
 
     Args:
@@ -213,10 +215,10 @@ def ordered(said: Said, alive: NDArray[np.bool_], known: NDArray[np.intp], fresh
     return np.insert(known, places, fresh)
 
 
-def neighbours(said: Said, order: NDArray[np.intp], weights: Weights = WEIGHTS) -> Neighbours:
+def neighbours(said: ConversationColumns, order: NDArray[np.intp], weights: Weights = WEIGHTS) -> Neighbours:
     """Tell where sessions begin in *order*, and what follows what."""
     if not len(order):
-        return NOBODY
+        return NO_NEIGHBOURS
     threads, said_at = said.threads[order], said.said_at[order]
     follows = np.zeros(len(order), np.bool_)
     follows[1:] = (threads[1:] == threads[:-1]) & (said_at[1:] - said_at[:-1] <= SESSION_GAP_SECONDS)
@@ -235,7 +237,7 @@ def neighbours(said: Said, order: NDArray[np.intp], weights: Weights = WEIGHTS) 
     )
 
 
-def _sorted(said: Said, slots: NDArray[np.intp]) -> NDArray[np.intp]:
+def _sorted(said: ConversationColumns, slots: NDArray[np.intp]) -> NDArray[np.intp]:
     columns = (said.revisions[slots], said.said_at[slots], said.threads[slots])
     by = np.lexsort(columns)
     order = slots[by]
@@ -252,7 +254,7 @@ def _sorted(said: Said, slots: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.array(place, np.intp)
 
 
-def _rank(said: Said, slot: int) -> tuple[int, tuple[Namespace, str]]:
+def _rank(said: ConversationColumns, slot: int) -> tuple[int, tuple[Namespace, str]]:
     return int(said.revisions[slot]), said.names[slot]
 
 
@@ -281,7 +283,7 @@ class ConversationsSnapshot:
         ordered_to: The first slot that *before* does not know.
     """
 
-    said: Said
+    said: ConversationColumns
     labels: NDArray[np.int32]
     standing: NDArray[np.float32]
     alive: NDArray[np.bool_]
@@ -397,7 +399,7 @@ class Conversations:
         """
         self._adopt_order()
         self._latest = ConversationsSnapshot(
-            said=Said(
+            said=ConversationColumns(
                 threads=self.threads.filled,
                 said_at=self.said_at.filled,
                 revisions=revisions,

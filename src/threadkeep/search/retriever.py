@@ -13,9 +13,7 @@ import numpy as np
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import ImmediateEmbedder
-from threadkeep.search.cache import CachedIndex, IndexCache
-from threadkeep.search.index import PartitionIndex, ValueNotIndexedError
-from threadkeep.search.loading import without_collector
+from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex, ValueNotIndexedError
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking
 from threadkeep.search.vectors import stale, unit
@@ -119,7 +117,7 @@ class PreparedSearch:
         return replace(ranking, degraded=self.degraded) if self.degraded else ranking
 
 
-class Search:
+class Retriever:
     """Finds items by meaning and by words. Methods run on one event loop, except those that say otherwise.
 
     Args:
@@ -526,11 +524,7 @@ class Search:
         if before is not None and not before.done():
             await asyncio.wait([before])
         entry.running, entry.waiting = entry.waiting, None
-        if entry.position is None:
-            with without_collector():
-                await self._catch_up(entry)
-        else:
-            await self._catch_up(entry)
+        await self._catch_up(entry)
 
     async def _catch_up(self, entry: CachedIndex) -> None:
         changes = await self._storage.changes(entry.partition, entry.position)

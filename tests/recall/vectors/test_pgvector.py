@@ -13,8 +13,7 @@ from psycopg.sql import SQL
 from tests.storage.postgres_world import run
 from threadkeep.errors import VectorEngineError
 from threadkeep.search.vectorstores.base import Space, VectorUpdate
-from threadkeep.search.vectorstores.pgvector import PgVectorEngine
-from threadkeep.search.vectorstores.pgvector_queries import Question
+from threadkeep.search.vectorstores.pgvector import NearestQuery, PgVectorEngine
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
 from threadkeep.testing.vectors_contract import (
     ANA,
@@ -85,7 +84,7 @@ class TestIndexes:
         await engine.connect()
         await fill(engine, random_entries(1_000))
         ((key,),) = run(postgres_url, "SELECT partition FROM threadkeep_vectors.copies")
-        asked = Question(key, 8, unit(1), ((),), 256)
+        asked = NearestQuery(key, 8, unit(1), ((),), 256)
 
         async def planned(connection: Connection) -> list[dict[str, Any]]:
             told = await connection.execute(SQL("EXPLAIN (ANALYZE, FORMAT JSON) ") + asked.sql, asked.parameters)

@@ -22,7 +22,7 @@ FENCE: Final = Position("erased", 0)
 """Where an engine stands after an erasure: no storage is ever there, so what follows is told everything anew."""
 
 
-class Entry(NamedTuple):
+class VectorEntry(NamedTuple):
     """The vectors of one item.
 
     Attributes:
@@ -68,7 +68,7 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class VectorUpdate:
     """What brings the copy of a partition from one position to the next.
 
     Attributes:
@@ -86,7 +86,7 @@ class Update:
     since: Position | None
     position: Position
     reset: bool
-    puts: Iterable[Entry]
+    puts: Iterable[VectorEntry]
     removed: Sequence[tuple[Namespace, str]] = ()
 
 
@@ -120,7 +120,7 @@ class VectorEngine(Protocol):
         """Return whether there is a copy of *partition*, of whichever space."""
         ...
 
-    async def apply(self, update: Update) -> bool:
+    async def apply(self, update: VectorUpdate) -> bool:
         """Upsert, delete or, with ``reset``, rebuild; ``False``: it is elsewhere than *since*, and nothing was done.
 
         The position is moved last: whoever is interrupted leaves the copy at *since*, with some of the update in it at

@@ -43,7 +43,7 @@ _NAME_BYTES: Final = 300
 
 
 @dataclass(eq=False)
-class _Copy:
+class _FaissIndex:
     """One partition's index: rows are appended and never changed; those of replaced items are passed over.
 
     Attributes:
@@ -103,7 +103,7 @@ class FaissEngine:
         self._folder = folder
         self._prefix = key_prefix
         self._max_bytes = max_bytes
-        self._copies: OrderedDict[str, _Copy] = OrderedDict()
+        self._copies: OrderedDict[str, _FaissIndex] = OrderedDict()
         self._guard = threading.Lock()
 
     async def connect(self) -> None:
@@ -151,7 +151,7 @@ class FaissEngine:
         def drop() -> None:
             name = self._name(partition)
             self._copies.pop(name, None)
-            self._write(name, _Copy(None, FENCE))
+            self._write(name, _FaissIndex(None, FENCE))
 
         await self._do(drop)
 
@@ -187,7 +187,7 @@ class FaissEngine:
         if self._stands(name, update.space) != update.since:
             return False
         if update.reset:
-            copy = _Copy(update.space, update.position, faiss.IndexFlatIP(update.space.dims))
+            copy = _FaissIndex(update.space, update.position, faiss.IndexFlatIP(update.space.dims))
             _extend(copy, update.puts)
         else:
             copy, puts = self._copies[name], list(update.puts)
@@ -202,7 +202,7 @@ class FaissEngine:
         self._hold(name, copy)
         return True
 
-    def _current(self, name: str) -> _Copy | None:
+    def _current(self, name: str) -> _FaissIndex | None:
         """Return the copy of a partition: that in RAM if it is of the folder's epoch, else the folder's."""
         header = self._header(name)
         copy = self._copies.get(name)
@@ -215,7 +215,7 @@ class FaissEngine:
                 self._hold(name, copy)
         return copy
 
-    def _hold(self, name: str, copy: _Copy) -> None:
+    def _hold(self, name: str, copy: _FaissIndex) -> None:
         self._copies[name] = copy
         self._copies.move_to_end(name)
         for other in list(self._copies)[:-1]:
@@ -227,7 +227,7 @@ class FaissEngine:
         while self._copies:
             self._save(*self._copies.popitem())
 
-    def _save(self, name: str, copy: _Copy) -> None:
+    def _save(self, name: str, copy: _FaissIndex) -> None:
         """Write what has changed, unless the partition was erased since, or the folder has something newer."""
         header = self._header(name)
         if copy.changed and header is not None:
@@ -241,11 +241,11 @@ class FaissEngine:
         except (FileNotFoundError, ValueError):
             return None
 
-    def _read(self, header: dict[str, Any]) -> _Copy | None:
+    def _read(self, header: dict[str, Any]) -> _FaissIndex | None:
         """Return what the folder has; ``None`` where that cannot be read, so that it is made anew."""
         epoch, sequence = header["position"]
         if header["space"] is None:
-            return _Copy(None, Position(epoch, sequence))
+            return _FaissIndex(None, Position(epoch, sequence))
         files = self._folder / header["files"]
         try:
             index = faiss.read_index(f"{files}.faiss")
@@ -256,9 +256,9 @@ class FaissEngine:
         if len(items) != index.ntotal:
             return None
         numbers = {(labels, key): number for number, (labels, key, _) in enumerate(names)}
-        return _Copy(Space(*header["space"]), Position(epoch, sequence), index, items, names, numbers)
+        return _FaissIndex(Space(*header["space"]), Position(epoch, sequence), index, items, names, numbers)
 
-    def _write(self, name: str, copy: _Copy) -> _Copy:
+    def _write(self, name: str, copy: _FaissIndex) -> _FaissIndex:
         """Write a copy's files, then the header by which they count, and remove those that counted before.
 
         Returns:
@@ -287,7 +287,7 @@ class FaissEngine:
         return copy
 
 
-def _extend(copy: _Copy, entries: Iterable[VectorEntry]) -> None:
+def _extend(copy: _FaissIndex, entries: Iterable[VectorEntry]) -> None:
     left = iter(entries)
     while part := list(islice(left, _AT_ONCE)):
         first = len(copy.names)
@@ -299,13 +299,13 @@ def _extend(copy: _Copy, entries: Iterable[VectorEntry]) -> None:
             copy.numbers[entry.namespace, entry.key] = number
 
 
-def _drop(copy: _Copy, names: Iterable[tuple[Namespace, str]]) -> None:
+def _drop(copy: _FaissIndex, names: Iterable[tuple[Namespace, str]]) -> None:
     gone = [number for name in names if (number := copy.numbers.pop(name, None)) is not None]
     if gone:
         copy.items[np.isin(copy.items, gone)] = _GONE
 
 
-def _compacted(copy: _Copy) -> _Copy:
+def _compacted(copy: _FaissIndex) -> _FaissIndex:
     """Return *copy* without what is passed over."""
     if len(copy.numbers) == len(copy.names):
         return copy
@@ -318,10 +318,10 @@ def _compacted(copy: _Copy) -> _Copy:
     names = [copy.names[number] for number in left]
     numbers = {(labels, key): number for number, (labels, key, _) in enumerate(names)}
     items = np.searchsorted(kept, copy.items[rows])
-    return _Copy(copy.space, copy.position, index, items, names, numbers, copy.changed)
+    return _FaissIndex(copy.space, copy.position, index, items, names, numbers, copy.changed)
 
 
-def _search(copy: _Copy, vector: NDArray[np.float32], prefixes: list[Namespace], limit: int) -> list[Near]:
+def _search(copy: _FaissIndex, vector: NDArray[np.float32], prefixes: list[Namespace], limit: int) -> list[Near]:
     """Return the nearest items: more rows are asked for until so many items are among them, or all rows are."""
     allowed = copy.items != _GONE
     if () not in prefixes:
