@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from threadkeep.settings import variables
 from tools.finding import ROOT, Finding, report, tracked_files
+from tools.public_api import subcommands
 from tools.reference import Program, commands, errors, program
 
 HISTORY: Final = ("CHANGELOG.md", "docs/decisions/")
@@ -146,9 +147,9 @@ def _unknown_word(program: Program, words: list[str]) -> str | None:
     for word in words:
         if not isinstance(command, TyperGroup):
             return None
-        if word not in command.commands:
+        command = subcommands(command).get(word)
+        if command is None:
             return word
-        command = command.commands[word]
     return None
 
 

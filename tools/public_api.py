@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import typer
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
@@ -98,9 +99,15 @@ def _commands() -> Iterator[str]:
     yield from _command("threadkeep", typer.main.get_command(app))
 
 
+def subcommands(group: TyperGroup) -> dict[str, Any]:
+    """Return the commands of *group* by name, those of installed packages included."""
+    context = typer.Context(group)
+    return {name: group.get_command(context, name) for name in group.list_commands(context)}
+
+
 def _command(path: str, command: Any) -> Iterator[str]:
     if isinstance(command, TyperGroup):
-        for name, inner in sorted(command.commands.items()):
+        for name, inner in sorted(subcommands(command).items()):
             yield from () if inner.hidden else _command(f"{path} {name}", inner)
     elif isinstance(command, TyperCommand):
         options = [

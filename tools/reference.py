@@ -22,7 +22,7 @@ import threadkeep.errors
 from threadkeep.errors import ThreadkeepError
 from threadkeep.settings import Settings, variables
 from tools.finding import ROOT, Finding, report
-from tools.public_api import public_api
+from tools.public_api import public_api, subcommands
 from tools.sync_face import sync_face
 
 WRITTEN_BY: Final = "<!-- Written by `make docs` from the code; change it there. -->"
@@ -81,7 +81,7 @@ def commands(program: Program, before: str = "") -> Iterator[tuple[str, TyperCom
     if isinstance(program, TyperCommand):
         yield before, program
         return
-    for name, child in program.commands.items():
+    for name, child in subcommands(program).items():
         if not child.hidden:
             yield from commands(cast("Program", child), f"{before} {name}".strip())
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fill .venv with exactly what requirements.lock names, then with this repository's own two packages.
+# Fill .venv with exactly what requirements.lock names, then with this repository's own packages.
 # Needs Python >= 3.11 with venv; everything else is fetched by name from the package registry that is set up.
 set -eu
 cd "$(dirname "$0")/.."
@@ -58,7 +58,7 @@ esac
 echo "setup: installing what requirements.lock names"
 uv pip sync -q --compile-bytecode --require-hashes requirements.lock || stop "the locked packages could not be installed; the reason stands above."
 .venv/bin/python packages/minilm/build_model.py || stop "the embedding model could not be built; the reason stands above."
-uv pip install -q --no-deps --no-build-isolation -e packages/minilm -e . ||
+uv pip install -q --no-deps --no-build-isolation -e packages/minilm -e . -e packages/threadkeep-evals ||
     stop "this repository's own packages could not be installed; the reason stands above."
 touch .venv/.ready
 echo "setup: done"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from threadkeep.evals.baselines import terms
+from threadkeep_evals.baselines import terms
 
 
 class WordsEmbedder:

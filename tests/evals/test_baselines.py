@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from threadkeep.evals.baselines import Bm25, Dense, terms
+from threadkeep_evals.baselines import Bm25, Dense, terms
 
 TEXTS = [
     "Ana: I adopted a puppy.",

@@ -7,11 +7,11 @@ from itertools import groupby
 import pytest
 from rich.console import Console
 
-from threadkeep.evals.bench import render_table, run_bench
-from threadkeep.evals.bench_rig import Line, Lookup, alternated
-from threadkeep.evals.bench_turn import embedding_lines
-from threadkeep.evals.facts import make_facts
 from threadkeep.models import local
+from threadkeep_evals.bench import render_table, run_bench
+from threadkeep_evals.bench_rig import Line, Lookup, alternated
+from threadkeep_evals.bench_turn import embedding_lines
+from threadkeep_evals.facts import make_facts
 
 KEYS = ["name", "n", "ours_p50_ms", "ours_p95_ms", "peer", "peer_p50_ms", "ratio"]
 

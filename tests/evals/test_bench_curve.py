@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from threadkeep.errors import SettingsError
-from threadkeep.evals.bench_curve import (
+from threadkeep.memories.models import NewMemory
+from threadkeep_evals.bench_curve import (
     EXACT,
     Cell,
     Directions,
@@ -22,8 +23,7 @@ from threadkeep.evals.bench_curve import (
     run_curve,
     taken_over,
 )
-from threadkeep.evals.plot import svg
-from threadkeep.memories.models import NewMemory
+from threadkeep_evals.plot import svg
 
 
 def row(index: str, n: int, milliseconds: float) -> dict[str, object]:

@@ -14,11 +14,11 @@ from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import sample, write_locomo
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.capture import chart, duplicates, in_own_voice, is_supported, run_capture
-from threadkeep.evals.conversation import Observation
-from threadkeep.evals.locomo import load_locomo
-from threadkeep.evals.replay import ReplayClock, every_memory, exchanges, replay
 from threadkeep.memories.models import NewMemory
+from threadkeep_evals.capture import chart, duplicates, in_own_voice, is_supported, run_capture
+from threadkeep_evals.conversation import Observation
+from threadkeep_evals.locomo import load_locomo
+from threadkeep_evals.replay import ReplayClock, every_memory, exchanges, replay
 
 
 def noted(folder: Path) -> Path:
@@ -109,7 +109,7 @@ class TestMeasure:
         async def nothing(*_: object) -> tuple[()]:
             return ()
 
-        monkeypatch.setattr("threadkeep.evals.capture.replay", lambda *_a, **_k: nothing())
+        monkeypatch.setattr("threadkeep_evals.capture.replay", lambda *_a, **_k: nothing())
 
         row = run_capture(noted(tmp_path), embedder=WordsEmbedder())["results"][-1]
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from tests.evals.embedding import WordsEmbedder
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals import changes
-from threadkeep.evals.changes import SUBJECTS, make_stories, run_leakage, run_staleness
 from threadkeep.testing import HashingEmbedder
 from threadkeep.text.slots import slot_of
+from threadkeep_evals import changes
+from threadkeep_evals.changes import SUBJECTS, make_stories, run_leakage, run_staleness
 
 
 class TestStories:

@@ -10,11 +10,11 @@ from tests.evals.beam_file import write_beam
 from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import write_locomo
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.beam import load_beam
-from threadkeep.evals.comparison import compare
-from threadkeep.evals.locomo import load_locomo
-from threadkeep.evals.methods import memory_of_turn
-from threadkeep.evals.report import Report
+from threadkeep_evals.beam import load_beam
+from threadkeep_evals.comparison import compare
+from threadkeep_evals.locomo import load_locomo
+from threadkeep_evals.methods import memory_of_turn
+from threadkeep_evals.report import Report
 
 KEYS = [
     "method",

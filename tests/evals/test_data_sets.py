@@ -12,10 +12,10 @@ from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import write_locomo
 from tests.evals.longmemeval_file import instance, write_longmemeval
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.comparison import compare
-from threadkeep.evals.locomo_plus import load_locomo_plus, parse_gap
-from threadkeep.evals.longmemeval import load_longmemeval, parse_date
-from threadkeep.evals.report import Report
+from threadkeep_evals.comparison import compare
+from threadkeep_evals.locomo_plus import load_locomo_plus, parse_gap
+from threadkeep_evals.longmemeval import load_longmemeval, parse_date
+from threadkeep_evals.report import Report
 
 
 def write_plus(folder: Path) -> Path:

@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.baselines import terms
-from threadkeep.evals.fact_bank import FAMILIES
-from threadkeep.evals.facts import capacity, make_facts, run_facts
+from threadkeep_evals.baselines import terms
+from threadkeep_evals.data_banks import FAMILIES
+from threadkeep_evals.facts import capacity, make_facts, run_facts
 
 ALL = make_facts(capacity(), seed=5)
 

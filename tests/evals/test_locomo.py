@@ -8,7 +8,7 @@ import pytest
 
 from tests.evals.locomo_file import sample, write_locomo
 from threadkeep.errors import InvalidInputError
-from threadkeep.evals.locomo import load_locomo, parse_date, repair_evidence
+from threadkeep_evals.locomo import load_locomo, parse_date, repair_evidence
 
 KNOWN = frozenset({"D1:1", "D8:6", "D9:17", "D11:26", "D30:5"})
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tests.evals.embedding import WordsEmbedder
-from threadkeep.evals.locomo import Turn
-from threadkeep.evals.methods import RecordingEmbedder, memory_of_turn
+from threadkeep_evals.locomo import Turn
+from threadkeep_evals.methods import RecordingEmbedder, memory_of_turn
 
 
 class Counting(WordsEmbedder):

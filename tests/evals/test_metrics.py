@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.evals.metrics import (
+from threadkeep_evals.metrics import (
     METRICS,
     all_at,
     bootstrap_interval,

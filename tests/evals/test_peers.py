@@ -12,12 +12,12 @@ import pytest
 from tests.evals.embedding import WordsEmbedder
 from tests.evals.locomo_file import write_locomo
 from threadkeep.errors import InvalidInputError, SettingsError
-from threadkeep.evals.bench import run_peers_bench
-from threadkeep.evals.comparison import compare
-from threadkeep.evals.locomo import load_locomo
-from threadkeep.evals.peer_process import ENVIRONMENTS, Environment, interpreter, worker
-from threadkeep.evals.peers import PEERS, chosen_peers
-from threadkeep.evals.report import Report
+from threadkeep_evals.bench import run_peers_bench
+from threadkeep_evals.comparison import compare
+from threadkeep_evals.locomo import load_locomo
+from threadkeep_evals.peer_process import ENVIRONMENTS, Environment, interpreter, worker
+from threadkeep_evals.peers import PEERS, chosen_peers
+from threadkeep_evals.report import Report
 
 STAND_IN = """
 import math

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from threadkeep.evals.plot import Chart, Series, svg
+from threadkeep_evals.plot import Chart, Series, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.evals.locomo_file import sample
-from threadkeep.evals.redaction import run_redaction
+from threadkeep_evals.redaction import run_redaction
 
 
 class TestRedaction:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from threadkeep.evals.tombstones import run_tombstones
+from threadkeep_evals.tombstones import run_tombstones
 
 
 class TestRun:

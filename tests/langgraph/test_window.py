@@ -17,11 +17,11 @@ from pydantic import Field
 
 import threadkeep
 from threadkeep.errors import ContextTooLargeError
-from threadkeep.evals.facts import Fact
 from threadkeep.langgraph.history import LEFT_OUT, SUMMARY_HEADING, UNANSWERED, call_ids
 from threadkeep.langgraph.tokens import estimated
 from threadkeep.langgraph.window import is_overflow
 from threadkeep.testing import HashingEmbedder, ScriptedModel
+from threadkeep_evals.facts import Fact
 
 ANA = "ana@x.org"
 OWNED = ("cat", "dog", "boat", "horse", "parrot", "guitar", "bakery", "tortoise", "garden", "canoe")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.evals.paraphrase_bank import KNOWN
 from threadkeep.testing import NASTY_TEXTS
 from threadkeep.text.semantics import gist_of, same_meaning, signature
+from threadkeep_evals.data_banks import KNOWN
 
 
 class TestSameMeaning:

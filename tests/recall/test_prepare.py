@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.recall.world import ANA, MEMORIES, ImmediateHashingEmbedder, StillClock, keep, put
-from threadkeep.evals.facts import make_facts
 from threadkeep.identity import Owner
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.models import NewMemory
@@ -27,6 +26,7 @@ from threadkeep.search.ranking import Ranking
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.in_memory import InMemoryStorage
 from threadkeep.storage.port import Batch, Delete, Partition, Position
+from threadkeep_evals.facts import make_facts
 
 BOB = Partition("owner", ("", "bob"))
 WORDS = ("tea", "green", "cat", "Biscuit", "Lisbon", "Melanie", "runs", "the", "of", "when", "yesterday")

@@ -15,7 +15,6 @@ import pytest
 from tests.recall.world import HeldStorage, StillClock, embedder, embedding, put
 from threadkeep.capture.models import Message
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
-from threadkeep.evals.facts import make_facts
 from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId
 from threadkeep.memories.audited_writer import AuditedWriter
@@ -29,6 +28,7 @@ from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.port import Batch, Changes, Partition, Position, Put
 from threadkeep.testing.models import HashingEmbedder
+from threadkeep_evals.facts import make_facts
 
 ANA = Owner("ana@x.org")
 LONG = timedelta(seconds=30)

@@ -17,20 +17,20 @@ from threadkeep.cli import (
     doctor,
     init,
     keys,
-    measure,
     memories,
     owners,
     proposals,
     queue,
-    replay,
     storage,
     threads,
 )
+from threadkeep.cli.extensions import ExtensibleGroup
 from threadkeep.cli.output import err, out
 from threadkeep.errors import ThreadkeepError
 
 app = typer.Typer(
     name="threadkeep",
+    cls=ExtensibleGroup,
     help="Memory for LangGraph agents: recalled before each turn, learnt after it, yours to see, correct and erase.",
     no_args_is_help=True,
     add_completion=False,
@@ -52,9 +52,6 @@ app.command(rich_help_panel="Operate")(queue.worker)
 app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
 app.add_typer(keys.app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
-app.command(rich_help_panel="Measure")(replay.replay)
-app.add_typer(measure.app, name="eval", rich_help_panel="Measure")
-app.command(rich_help_panel="Measure")(measure.bench)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,281 @@
+"""Facts that change, and facts that nearly everybody has: what is so now is recalled, and only to whom it belongs.
+
+Both worlds are generated from a seed, told turn by turn, and learnt by the local extractor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
+from threadkeep_evals.data_banks import SUBJECTS, Subject
+from threadkeep_evals.metrics import share_interval, told_interval
+from threadkeep_evals.opening import PATIENCE, opened_for_replay
+from threadkeep_evals.progress import Progress, Steps, silent
+from threadkeep_evals.replay import ReplayClock
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from threadkeep.client import Threadkeep
+    from threadkeep.models.base import Embedder
+    from threadkeep.recall.models import Recalled
+
+DEFAULT_CHANGES: Final = (1, 2, 3, 5, 8)
+DEFAULT_OWNERS: Final = 200
+MAX_CHANGES: Final = 9
+
+_A_WEEK: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """One subject's values in the order in which they are told, and how each is told."""
+
+    subject: Subject
+    values: tuple[str, ...]
+    told: tuple[str, ...]
+
+
+def make_stories(changes: int, *, seed: int) -> tuple[Story, ...]:
+    """Return a story about every subject that changes so often; no value comes twice in a row, and some come back.
+
+    Raises:
+        InvalidInputError: It cannot change so often.
+    """
+    if not 1 <= changes <= MAX_CHANGES:
+        msg = f"A fact changes between 1 and {MAX_CHANGES} times, not {changes}."
+        raise InvalidInputError(msg, changes=changes)
+    rng = random.Random(f"{seed}/{changes}")  # noqa: S311 - reproducible on purpose; nothing here is a secret
+    stories: list[Story] = []
+    for subject in SUBJECTS:
+        values = rng.sample(subject.values, changes + 1)
+        if changes > 2 and rng.random() < 1 / 3:  # noqa: PLR2004 - "back in Lisbon" needs to have left it
+            values[-1] = values[0]
+        told = [subject.first.format(values[0])]
+        told += [rng.choice(subject.later).format(value) for value in values[1:]]
+        stories.append(Story(subject, tuple(values), tuple(told)))
+    return tuple(stories)
+
+
+def run_staleness(
+    changes: Sequence[int] = DEFAULT_CHANGES,
+    *,
+    seed: int = 0,
+    rounds: int = 5,
+    embedder: Embedder | str | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Measure whether facts that changed are recalled as they are now, and return the figures as JSON.
+
+    Args:
+        changes: How often each fact changes, one measurement each.
+        seed: Of values, wordings and their order.
+        rounds: How many owners a measurement has, each with a story about every subject.
+        embedder: Instead of the one that the settings say; ``"none"``: search by words only.
+        progress: Told how far it is.
+
+    Raises:
+        InvalidInputError: A fact cannot change so often.
+    """
+    worlds = {k: [make_stories(k, seed=seed * 1_000 + one) for one in range(rounds)] for k in changes}
+    results = asyncio.run(_staleness(worlds, seed, embedder, progress))
+    return {"dataset": "staleness", "seed": seed, "results": results}
+
+
+async def _staleness(
+    worlds: dict[int, list[tuple[Story, ...]]], seed: int, embedder: Embedder | str | None, progress: Progress
+) -> list[dict[str, Any]]:
+    rng = random.Random(seed)  # noqa: S311 - the same
+    steps = Steps(sum(len(world) for worlds_of in worlds.values() for world in worlds_of), progress)
+    rows: list[dict[str, Any]] = []
+    for k, of_owners in worlds.items():
+        outcomes: list[tuple[bool, bool, bool]] = []
+        for stories in of_owners:
+            outcomes += await _told_and_asked(stories, rng, embedder)
+            steps.advance()
+        rows.append(_row(k, outcomes))
+        rows[-1]["missed"] = [
+            story.told
+            for story, outcome in zip((s for stories in of_owners for s in stories), outcomes, strict=True)
+            if not outcome[0] or outcome[1]
+        ]
+    return rows
+
+
+def _row(k: int, outcomes: Sequence[tuple[bool, bool, bool]]) -> dict[str, Any]:
+    current, stale, episodes = (sum(outcome[place] for outcome in outcomes) for place in range(3))
+    return {
+        "k": k,
+        "questions": len(outcomes),
+        "current@k": round(current / len(outcomes), 4),
+        "stale_as_current": stale,
+        "stale_in_episodes": episodes,
+        "interval95": {
+            "current@k": share_interval(current, len(outcomes)),
+            "stale_as_current": share_interval(stale, len(outcomes)),
+        },
+    }
+
+
+async def _told_and_asked(
+    stories: Sequence[Story], rng: random.Random, embedder: Embedder | str | None
+) -> list[tuple[bool, bool, bool]]:
+    """Tell the stories, interleaved, a turn a week, and ask for each value at the end."""
+    from threadkeep.testing.clock import START
+
+    clock = ReplayClock(START)
+    async with opened_for_replay(embedder, clock) as tk:
+        left = [list(story.told) for story in stories]
+        number = 0
+        while any(left):
+            told = rng.choice([one for one in left if one])
+            clock.move(clock.at + _A_WEEK)
+            await _tell(tk, told.pop(0), owner="user", number=number)
+            number += 1
+        return [await _asked(tk, story) for story in stories]
+
+
+async def _asked(tk: Threadkeep, story: Story) -> tuple[bool, bool, bool]:
+    """Return whether the block says what is so now, what was so as if it were, and that in an episode."""
+    recall = await tk.recall(
+        story.subject.question, owner="user", budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE
+    )
+    now, old = story.values[-1], set(story.values[:-1]) - {story.values[-1]}
+    facts = [one for one in recall.memories if one.memory.kind != "episodic"]
+    episodes = [one for one in recall.memories if one.memory.kind == "episodic"]
+    return _says(facts, {now}), _says(facts, old), _says(episodes, old)
+
+
+def _says(recalled: Sequence[Recalled], values: set[str]) -> bool:
+    said = [set(re.findall(r"[\w:-]+", one.memory.text)) for one in recalled]
+    return any(value in words for words in said for value in values)
+
+
+async def _tell(tk: Threadkeep, text: str, *, owner: str, number: int) -> None:
+    messages = [
+        {"role": "user", "content": text, "id": f"said-{number}"},
+        {"role": "assistant", "content": "All right.", "id": f"reply-{number}"},
+    ]
+    await tk.capture(messages, owner=owner, thread_id=f"thread-{number}", wait=True)
+
+
+def run_leakage(
+    owners: int = DEFAULT_OWNERS,
+    *,
+    seed: int = 0,
+    embedder: Embedder | str | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Ask every one of many owners with nearly the same facts for theirs, and return what of others' they were told.
+
+    Args:
+        owners: How many; their ids are nearly the same, too.
+        seed: Of the facts.
+        embedder: Instead of the one that the settings say; ``"none"``: search by words only.
+        progress: Told how far it is.
+
+    Raises:
+        InvalidInputError: There is nobody to leak to.
+    """
+    if not 2 <= owners <= 10_000:  # noqa: PLR2004 - digits of a code
+        msg = f"--owners is between 2 and 10,000, not {owners}."
+        raise InvalidInputError(msg, owners=owners)
+    return asyncio.run(_leakage(owners, seed, embedder, progress))
+
+
+async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, progress: Progress) -> dict[str, Any]:
+    from threadkeep.testing.clock import START
+
+    rng = random.Random(seed)  # noqa: S311 - the same
+    codes = [f"BX-{code:05d}" for code in rng.sample(range(100_000), owners)]
+    ids = [_alike(number) for number in range(owners)]
+    steps = Steps(2 * owners, progress)
+    leaks: list[dict[str, str]] = []
+    found = asked = 0
+    async with opened_for_replay(embedder, ReplayClock(START)) as tk:
+        for number, (owner, code) in enumerate(zip(ids, codes, strict=True)):
+            await _tell(tk, f"My badge number is {code} and my desk is in room {code}.", owner=owner, number=number)
+            steps.advance()
+        for owner, code in zip(ids, codes, strict=True):
+            # What others have is asked for, too: a word that only their memory holds must not bring it here.
+            for question in ("What is my badge number?", f"Whose badge number is {rng.choice(codes)}?"):
+                texts = await _given(tk, question, owner)
+                asked += 1
+                found += question.startswith("What") and code in texts
+                leaks += [
+                    {"owner": owner, "question": question, "leaked": other}
+                    for other in codes
+                    if other != code and other in texts
+                ]
+            steps.advance()
+    return {
+        "dataset": "leakage",
+        "seed": seed,
+        "owners": owners,
+        "questions": asked,
+        "own_found": round(found / owners, 4),
+        "leaks": len(leaks),
+        "leaked": leaks,
+        "interval95": {
+            "leaks": share_interval(len({(one["owner"], one["question"]) for one in leaks}), asked),
+            "own_found": share_interval(found, owners),
+        },
+    }
+
+
+async def _given(tk: Threadkeep, question: str, owner: str) -> str:
+    """Return everything that recall, search, the list and LangGraph's store tell *owner*."""
+    recall = await tk.recall(question, owner=owner, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE)
+    searched = [one.memory.text for one in await tk.memories.search(question, owner=owner)]
+    listed = [memory.text for memory in await tk.memories.list(owner=owner)]
+    items = await tk.for_owner(owner).store.asearch(("memories", tk.label(owner)), query=question)
+    return "\n".join((recall.text, *searched, *listed, *(str(item.value) for item in items)))
+
+
+def _alike(number: int) -> str:
+    """Return an id that is nearly another's: as a prefix, in its separators, or in its case."""
+    forms = ("user{}", "user{}@x.org", "user{}_x_org", "User{}@x.org", "user.{}@x.org")
+    return forms[number % len(forms)].format(number // len(forms))
+
+
+def render_staleness(report: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_staleness` for people."""
+    from rich.table import Table
+
+    table = Table(title=f"Facts that change (seed {report['seed']})", title_justify="left")
+    names = (
+        "changes",
+        "questions",
+        "current value in the block",
+        "95 % interval",
+        "old one as current",
+        "95 % interval",
+    )
+    for name in names:
+        table.add_column(name, justify="right")
+    for row in report["results"]:
+        current, stale = (told_interval(row["interval95"][name]) for name in ("current@k", "stale_as_current"))
+        figures = (f"{row['current@k']:.1%}", current, f"{row['stale_as_current']}", stale)
+        table.add_row(str(row["k"]), f"{row['questions']:,}", *figures)
+    return table
+
+
+def render_leakage(report: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_leakage` for people."""
+    from rich.table import Table
+
+    table = Table(title=f"What owners are told of each other (seed {report['seed']})", title_justify="left")
+    for name in ("owners", "questions", "leaks", "95 % interval", "were told their own", "95 % interval"):
+        table.add_column(name, justify="right")
+    leaks, own = (told_interval(report["interval95"][name]) for name in ("leaks", "own_found"))
+    figures = (str(report["leaks"]), leaks, f"{report['own_found']:.1%}", own)
+    table.add_row(f"{report['owners']:,}", f"{report['questions']:,}", *figures)
+    return table

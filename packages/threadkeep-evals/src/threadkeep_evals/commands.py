@@ -1,0 +1,260 @@
+"""``threadkeep eval`` and ``threadkeep bench``: how good and how fast it is, beside others in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from inspect import Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from threadkeep.cli.output import Json, progress
+from threadkeep.errors import InvalidInputError
+from threadkeep_evals.tables import Format, Plot, Style, draw
+from threadkeep_evals.tables import show as print_figures
+
+if TYPE_CHECKING:
+    from threadkeep_evals.conversation import DataSet
+
+app = typer.Typer(
+    help="Measure how much is found, on real and generated conversations.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+class Resampled(Enum):
+    """What is drawn anew for an interval; see ``threadkeep_evals.report.RESAMPLED``."""
+
+    QUESTION = "question"
+    CONVERSATION = "conversation"
+
+
+_SIZES: Final = "10,100,1000,10000"
+_CHANGES: Final = "1,2,3,5,8"
+
+
+Peers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--peers",
+        help="langgraph-memory, langgraph-sqlite, langgraph-postgres, mem0, no-memory, everything or all, beside BM25 "
+        "and dense; may be repeated. What is not installed is installed into an environment of its own.",
+        show_default=False,
+    ),
+]
+Budgets = Annotated[
+    list[int] | None,
+    typer.Option("--budget", help="Tokens of the block; may be repeated. Unset: 300.", min=1, show_default=False),
+]
+ByConversation = Annotated[
+    bool, typer.Option("--by-conversation", help="By how much ours finds more, on each conversation, too.")
+]
+Resample = Annotated[Resampled, typer.Option("--resample", help="What intervals are made by drawing anew.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """The options that every comparison on conversations has."""
+
+    peers: Peers = None
+    budget: Budgets = None
+    resample: Resample = Resampled.QUESTION
+    plot: Plot = None
+    style: Format = Style.TABLE
+    by_conversation: ByConversation = False
+    json: Json = False
+
+
+def _comparison(load: Callable[..., DataSet]) -> Callable[..., None]:
+    """Return a command that compares the methods on what *load* loads: its options, and those of :class:`_Chosen`."""
+    common = signature(_Chosen, eval_str=True).parameters
+
+    def command(**given: Any) -> None:
+        chosen = _Chosen(**{name: given.pop(name) for name in common})
+        _compare(load(**given), chosen)
+
+    typed = signature(load, eval_str=True, locals={"DataSet": object})  # which is imported when it is needed
+    own = [one.replace(kind=one.KEYWORD_ONLY) for one in typed.parameters.values()]
+    command.__name__, command.__doc__ = load.__name__, load.__doc__
+    cast("Any", command).__signature__ = Signature([*own, *common.values()])
+    return command
+
+
+@app.command()
+@_comparison
+def locomo(data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")]) -> DataSet:
+    """Recall of the evidence of LoCoMo's questions, beside BM25 alone and dense alone."""
+    from threadkeep_evals.locomo import load_locomo
+
+    return load_locomo(data)
+
+
+@app.command()
+@_comparison
+def beam(data: Annotated[Path, typer.Option(help="A list of BEAM's chats, each {cid, msgs, qs}.")]) -> DataSet:
+    """Recall of the evidence of BEAM's questions, beside BM25 alone and dense alone."""
+    from threadkeep_evals.beam import load_beam
+
+    return load_beam(data)
+
+
+@app.command("locomo-plus")
+@_comparison
+def locomo_plus(
+    data: Annotated[Path, typer.Option(help="LoCoMo-Plus's locomo_plus.json.")],
+    locomo: Annotated[Path, typer.Option(help="The file of LoCoMo whose conversations the cues are put into.")],
+) -> DataSet:
+    """Recall of what explains a later remark that shares few words with it, beside BM25 alone and dense alone."""
+    from threadkeep_evals.locomo_plus import load_locomo_plus
+
+    return load_locomo_plus(data, locomo)
+
+
+@app.command()
+@_comparison
+def longmemeval(data: Annotated[Path, typer.Option(help="A file in LongMemEval's own format.")]) -> DataSet:
+    """Recall of the evidence of LongMemEval's questions, each in its own history, beside BM25 and dense alone."""
+    from threadkeep_evals.longmemeval import load_longmemeval
+
+    return load_longmemeval(data)
+
+
+@app.command()
+def capture(
+    data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
+    budget: Budgets = None,
+    conversation: Annotated[
+        list[str] | None, typer.Option(help="Only this one; may be repeated. Unset: all.", show_default=False)
+    ] = None,
+    plot: Plot = None,
+    style: Format = Style.TABLE,
+    *,
+    show: Annotated[bool, typer.Option("--show", help="With --json: what was kept, too.")] = False,
+    json: Json = False,
+) -> None:
+    """What is kept of replayed conversations, and what it brings when asked, beside every turn kept verbatim."""
+    from threadkeep_evals.capture import chart, render_table, run_capture
+
+    budgets = _budgets(budget, plot)
+    with progress("Capture") as bar:
+        report = run_capture(data, budgets=budgets, conversations=conversation or (), show=show, progress=bar)
+    if plot:
+        draw(chart(report), plot)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
+def redaction(
+    data: Annotated[Path, typer.Option(help="A file in LoCoMo's own format.")],
+    region: Annotated[str | None, typer.Option(help="Where telephone numbers without a + are from.")] = None,
+    style: Format = Style.TABLE,
+    *,
+    json: Json = False,
+) -> None:
+    """Share of turns in which secrets or personal data are found, to be read for false ones; none is printed."""
+    from threadkeep_evals.redaction import render_table, run_redaction
+
+    report = run_redaction(data, region=region)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
+def facts(
+    sizes: Annotated[str, typer.Option(help="How many facts about one user, separated by commas.")] = _SIZES,
+    seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    style: Format = Style.TABLE,
+    *,
+    json: Json = False,
+) -> None:
+    """Share of generated facts that a question about each brings into the 300-token block."""
+    from threadkeep_evals.facts import render_table, run_facts
+
+    numbers = _numbers(sizes, "--sizes", _SIZES)
+    with progress("Facts") as bar:
+        report = run_facts(numbers, seed=seed, progress=bar)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
+def staleness(
+    changes: Annotated[str, typer.Option(help="How often each fact changes, separated by commas.")] = _CHANGES,
+    seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    style: Format = Style.TABLE,
+    *,
+    json: Json = False,
+) -> None:
+    """Facts that change k times: whether the current value is recalled, and an old one as if it were current."""
+    from threadkeep_evals.changes import render_staleness, run_staleness
+
+    with progress("Staleness") as bar:
+        report = run_staleness(_numbers(changes, "--changes", _CHANGES), seed=seed, progress=bar)
+    print_figures(report, lambda: [render_staleness(report)], style, json=json)
+
+
+@app.command()
+def leakage(
+    owners: Annotated[int, typer.Option(help="How many owners have nearly the same facts and ids.")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,
+    style: Format = Style.TABLE,
+    *,
+    json: Json = False,
+) -> None:
+    """What one owner is told of another's memory where all have nearly the same: nothing."""
+    from threadkeep_evals.changes import render_leakage, run_leakage
+
+    with progress("Leakage") as bar:
+        report = run_leakage(owners, seed=seed, progress=bar)
+    print_figures(report, lambda: [render_leakage(report)], style, json=json)
+
+
+@app.command()
+def tombstones(style: Format = Style.TABLE, *, json: Json = False) -> None:
+    """Rejected and forgotten statements that are learnt again in other words, and others that are blocked."""
+    from threadkeep_evals.tombstones import render_table, run_tombstones
+
+    report = run_tombstones()
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+def _compare(data: DataSet, chosen: _Chosen) -> None:
+    """Compare the methods on *data*, and print what they found as *chosen* says."""
+    from threadkeep_evals.comparison import compare
+    from threadkeep_evals.peers import chosen_peers
+    from threadkeep_evals.report import Report
+
+    peers = chosen_peers(chosen.peers or ())
+    with progress(data.kind) as bar:
+        compared = compare(data, peers=peers, budgets=_budgets(chosen.budget, chosen.plot), progress=bar)
+    report = Report(compared, resample=chosen.resample.value)
+    if chosen.plot:
+        draw(report.chart(), chosen.plot)
+    print_figures(
+        report.as_json(),
+        lambda: [report.table(), *([report.by_conversation()] if chosen.by_conversation else ())],
+        chosen.style,
+        json=chosen.json,
+    )
+
+
+def _budgets(given: list[int] | None, plot: Path | None) -> tuple[int, ...]:
+    """Return the budgets that are asked for, each once; by default the product's own, and for a chart the curve's."""
+    from threadkeep_evals.blocks import CURVE
+    from threadkeep_evals.comparison import BUDGETS
+
+    return tuple(dict.fromkeys(given or ((*BUDGETS, *CURVE) if plot else BUDGETS)))
+
+
+def _numbers(text: str, option: str, example: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or min(numbers) < 1:
+        msg = f"{option} is {text[:40]!r}; give whole numbers separated by commas, such as {example}."
+        raise InvalidInputError(msg)
+    return numbers

@@ -1,0 +1,131 @@
+"""LoCoMo-Plus: short dialogues put into LoCoMo's conversations, and something said later that they explain.
+
+Cue and query share few words and little meaning: somebody who turned down a promotion does not say that their child
+once ran into the street. Neither file is shipped; the repository of LoCoMo-Plus states no licence.
+
+Source:
+    ``data/locomo_plus.json`` of xjtuleeyf/Locomo-Plus, a list of ``{relation_type, cue_dialogue, trigger_query,
+    time_gap}``. As in its ``build_conv.py`` the query is said a week after the last session and the cue *time_gap*
+    before it, as a session of its own. There the conversation is drawn at random; here the entries go round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.errors import InvalidInputError
+from threadkeep_evals.beam import ALL
+from threadkeep_evals.conversation import Conversation, DataSet, Question, Turn
+from threadkeep_evals.files import Row, read_rows
+from threadkeep_evals.locomo import load_locomo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FORM: Final = '{"relation_type", "cue_dialogue", "trigger_query", "time_gap"}'
+_SAID: Final = re.compile(r"\s*([AB]):\s*(.*\S)\s*")
+_GAP: Final = re.compile(r"\b(\d+|[a-z]+)\s+(day|week|month|year)s?\b")
+_DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+_NUMBERS: Final = {
+    word: number
+    for number, word in enumerate(
+        ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"), start=1
+    )
+}
+_ASKED_AFTER: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A cue, what it explains, and how long before that it was said; speakers are ``A`` and ``B``."""
+
+    relation: str
+    cue: tuple[tuple[str, str], ...]
+    query: str
+    gap: timedelta
+
+
+def load_locomo_plus(path: Path, locomo: Path) -> DataSet:
+    """Read a file of LoCoMo-Plus and put each entry into one of LoCoMo's conversations.
+
+    Every entry is a conversation of its own: all of LoCoMo's turns, the cue among them, and one question whose evidence
+    is the cue's turns.
+
+    Raises:
+        InvalidInputError: A file cannot be read, or is not of its kind; the message says what is wrong.
+    """
+    entries, sha256 = read_rows(path, _read_entry, name="LoCoMo-Plus", form=_FORM)
+    base = load_locomo(locomo)
+    relations = sorted({entry.relation for entry in entries})
+    return DataSet(
+        kind="locomo-plus",
+        name=path.name,
+        sha256=sha256,
+        conversations=tuple(
+            _put_into(base.conversations[place % len(base.conversations)], entry, place)
+            for place, entry in enumerate(entries)
+        ),
+        groups={ALL: frozenset(relations), **{relation: frozenset({relation}) for relation in relations}},
+        levels=("turn", "session"),
+        note=f"put into {len(base.conversations)} conversations of {base.name} (SHA-256 {base.sha256})",
+    )
+
+
+def parse_gap(text: str) -> timedelta:
+    """Read how much later something is said, e.g. ``about six months later``; months have 30 days, years 365.
+
+    Raises:
+        ValueError: It says no such thing.
+    """
+    for number, unit in _GAP.findall(text.lower()):
+        count = int(number) if number.isdigit() else {**_NUMBERS, "a": 1, "an": 1}.get(number)
+        if count is not None:
+            return timedelta(days=count * _DAYS[unit])
+    msg = f"{text!r} is not a gap like 'two weeks later'"
+    raise ValueError(msg)
+
+
+def _read_entry(row: Row, _place: int) -> _Entry:
+    cue = _said(row["cue_dialogue"])
+    query = " ".join(words for _, words in _said(row["trigger_query"]))
+    return _Entry(str(row["relation_type"]), tuple(cue), query, parse_gap(str(row["time_gap"])))
+
+
+def _said(text: str) -> Sequence[tuple[str, str]]:
+    """Read lines such as ``A: Hello.``; some of the file's line breaks are the two characters of their escape."""
+    lines = text.replace("\\n", "\n").splitlines()
+    said = [(found[1], found[2]) for one in lines if (found := _SAID.fullmatch(one))]
+    if not said:
+        msg = f"{text[:80]!r} has no line like 'A: …'"
+        raise ValueError(msg)
+    return said
+
+
+def _put_into(talk: Conversation, entry: _Entry, place: int) -> Conversation:
+    """Return *talk* with the cue as a session of its own, at its time; sessions and turns are numbered anew."""
+    if len(talk.speakers) < len("AB"):
+        msg = f"Only one speaks in {talk.conversation_id}; LoCoMo-Plus is put among the turns of two."
+        raise InvalidInputError(msg)
+    names = dict(zip("AB", talk.speakers, strict=False))
+    at = max(turn.at for turn in talk.turns) + _ASKED_AFTER - entry.gap
+    cue = [_cue_turn(names[who], words, number, at) for number, (who, words) in enumerate(entry.cue, start=1)]
+    before = [turn for turn in talk.turns if turn.at <= at]
+    # The cue is never put into the middle of a session that began before it.
+    whole = {turn.session for turn in before}
+    first = [turn for turn in talk.turns if turn.session in whole]
+    rest = [turn for turn in talk.turns if turn.session not in whole]
+    turns = [*first, *cue, *rest]
+    numbers = {session: number for number, session in enumerate(dict.fromkeys(turn.session for turn in turns), start=1)}
+    return Conversation(
+        conversation_id=f"{talk.conversation_id}/cue-{place}",
+        turns=tuple(replace(turn, session=numbers[turn.session], order=order) for order, turn in enumerate(turns)),
+        questions=(Question(entry.query, entry.relation, frozenset(turn.turn_id for turn in cue)),),
+    )
+
+
+def _cue_turn(speaker: str, words: str, number: int, at: datetime) -> Turn:
+    return Turn(f"cue:{number}", 0, 0, speaker, words, "", at + timedelta(seconds=number - 1))

@@ -1,0 +1,238 @@
+"""What ours is compared with beside the baselines: LangGraph's stores, mem0, no memory, everything in context."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from threadkeep.errors import InvalidInputError, SettingsError
+from threadkeep_evals.methods import SEARCH_LIMIT, Answer, Method, RecordingEmbedder
+from threadkeep_evals.peer_process import ENVIRONMENTS, Worker, worker
+
+if TYPE_CHECKING:
+    from threadkeep.event_loop import EventLoopThread
+    from threadkeep_evals.conversation import Conversation
+
+NO_MEMORY: Final = "no-memory"
+EVERYTHING: Final = "everything"
+_IN_MEMORY: Final = "langgraph-memory"
+_POSTGRES: Final = "langgraph-postgres"
+
+PEERS: Final = (_IN_MEMORY, "langgraph-sqlite", _POSTGRES, "mem0", NO_MEMORY, EVERYTHING)
+"""What can be asked for, in the order of the tables."""
+
+ALL_PEERS: Final = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A peer that was asked for and could not be had.
+
+    Attributes:
+        peer: Its name.
+        why: For people.
+    """
+
+    peer: str
+    why: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return it as the command line prints it."""
+        return asdict(self)
+
+
+SEARCHING: Final = tuple(name for name in PEERS if name not in {NO_MEMORY, EVERYTHING})
+"""Those of them that search."""
+
+
+def environments_folder() -> Path:
+    """Return where environments of peers are kept: in the user's cache."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("threadkeep", appauthor=False)) / "peers"
+
+
+def chosen_peers(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the peers that *names* ask for, each once.
+
+    Raises:
+        InvalidInputError: There is no such peer.
+    """
+    if unknown := [name for name in names if name not in (*PEERS, ALL_PEERS)]:
+        msg = f"--peers is {unknown[0][:40]!r}; give {', '.join(PEERS)} or {ALL_PEERS}."
+        raise InvalidInputError(msg)
+    return tuple(name for name in PEERS if name in names or ALL_PEERS in names)
+
+
+class WithoutRanking:
+    """Two ways of having no search: a model that is told nothing, and one that is told everything."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Keep nothing: what everything is, the block says."""
+
+    async def answer(self, question: str) -> Answer:  # noqa: ARG002 - whatever it is
+        """Return nothing, or no order at all."""
+        return Answer(None if self.name == EVERYTHING else (), (), 0.0)
+
+
+class SearchingMethod(ABC):
+    """A peer that stores texts and searches them by the vectors of the embedder that ours uses.
+
+    Args:
+        name: Of the peer.
+        embedder: Tells what embedding a question takes, which the peer's own figure does not hold.
+        home: Where the embedder runs.
+    """
+
+    def __init__(self, name: str, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
+        self.name = name
+        self._embedder = embedder
+        self._home = home
+        self._size = 0
+
+    @abstractmethod
+    async def store(self, owner: str, texts: Mapping[str, str]) -> None:
+        """Store *texts*, by key, as *owner*'s, of whom the searches that follow are."""
+
+    @abstractmethod
+    async def search(self, question: str, limit: int) -> tuple[list[str], float]:
+        """Return the keys of what is found, best first, and the milliseconds without those of the vectors."""
+
+    async def learn(self, conversation: Conversation) -> None:
+        """Store the turns as ``Speaker: words``."""
+        self._size = len(conversation.turns)
+        owner = conversation.conversation_id.replace(".", "_")
+        await self.store(owner, {turn.turn_id: turn.spoken for turn in conversation.turns})
+
+    async def answer(self, question: str) -> Answer:
+        """Search for what is timed, and once more as deep as there is."""
+        _, embedding_ms = await self._home.run(self._embedder.question(question))
+        found, milliseconds = await self.search(question, SEARCH_LIMIT)
+        deep, _ = await self.search(question, self._size)
+        return Answer(found, deep, embedding_ms + milliseconds)
+
+
+class StoreMethod(SearchingMethod):
+    """A LangGraph store in this process; see :class:`SearchingMethod`.
+
+    Args:
+        name: Of the peer.
+        store: Opened, with an index.
+        embedder: As there.
+        home: As there.
+    """
+
+    def __init__(self, name: str, store: Any, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
+        super().__init__(name, embedder, home)
+        self._store = store
+        self._namespace: tuple[str, ...] = ()
+
+    async def store(self, owner: str, texts: Mapping[str, str]) -> None:
+        """Store *texts*, by key, in one batch."""
+        from langgraph.store.base import PutOp
+
+        self._namespace = (owner,)
+        await self._store.abatch([PutOp(self._namespace, key, {"text": text}) for key, text in texts.items()])
+
+    async def search(self, question: str, limit: int) -> tuple[list[str], float]:
+        """Search as an application would."""
+        started = perf_counter()
+        found = await self._store.asearch(self._namespace, query=question, limit=limit)
+        return [one.key for one in found], (perf_counter() - started) * 1000
+
+
+class WorkerMethod(SearchingMethod):
+    """A peer in a process of its own; see :class:`SearchingMethod`."""
+
+    def __init__(self, name: str, peer: Worker, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
+        super().__init__(name, embedder, home)
+        self._peer = peer
+        self._owner = ""
+
+    async def store(self, owner: str, texts: Mapping[str, str]) -> None:
+        """Have *texts* stored, by key."""
+        self._owner = owner
+        await self._home.run(self._embedder.embed(list(texts.values())))
+        await self._peer.call("learn", owner=owner, ids=list(texts), texts=list(texts.values()))
+
+    async def search(self, question: str, limit: int) -> tuple[list[str], float]:
+        """Have it search; what the pipe takes is not in the milliseconds."""
+        return await self._peer.call("search", owner=self._owner, question=question, limit=limit)
+
+
+async def open_peers(
+    names: Sequence[str],
+    embedder: RecordingEmbedder | None,
+    home: EventLoopThread,
+    folder: Path,
+    running: AsyncExitStack,
+) -> tuple[list[Method], list[NotRun]]:
+    """Open the peers *names*, in order, and say of the others why they could not be had.
+
+    Args:
+        names: Of :data:`PEERS`.
+        embedder: Whose vectors they compare; ``None``: nothing embeds, and only what needs no vectors runs.
+        home: Where the embedder runs.
+        folder: Where environments of peers are kept.
+        running: Closes them.
+    """
+    methods: list[Method] = []
+    missing: list[NotRun] = []
+    for name in names:
+        if name in {NO_MEMORY, EVERYTHING}:
+            methods.append(WithoutRanking(name))
+        elif embedder is None:
+            missing.append(NotRun(name, "it compares vectors, and nothing embeds here"))
+        else:
+            try:
+                methods.append(await _opened(name, embedder, home, folder, running))
+            except SettingsError as error:
+                missing.append(NotRun(name, str(error)))
+    return methods, missing
+
+
+async def _opened(
+    name: str, embedder: RecordingEmbedder, home: EventLoopThread, folder: Path, running: AsyncExitStack
+) -> Method:
+    dims = len((await home.run(embedder.embed(["How long is a vector?"])))[0])
+
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        # A question is known by then; the peer does not pay for the way to our loop.
+        vectors = embedder.embed(texts)
+        return (await (vectors if embedder.knows(texts) else home.run(vectors))).tolist()
+
+    index: Any = {"dims": dims, "embed": embed, "fields": ["text"]}
+    if name == _IN_MEMORY:
+        from langgraph.store.memory import InMemoryStore
+
+        return StoreMethod(name, InMemoryStore(index=index), embedder, home)
+    if name == _POSTGRES:
+        return StoreMethod(name, await _postgres(index, running), embedder, home)
+    peer = worker(ENVIRONMENTS[name], folder, dims=dims, vectors=lambda texts: home.run(embedder.embed(texts)))
+    return WorkerMethod(name, await running.enter_async_context(peer), embedder, home)
+
+
+async def _postgres(index: Any, running: AsyncExitStack) -> Any:
+    """Open LangGraph's store on a PostgreSQL that is started for it.
+
+    Raises:
+        SettingsError: The packages that the server is started from are not installed.
+    """
+    from threadkeep.testing.servers import PostgresServer
+    from threadkeep_evals.bench_peers import started
+
+    on_server = running.enter_context(ExitStack())
+    url = started(PostgresServer, on_server)
+    from langgraph.store.postgres import AsyncPostgresStore
+
+    store = await running.enter_async_context(AsyncPostgresStore.from_conn_string(url, index=index))
+    await store.setup()
+    return store

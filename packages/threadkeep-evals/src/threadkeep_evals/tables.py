@@ -1,0 +1,70 @@
+"""Figures in the form that is asked for: a table for people, one in Markdown, or JSON; and charts in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from threadkeep.cli.output import may_be_written, out, print_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from threadkeep_evals.plot import Chart
+
+
+class Style(Enum):
+    """How figures are printed."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+Format = Annotated[Style, typer.Option("--format", help="How to print it; json is the same as --json.")]
+Plot = Annotated[
+    Path | None, typer.Option("--plot", help="Draw it into this SVG file, too; replaced.", show_default=False)
+]
+
+
+def show(report: object, tables: Callable[[], Sequence[Table]], style: Style, *, json: bool = False) -> None:
+    """Print *report* as JSON, or *tables* of it."""
+    if json or style is Style.JSON:
+        print_json(report)
+        return
+    for place, table in enumerate(tables()):
+        if style is Style.MARKDOWN:
+            out.print(("\n" if place else "") + markdown(table), markup=False)
+        else:
+            out.print(table)
+
+
+def markdown(table: Table) -> str:
+    """Return *table* as a pipe table, its title above it and its caption below."""
+    cells = [[_cell(one) for one in (column.header, *column.cells)] for column in table.columns]
+    head, *rows = zip(*cells, strict=True)
+    ruled = ["---:" if column.justify == "right" else "---" for column in table.columns]
+    lines = [f"| {' | '.join(row)} |" for row in (head, ruled, *rows)]
+    title = [f"**{_cell(table.title)}**", ""] if table.title else []
+    caption = ["", _cell(table.caption).replace("\n", "  \n")] if table.caption else []
+    return "\n".join([*title, *lines, *caption])
+
+
+def draw(chart: Chart, path: Path) -> None:
+    """Write *chart* to *path*, over what is there.
+
+    Raises:
+        InvalidInputError: It cannot be written.
+    """
+    from threadkeep_evals.plot import svg
+
+    with may_be_written(path):
+        path.write_text(svg(chart), encoding="utf-8")
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("|", "\\|")
