@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors.base import Extraction
-from threadkeep.capture.known import KnownStatements, is_ours
 from threadkeep.capture.models import Candidate, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.review_context import Review, ReviewContext, confirming, proposal_id_of
@@ -23,7 +22,7 @@ from threadkeep.memories.audited_writer import TRIES, AuditedWriter, give_way
 from threadkeep.memories.models import Memory
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.vectors import comparable, cosine, rows_of
-from threadkeep.storage.port import Batch, Embedding, Expectation, Item, Put, Ref, Storage
+from threadkeep.storage.port import Batch, Embedding, Expectation, Item, Namespace, Put, Ref, Storage
 from threadkeep.text.normalization import content_words, normalised
 from threadkeep.text.redaction import redact
 
@@ -90,7 +89,6 @@ class Learning:
         self._prices = prices
         self._redact = redact
         self._ttl = ttl
-        self._known = KnownStatements(storage)
         self._writing: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def learn(self, ref: Ref, owner: Owner, *, extractor: Extractor | None = None) -> bool:
@@ -218,7 +216,7 @@ class Learning:
         if record is None:
             return None
         review = await self._reviews.read(owner)
-        places = await self._known.places(partition, [candidate.text for candidate in extraction.candidates])
+        places = await self._search.statements(partition, [candidate.text for candidate in extraction.candidates])
         own = {(namespace, rules.memory_id_of(c.source.turn_id, c.kind, c.text)) for c in extraction.candidates}
         meant = (*extraction.removals, *(c.target for c in extraction.candidates if c.target))
         refs = [Ref(partition, *place) for place in sorted(places | own | {(namespace, key) for key in meant})]
@@ -306,6 +304,12 @@ def judged(
         )
         found.append(replace(candidate, text=redact(text), source=source))
     return tuple(found)
+
+
+def is_ours(item: Item, namespace: Namespace) -> bool:
+    """Return whether capture may rewrite *item*: a memory that Threadkeep wrote, not another program's."""
+    ours = item.ref.namespace == namespace and namespace[:1] == (shapes.MEMORIES,)
+    return ours and shapes.text_paths_of(item.value) == ("data",)
 
 
 def learnt(decisions: Sequence[rules.Decision]) -> tuple[MemoryId, ...]:

@@ -44,6 +44,10 @@ class Searcher(Protocol):
         """Return what is most like *query* below *prefixes*."""
         ...
 
+    async def statements(self, partition: Partition, texts: Sequence[str]) -> frozenset[tuple[Namespace, str]]:
+        """Return where the memories are that may say the same as one of *texts*, or answer the same question."""
+        ...
+
     def refresh(self, partition: Partition) -> None:
         """Begin to read what is new in *partition*, if it is held; the next search finds it read."""
         ...

@@ -18,7 +18,6 @@ from threadkeep.memories.models import ASKED, Memory
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.rendering import END, HEADING, line
 from threadkeep.search.index import ValueNotIndexedError
-from threadkeep.text.slots import slot_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -541,15 +540,18 @@ def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
 
     ``I joined Acme.`` says nothing of a company or of work, and is where the user works all the same.
     """
-    if not query.slots:
+    if not query.slots or ranking.index is None:
         return []
-    return [
-        place
-        for place in range(len(ranking.hits))
-        if (memory := stored.memory(ranking, place)) is not None
-        and memory.kind != "episodic"
-        and slot_of(memory.text) in query.slots
-    ]
+    statements, answers = ranking.index.statements, list[int]()
+    for place, slot in enumerate(ranking.hits.slots(len(ranking.hits)).tolist()):
+        if slot in statements.filled:
+            fills = statements.filled[slot]
+        else:
+            memory = stored.memory(ranking, place)
+            fills = None if memory is None else statements.fills(slot, memory)
+        if fills in query.slots:
+            answers.append(place)
+    return answers
 
 
 def _offered(ranking: Ranking, answers: Sequence[int], *, close: bool, everything: bool) -> Iterator[int]:

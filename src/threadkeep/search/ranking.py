@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from threadkeep.memories.codec import is_memory_namespace
 from threadkeep.search.conversations import NONE
 from threadkeep.search.scoring import (
     WEIGHTS,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from threadkeep.memories.models import Memory
     from threadkeep.search.conversations import ConversationsSnapshot
-    from threadkeep.search.index import Values
+    from threadkeep.search.index import StatementKeys, Values
     from threadkeep.search.lexical import PostingsSnapshot
     from threadkeep.search.query import Query
     from threadkeep.search.scoring import Spread
@@ -277,6 +278,7 @@ class IndexSnapshot:
         postings: Of all texts.
         conversations: Where each item was said.
         values: Of the memories among the items.
+        statements: Their secondary keys, as far as computed.
         next_expiry: From when on an item is expired, seconds since 1970.
         language: What all texts are in; ``None``: each in its own.
     """
@@ -294,6 +296,7 @@ class IndexSnapshot:
     postings: PostingsSnapshot
     conversations: ConversationsSnapshot
     values: Values
+    statements: StatementKeys
     next_expiry: float
     language: Language | None
     _selected: dict[tuple[Namespace, ...], NDArray[np.intp] | None] = field(default_factory=dict)
@@ -411,6 +414,32 @@ class IndexSnapshot:
             ValueNotIndexedError: Only the storage has it, or it is gone.
         """
         return self.values.memory(slot, self.names[slot], self.revisions.item(slot), self.updated_at.item(slot))
+
+    def unkeyed(self) -> list[int]:
+        """Return the slots of the memories whose secondary keys are not computed yet."""
+        return [
+            slot
+            for slot in range(self.statements.keyed_to, len(self.alive))
+            if self.alive[slot] and is_memory_namespace(self.names[slot][0])
+        ]
+
+    def key(self, slots: Sequence[int]) -> list[int]:
+        """Compute the secondary keys of the memories in *slots*; return those that only the storage has."""
+        missing: list[int] = []
+        for slot in slots:
+            try:
+                memory = self.memory(slot)
+            except LookupError:
+                missing.append(slot)
+            else:
+                if memory is not None:
+                    self.statements.add(slot, memory)
+        return missing
+
+    def find_statements(self, texts: Iterable[str]) -> set[tuple[Namespace, str]]:
+        """Return where the memories are that may say the same as one of *texts*, or fill the same slot."""
+        slots = {slot for text in texts for slot in self.statements.find(text)}
+        return {self.names[slot] for slot in slots if slot < len(self.alive) and self.alive[slot]}
 
     def _slots_below(self, prefixes: tuple[Namespace, ...]) -> NDArray[np.intp] | None:
         """Return the slots of the items below one of *prefixes*; ``None``: all slots."""

@@ -319,6 +319,30 @@ class Retriever:
                 memories[number] = memory_of(item) if item is not None else None
         return memories
 
+    async def statements(self, partition: Partition, texts: Sequence[str]) -> frozenset[tuple[Namespace, str]]:
+        """Return where the memories are that may say the same as one of *texts*, or answer the same question.
+
+        It finds duplicates and conflicts, whatever else is alike. It sees every commit that had returned when this
+        was called.
+
+        Raises:
+            StorageError: The storage could not be read.
+        """
+        entry = await self._current(partition, None)
+        snapshot = entry.index.snapshot if entry.published is None else entry.published.snapshot
+        async with entry.keying:
+            slots, keyed_to = snapshot.unkeyed(), len(snapshot.alive)
+            large = len(slots) > _INLINE_CHANGES
+            missing = await asyncio.to_thread(snapshot.key, slots) if large else snapshot.key(slots)
+            items = (
+                await self._storage.get([Ref(partition, *snapshot.names[slot]) for slot in missing]) if missing else ()
+            )
+            for slot, item in zip(missing, items, strict=True):
+                if item is not None and (memory := memory_of(item)) is not None:
+                    snapshot.statements.add(slot, memory)
+            snapshot.statements.keyed_to = max(snapshot.statements.keyed_to, keyed_to)
+        return frozenset(snapshot.find_statements(texts))
+
     async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
         """Return the vectors of *texts*, for writing; ``None`` without texts or embedder, or when it failed.
 
