@@ -17,7 +17,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.memories.models import ASKED, Memory
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.rendering import END, HEADING, line
-from threadkeep.search.index import ValueNotIndexedError
+from threadkeep.search.ranking import ValueNotIndexedError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

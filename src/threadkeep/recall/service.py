@@ -34,8 +34,8 @@ from threadkeep.recall.selection import (
     pack_newest,
     packer_for,
 )
-from threadkeep.search.index import ValueNotIndexedError
 from threadkeep.search.query import Query
+from threadkeep.search.ranking import ValueNotIndexedError
 from threadkeep.storage.port import Namespace, Ref, Storage
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from threadkeep.ids import digest
 from threadkeep.memories.codec import is_memory_namespace, memory_of
 from threadkeep.search.conversations import Conversations, traits_of
 from threadkeep.search.lexical import Postings
-from threadkeep.search.ranking import IndexSnapshot
+from threadkeep.search.ranking import IndexSnapshot, ValueNotIndexedError
 from threadkeep.search.vectors import Column, Matrix, Precision
 from threadkeep.storage.fields import NEVER, fields_of
 from threadkeep.storage.port import Item, Partition, Ref
@@ -284,10 +284,6 @@ _KEY_BYTES: Final = 150
 _ANY_PARTITION: Final = Partition("root", ())  # a memory does not say in which it is
 
 _to_json: Final = json.JSONEncoder(separators=(",", ":")).encode
-
-
-class ValueNotIndexedError(LookupError):
-    """An item's value must be read from the storage."""
 
 
 class Values:

@@ -257,6 +257,10 @@ class Far:
     spread: tuple[Spread, Spread | None]
 
 
+class ValueNotIndexedError(LookupError):
+    """An item's value must be read from the storage."""
+
+
 @dataclass(frozen=True, eq=False)
 class IndexSnapshot:
     """The index of one partition at one moment: searched from any thread, while the index changes.
@@ -429,7 +433,7 @@ class IndexSnapshot:
         for slot in slots:
             try:
                 memory = self.memory(slot)
-            except LookupError:
+            except ValueNotIndexedError:
                 missing.append(slot)
             else:
                 if memory is not None:

@@ -13,9 +13,9 @@ import numpy as np
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import ImmediateEmbedder
-from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex, ValueNotIndexedError
+from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex
 from threadkeep.search.query import Query, parse_query
-from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking
+from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking, ValueNotIndexedError
 from threadkeep.search.vectors import stale, unit
 from threadkeep.search.vectorstores.base import Space
 from threadkeep.search.vectorstores.replicator import Replicator, sample_of, spread_of
