@@ -203,7 +203,7 @@ class TestKilledServer:
         self, server: RedisServer, url: str, behind: Behind
     ) -> None:
         """Every method, in one sentence; afterwards the same storage goes on."""
-        async with opened(url, timeout=patient(60)) as storage:
+        async with opened(url, timeout=patient(300)) as storage:
             await commit(storage, note("1"))
             await behind(server.kill)
             try:
@@ -222,7 +222,7 @@ class TestKilledServer:
                 ]
                 errors = await asyncio.gather(*calls, return_exceptions=True)
                 with pytest.raises(StorageUnavailableError, match="cannot be reached"):
-                    async with opened(url, timeout=patient(60)):
+                    async with opened(url, timeout=patient(300)):
                         pass
             finally:
                 await behind(server.start)
