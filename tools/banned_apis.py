@@ -36,7 +36,7 @@ PURE_MODULES: Final = (
     "recall/rendering.py",
     "search/scoring.py",
     "storage/encoding.py",
-    "storage/fields.py",
+    "storage/rows.py",
     "storage/matching.py",
     "text/redaction.py",
     "text/summary.py",

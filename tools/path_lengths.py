@@ -23,14 +23,14 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (87, 2235),
+    "agent turn": (66, 2000),
     "learn one sentence": (72, 2450),
     "warm recall": (44, 545),
-    "list memories": (19, 375),
-    "forget a memory": (32, 980),
-    "store put": (23, 170),
-    "warm store search": (33, 295),
-    "store get": (13, 65),
+    "list memories": (17, 370),
+    "forget a memory": (29, 915),
+    "store put": (19, 158),
+    "warm store search": (27, 264),
+    "store get": (12, 58),
     "command: memories list": (63, 870),
 }
 """At most so many modules and calls, by path."""

@@ -67,7 +67,7 @@ from threadkeep.runs.service import Runs
 from threadkeep.search.retriever import EMBEDDER, Retriever
 from threadkeep.search.vectorstores.replicator import Replicator
 from threadkeep.settings import Settings
-from threadkeep.storage.sealed.marker import refuse_sealed
+from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.text.pii import redactor
 from threadkeep.threads.choice import check
 from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
@@ -75,9 +75,9 @@ from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.models.base import Embedder, Reranker
-    from threadkeep.storage.port import Storage
+    from threadkeep.storage.encryption.storage import EncryptedStorage
+    from threadkeep.storage.interface import Storage
     from threadkeep.storage.postgres.pool import PostgresPool
-    from threadkeep.storage.sealed.storage import SealedStorage
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 T = TypeVar("T")
@@ -271,13 +271,13 @@ class Container:
         _open.add(self)
 
     @property
-    def sealed(self) -> SealedStorage | None:
+    def sealed(self) -> EncryptedStorage | None:
         """The storage, where its items are sealed."""
         if not self.settings.sealed:
             return None
-        from threadkeep.storage.sealed.storage import SealedStorage
+        from threadkeep.storage.encryption.storage import EncryptedStorage
 
-        return self.storage if isinstance(self.storage, SealedStorage) else None
+        return self.storage if isinstance(self.storage, EncryptedStorage) else None
 
     @property
     def backend(self) -> Storage:
@@ -536,7 +536,7 @@ class Container:
     async def _start(self) -> Services:
         await self.storage.connect()
         if self.sealed is None:
-            await refuse_sealed(self.storage)
+            await refuse_encrypted(self.storage)
         await self._rooms.opt_outs.notice()
         try:
             await self._rooms.tidying.start()

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from threadkeep.container import Container, Services
     from threadkeep.owners.receipts import ErasureReceipt
-    from threadkeep.storage.port import Partition
+    from threadkeep.storage.interface import Partition
 
 
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from threadkeep.models.langchain import plain_messages
 from threadkeep.observability import Telemetry
 from threadkeep.registry import extractor_of
 from threadkeep.settings import Settings
-from threadkeep.storage.port import Item, Ref
+from threadkeep.storage.interface import Item, Ref
 from threadkeep.text.pii import Redact, redactor
 from threadkeep.text.redaction import redact
 from threadkeep.threads.thread_access import thread_id_from

@@ -31,7 +31,7 @@ from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import settings_of
 from threadkeep.runs.models import Run
 from threadkeep.settings import Settings
-from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.text.summary import extractive_summary
 from threadkeep.threads.window import compacted, is_whole, over, repaired, safe_split
 

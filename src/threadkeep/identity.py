@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from threadkeep.errors import InvalidInputError, OwnerConflictError, TooLargeError
-from threadkeep.storage.port import Namespace, Partition
+from threadkeep.storage.interface import Namespace, Partition
 
 MAX_ID_CHARACTERS: Final = 1000
 OWNED_ROOTS: Final = ("memories", "summaries", "users")

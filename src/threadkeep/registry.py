@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.models.helper_models import HelperModel
     from threadkeep.search.vectorstores.base import VectorEngine
-    from threadkeep.storage.port import Storage
+    from threadkeep.storage.interface import Storage
     from threadkeep.storage.postgres.pool import PostgresPool
 
 _KEY_CONNECTIONS: Final = 2
@@ -53,14 +53,13 @@ def storage_of(settings: Settings, clock: Clock) -> Storage:
         return inner
     text, variable = settings.master_keys()
     try:
-        from threadkeep.storage.sealed.keystore import KeyStore
-        from threadkeep.storage.sealed.master import MasterKeys
-        from threadkeep.storage.sealed.storage import SealedStorage
+        from threadkeep.storage.encryption.key_store import KeyStore, MasterKeys
+        from threadkeep.storage.encryption.storage import EncryptedStorage
     except ImportError as error:
         msg = f"{variable} is set, and cryptography is not installed; run: pip install threadkeep[encryption]"
         raise SettingsError(msg, variable=variable) from error
     masters = MasterKeys(text, variable=variable)
-    return SealedStorage(inner, KeyStore(backend_of(_for_keys(settings), clock), masters, clock), clock)
+    return EncryptedStorage(inner, KeyStore(backend_of(_for_keys(settings), clock), masters, clock), clock)
 
 
 def _for_keys(settings: Settings) -> Settings:
@@ -87,7 +86,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
     """
     kind = settings.store_type or "sqlite"
     if kind == "memory":
-        from threadkeep.storage.in_memory import InMemoryStorage
+        from threadkeep.storage.memory import InMemoryStorage
 
         return InMemoryStorage(key_prefix=settings.store_key_prefix, clock=clock)
     if kind == "sqlite":

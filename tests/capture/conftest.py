@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock
 
 

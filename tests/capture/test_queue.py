@@ -29,7 +29,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import Memory
 from threadkeep.observability import Telemetry
-from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock
 
 TH, OTHER = ThreadId("th"), ThreadId("other")

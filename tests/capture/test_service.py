@@ -40,8 +40,8 @@ from threadkeep.memories.models import Memory, Source
 from threadkeep.models.langchain import plain_messages
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Due, Item, Partition, Position, Put, Ref
+from threadkeep.storage.interface import Batch, Due, Item, Partition, Position, Put, Ref
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.testing.clock import START
 

@@ -10,7 +10,7 @@ from threadkeep.capture.queue import Ready, Terms, key_of, ready, retry_delay
 from threadkeep.capture.turns import DUE, TurnRecord, put_of
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId
-from threadkeep.storage.port import Due, Item, Ref
+from threadkeep.storage.interface import Due, Item, Ref
 from threadkeep.testing.clock import START
 
 SECOND = timedelta(seconds=1)

@@ -24,8 +24,8 @@ from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import Memory, Source
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Changes, Item, Partition, Position, Ref, Storage
+from threadkeep.storage.interface import Batch, Changes, Item, Partition, Position, Ref, Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import HashingEmbedder
 
 ANA: Final = Owner("ana@example.org")

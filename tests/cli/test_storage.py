@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 import threadkeep
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, RevisionConflictError, SettingsError, StorageError
-from threadkeep.storage.sealed.master import new_master_key
+from threadkeep.storage.encryption.cipher import new_master_key
 from threadkeep.testing import HashingEmbedder
 
 USER = "a.b@x.org"

@@ -1,4 +1,4 @@
-"""A sealed storage keeps what ``threadkeep.storage.port`` promises, over every backend."""
+"""A sealed storage keeps what ``threadkeep.storage.interface`` promises, over every backend."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Final
 import pytest
 
 from threadkeep.ids import new_id
-from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.encryption.cipher import new_master_key
+from threadkeep.storage.encryption.key_store import KeyStore, MasterKeys
+from threadkeep.storage.encryption.storage import EncryptedStorage
+from threadkeep.storage.interface import Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.mongodb.storage import MongoStorage
-from threadkeep.storage.port import Storage
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.storage.redis.storage import RedisStorage
-from threadkeep.storage.sealed.keystore import KeyStore
-from threadkeep.storage.sealed.master import MasterKeys, new_master_key
-from threadkeep.storage.sealed.storage import SealedStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
@@ -32,8 +32,10 @@ MASTERS: Final = MasterKeys(new_master_key(), variable="THREADKEEP_MASTER_KEY")
 def over(clock: FrozenClock, open_inner: Callable[[str], Storage]) -> OpenStorage:
     """Return what opens a sealed storage over what *open_inner* opens for a key prefix; its keys are beside."""
 
-    def opened(*, key_prefix: str = "") -> SealedStorage:
-        return SealedStorage(open_inner(key_prefix), KeyStore(open_inner(f"{key_prefix}~keys"), MASTERS, clock), clock)
+    def opened(*, key_prefix: str = "") -> EncryptedStorage:
+        return EncryptedStorage(
+            open_inner(key_prefix), KeyStore(open_inner(f"{key_prefix}~keys"), MASTERS, clock), clock
+        )
 
     return opened
 

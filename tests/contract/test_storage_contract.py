@@ -1,4 +1,4 @@
-"""The storage backends keep what ``threadkeep.storage.port`` promises."""
+"""The storage backends keep what ``threadkeep.storage.interface`` promises."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.redis_cluster import RedisCluster
 from tests.servers import empty_postgres_database
 from tests.storage.pooler import TransactionPooler
 from threadkeep.ids import new_id
-from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.postgres.storage import PostgresStorage

@@ -10,7 +10,7 @@ from typing import Final
 
 from threadkeep.errors import StorageFullError, StorageUnavailableError
 from threadkeep.ids import new_id
-from threadkeep.storage.port import Batch, Partition, Put, Storage
+from threadkeep.storage.interface import Batch, Partition, Put, Storage
 
 OWNER: Final = Partition("owner", ("", "ana"))
 NAMESPACE: Final = ("memories", "ana")

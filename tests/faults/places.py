@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from threadkeep.clock import SystemClock
 from threadkeep.registry import settings_of, storage_of
 from threadkeep.settings import Settings
-from threadkeep.storage.port import Storage
+from threadkeep.storage.interface import Storage
 from threadkeep.storage.redis.scripts import COMMIT
 from threadkeep.testing.faults import FaultProxy
 from threadkeep.testing.servers import PostgresServer, RedisServer, Server

@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Identifier
 
 from threadkeep.ids import new_id
 from threadkeep.storage.encoding import encode_text, partition_key
-from threadkeep.storage.port import Partition
+from threadkeep.storage.interface import Partition
 
 READING: Final = {
     "everything": "SELECT * FROM threadkeep.items",

@@ -29,7 +29,7 @@ from threadkeep.errors import MemoryNotFoundError, OwnerMismatchError
 from threadkeep.identity import Owner
 from threadkeep.ids import new_id
 from threadkeep.settings import Settings
-from threadkeep.storage.port import Batch, Delete, Item, Operation, Position, Put, Ref, Storage, Touch
+from threadkeep.storage.interface import Batch, Delete, Item, Operation, Position, Put, Ref, Storage, Touch
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, Server
 

@@ -9,7 +9,7 @@ from tests.invariants import tenants
 from tests.storage.postgres_world import run
 from threadkeep.doors import Whose, as_owner
 from threadkeep.identity import Owner
-from threadkeep.storage.port import Partition
+from threadkeep.storage.interface import Partition
 
 pytestmark = pytest.mark.slow
 

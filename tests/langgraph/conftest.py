@@ -9,8 +9,8 @@ import pytest
 
 from tests.langgraph.store_world import StoreWorld
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Storage
+from threadkeep.storage.interface import Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import FrozenClock
 

@@ -15,7 +15,7 @@ from threadkeep.memories.service import MemoryRepository
 from threadkeep.observability import Telemetry
 from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.port import Storage
+from threadkeep.storage.interface import Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 on_memory: Final = pytest.mark.parametrize("world", ["memory"], indirect=True)

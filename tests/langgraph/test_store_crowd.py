@@ -15,7 +15,7 @@ from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import partition_of
 from threadkeep.langgraph.batching import AT_ONCE
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.storage.port import MAX_VALUE_BYTES
+from threadkeep.storage.interface import MAX_VALUE_BYTES
 
 DOCS = ("docs",)
 

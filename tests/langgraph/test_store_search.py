@@ -11,7 +11,7 @@ from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
-from threadkeep.storage.port import Batch, Put
+from threadkeep.storage.interface import Batch, Put
 
 Filter = dict[str, Any]
 

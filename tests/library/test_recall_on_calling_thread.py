@@ -167,7 +167,7 @@ class TestRecall:
             msg = "The file is gone."
             raise StorageUnavailableError(msg)
 
-        monkeypatch.setattr(tk.app.storage, "stands_at", failing)
+        monkeypatch.setattr(tk.app.storage, "is_at", failing)
 
         assert await tk.recall(QUESTION, owner=ANA) == Recall(degraded=("storage",))
         assert tk.app.telemetry.counts()["recall.degraded"] == 1
@@ -245,7 +245,7 @@ class TestTurn:
             tk.sync.memories.remember(TEA, owner=ANA)
             turns = Turns(tk)
             await turns.say(face)
-            monkeypatch.setattr(tk.app.storage, "stands_at", failing)
+            monkeypatch.setattr(tk.app.storage, "is_at", failing)
             shown, told = await turns.say(face)
 
         assert shown == QUESTION

@@ -16,7 +16,7 @@ from langchain_core.messages import HumanMessage
 import threadkeep
 from threadkeep.errors import SealError, SettingsError
 from threadkeep.settings import Settings
-from threadkeep.storage.sealed.master import new_master_key
+from threadkeep.storage.encryption.cipher import new_master_key
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ANA = "ana.maria@canary.org"
@@ -136,13 +136,13 @@ class TestWhatIsRefused:
             tk.sync.memories.remember(TAUGHT, owner=ANA)
         monkeypatch.setenv("THREADKEEP_MASTER_KEY", new_master_key())
 
-        with opened() as tk, pytest.raises(SealError, match="not sealed"):
+        with opened() as tk, pytest.raises(SealError, match="not encrypted"):
             tk.sync.ready()
 
     @pytest.mark.parametrize(
         ("given", "sentence"),
         [
-            ({"THREADKEEP_MASTER_KEY": "hunter2"}, "THREADKEEP_MASTER_KEY holds what is no key"),
+            ({"THREADKEEP_MASTER_KEY": "hunter2"}, "THREADKEEP_MASTER_KEY has an invalid key"),
             ({"THREADKEEP_KEYS": "/tmp/keys.db"}, "THREADKEEP_MASTER_KEY"),
             ({"THREADKEEP_MASTER_KEY_FILE": "/nowhere/at/all"}, "THREADKEEP_MASTER_KEY_FILE names a file"),
             ({"THREADKEEP_MASTER_KEY": "x", "THREADKEEP_MASTER_KEY_FILE": "y"}, "both set"),

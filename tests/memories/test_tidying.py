@@ -22,9 +22,8 @@ from threadkeep.identity import Owner
 from threadkeep.memories.last_used import USES
 from threadkeep.memories.models import NewMemory, Source
 from threadkeep.settings import Settings
-from threadkeep.storage.port import Batch
-from threadkeep.storage.sealed.master import new_master_key
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.encryption.cipher import new_master_key
+from threadkeep.storage.interface import Batch, iterate_items
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA: Final = Owner("ana@x.org")
@@ -166,7 +165,7 @@ class TestInactive:
         await round_of(tk)
         await tk.memories.forget(again.memory_id)
         assert await tk.memories.list() == []
-        rows = items_in(tk.app.storage, ANA.partition, prefix=(USES,))
+        rows = iterate_items(tk.app.storage, ANA.partition, prefix=(USES,))
         assert [row async for row in rows] == []
 
     async def test_what_another_program_wrote_keeps_its_shape(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
@@ -264,7 +263,7 @@ class TestUses:
         monkeypatch.setattr(rooms.ledger, "commit", erased_before)
         with pytest.raises(PartitionErasedError):
             await tk.memories.tidy()
-        rows = items_in(tk.app.storage, ANA.partition)
+        rows = iterate_items(tk.app.storage, ANA.partition)
         assert [row async for row in rows] == []
 
     async def test_what_is_being_noted_is_in_use(

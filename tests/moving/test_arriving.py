@@ -11,7 +11,7 @@ import pytest
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.memories.codec import memory_of
-from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.transfer.importer import (
     ForeignItem,
     Labels,

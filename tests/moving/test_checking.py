@@ -9,8 +9,8 @@ import pytest
 import pytest_asyncio
 
 from tests.moving.world import ANA, BOB, DAY, EMBEDDER, commit, embedding, fill, memory, memory_of
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Embedding, Put
+from threadkeep.storage.interface import Embedding, Put
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.transfer.service import Moving
 

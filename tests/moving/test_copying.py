@@ -13,8 +13,8 @@ from tests.moving.world import ANA, DAY, EMBEDDER, commit, fill, items_of, memor
 from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, StorageUnavailableError
 from threadkeep.ids import new_id
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Delete, Position, Storage
+from threadkeep.storage.interface import Batch, Delete, Position, Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import FrozenClock
 from threadkeep.transfer.service import Moving

@@ -12,8 +12,8 @@ from tests.moving.test_copying import Wrapped
 from tests.moving.world import ANA, commit, fill, items_of, memory, memory_of, told
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Position
+from threadkeep.storage.interface import Batch, Position
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.transfer.service import Moving
 

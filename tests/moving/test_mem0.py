@@ -16,7 +16,7 @@ from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import Approval
 from threadkeep.proposals.codec import DUE, proposal_of
-from threadkeep.storage.port import Put, Storage
+from threadkeep.storage.interface import Put, Storage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 from threadkeep.transfer.importer import Labels
 from threadkeep.transfer.service import Moving, reading_from

@@ -17,8 +17,8 @@ from tests.moving.world import items_of
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, NotAStorageError, StorageUnavailableError
 from threadkeep.identity import Owner
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Storage
+from threadkeep.storage.interface import Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.models import HashingEmbeddings

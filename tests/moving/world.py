@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from threadkeep.identity import Owner
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Due, Embedding, Item, Operation, Partition, Put, Storage
+from threadkeep.storage.interface import Batch, Due, Embedding, Item, Operation, Partition, Put, Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import NASTY_TEXTS, FrozenClock, HashingEmbedder
 from threadkeep.testing.models import hashed
 

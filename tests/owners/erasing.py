@@ -17,7 +17,7 @@ from tests.threads.dumps import dump_of
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import NewMemory, Source
-from threadkeep.storage.port import Item
+from threadkeep.storage.interface import Item
 from threadkeep.testing import HashingEmbedder
 
 EACH: Final = 20

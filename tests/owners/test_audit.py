@@ -18,8 +18,8 @@ from threadkeep.memories.audit import AUDIT, Entry
 from threadkeep.memories.codec import head_ref
 from threadkeep.memories.models import NewMemory, Source
 from threadkeep.settings import Settings
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Delete, Item, Position, Put
+from threadkeep.storage.interface import Batch, Delete, Item, Position, Put
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA = Owner("ana@x.org")

@@ -28,8 +28,7 @@ from threadkeep.errors import (
     ThreadMovedOnError,
 )
 from threadkeep.identity import Owner
-from threadkeep.storage.port import Partition
-from threadkeep.storage.walking import items_in, partitions_in
+from threadkeep.storage.interface import Partition, iterate_items, iterate_partitions
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA: Final = Owner("ana.canaryana@x.org")
@@ -89,10 +88,10 @@ async def is_nowhere(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
     storage = tk.app.storage
 
     async def found() -> bool:
-        async for partition in partitions_in(storage):
+        async for partition in iterate_partitions(storage):
             if partition == owner.partition:
                 return True
-            async for item in items_in(storage, partition):
+            async for item in iterate_items(storage, partition):
                 if owner.user_id in str(item.value) or owner.label in str(item.value):
                     return True
         return False

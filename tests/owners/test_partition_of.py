@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from threadkeep.identity import OWNED_ROOTS, Owner, owner_of_label, partition_of
-from threadkeep.storage.port import Partition
+from threadkeep.storage.interface import Partition
 
 user_ids = st.text(min_size=1, max_size=60)
 

@@ -18,7 +18,7 @@ from langgraph.types import Command
 
 import threadkeep
 from threadkeep.errors import ProposalDecidedError
-from threadkeep.storage.port import Batch
+from threadkeep.storage.interface import Batch
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 

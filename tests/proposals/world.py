@@ -9,7 +9,7 @@ from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.memories.models import Source
 from threadkeep.settings import Settings
-from threadkeep.storage.in_memory import InMemoryStorage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
 ANA: Final = Owner("ana@example.org")

@@ -19,7 +19,7 @@ from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import Hit, Method
 from threadkeep.search.scoring import WEIGHTS
 from threadkeep.search.vectors import Precision
-from threadkeep.storage.port import Item, Namespace
+from threadkeep.storage.interface import Item, Namespace
 from threadkeep.text.tokenizing import tokenise
 
 WORDS = [

@@ -24,8 +24,8 @@ from threadkeep.recall.service import RecallRequest, RecallService
 from threadkeep.search.conversations import Conversations
 from threadkeep.search.ranking import Ranking
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Delete, Partition, Position
+from threadkeep.storage.interface import Batch, Delete, Partition, Position
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep_evals.facts import make_facts
 
 BOB = Partition("owner", ("", "bob"))
@@ -45,8 +45,8 @@ class PausingStorage(InMemoryStorage):
         self.go = threading.Event()
         self.go.set()
 
-    def stands_at(self, partition: Partition, position: Position) -> bool:
-        stands = super().stands_at(partition, position)
+    def is_at(self, partition: Partition, position: Position) -> bool:
+        stands = super().is_at(partition, position)
         if threading.get_ident() != self._home:
             self.told.set()
             assert self.go.wait(10)

@@ -20,8 +20,8 @@ from threadkeep.search import retriever as search_module
 from threadkeep.search.index import PartitionIndex
 from threadkeep.search.ranking import Ranking
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Changes, Delete, Partition, Position, Put, Ref, Touch
+from threadkeep.storage.interface import Batch, Changes, Delete, Partition, Position, Put, Ref, Touch
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing.models import HashingEmbedder
 
 BOB = Partition("owner", ("", "bob"))
@@ -95,7 +95,7 @@ class TestRanking:
         """A warm search follows the feed only where something has happened, whoever wrote it."""
 
         class Near(HeldStorage):
-            stands_at = InMemoryStorage.stands_at
+            is_at = InMemoryStorage.is_at
 
         storage = Near(clock)
         await storage.connect()

@@ -26,7 +26,7 @@ from threadkeep.recall.models import Recall
 from threadkeep.recall.selection import QUESTIONS_AT_FIRST, estimate_tokens
 from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.port import Batch, Changes, Partition, Position, Put
+from threadkeep.storage.interface import Batch, Changes, Partition, Position, Put
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep_evals.facts import make_facts
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.recall.world import ANA, MEMORIES, HeldStorage, StillClock, embedder, put
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.port import Batch, Delete
+from threadkeep.storage.interface import Batch, Delete
 
 
 @pytest.fixture

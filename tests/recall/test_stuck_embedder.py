@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Put
+from threadkeep.storage.interface import Batch, Put
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock
 
 ANA = Owner("ana").partition

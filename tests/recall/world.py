@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import (
+from threadkeep.storage.interface import (
     Batch,
     Changes,
     Embedding,
@@ -22,6 +21,7 @@ from threadkeep.storage.port import (
     Put,
     Ref,
 )
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing.models import HashingEmbedder, hashed
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -57,7 +57,7 @@ class HeldStorage(InMemoryStorage):
         self.gets.append(refs)
         return await super().get(refs)
 
-    def stands_at(self, partition: Partition, position: Position) -> bool:
+    def is_at(self, partition: Partition, position: Position) -> bool:
         """Say that this cannot be told at once."""
         return False
 

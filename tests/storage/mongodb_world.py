@@ -13,8 +13,8 @@ from pymongo import MongoClient, monitoring
 from pymongo.database import Database
 
 from tests.storage.forking import forked
+from threadkeep.storage.interface import Batch, Item, Operation, Partition, Position, Put, Ref
 from threadkeep.storage.mongodb.storage import MongoStorage
-from threadkeep.storage.port import Batch, Item, Operation, Partition, Position, Put, Ref
 from threadkeep.testing.clock import FrozenClock
 
 ANA: Final = Partition("owner", ("", "ana"))
@@ -148,7 +148,7 @@ class Writer:
             async with opened(url) as storage:
                 if first is not None:
                     await first(storage)
-                    await storage._require_open().commits.drain()
+                    await storage.commits.drain()
                 trap.arm()
                 await then(storage)
                 os.write(tell, b".")

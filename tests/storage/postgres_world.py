@@ -12,7 +12,7 @@ from psycopg.sql import SQL, Identifier
 
 from threadkeep.clock import Clock
 from threadkeep.ids import new_id
-from threadkeep.storage.port import Batch, Item, Operation, Partition, Position, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Item, Operation, Partition, Position, Put, Ref, Storage
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.testing.clock import FrozenClock

@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from threadkeep.clock import Clock
-from threadkeep.storage.port import Batch, Embedding, Item, Operation, Partition, Position, Put, Ref
+from threadkeep.storage.interface import Batch, Embedding, Item, Operation, Partition, Position, Put, Ref
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 

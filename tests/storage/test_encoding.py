@@ -21,10 +21,10 @@ from threadkeep.storage.encoding import (
     encode_namespace,
     encode_text,
     encode_value,
-    micros,
-    moment_of,
+    from_micros,
     prefix_range,
-    ttl_micros,
+    to_micros,
+    ttl_to_micros,
 )
 from threadkeep.testing.texts import NASTY_TEXTS
 
@@ -129,26 +129,26 @@ class TestMicros:
     @given(st.datetimes(timezones=st.just(UTC)))
     def test_a_moment_survives_to_the_microsecond(self, moment: datetime) -> None:
         """Before 1970, too."""
-        assert moment_of(micros(moment)) == moment
+        assert from_micros(to_micros(moment)) == moment
 
     def test_a_moment_of_another_zone_is_the_same_moment(self) -> None:
         """What is stored knows no zones."""
         moment = datetime(2025, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
 
-        assert moment_of(micros(moment)) == datetime(2025, 1, 1, tzinfo=UTC)
-        assert moment_of(micros(moment)).tzinfo is UTC
+        assert from_micros(to_micros(moment)) == datetime(2025, 1, 1, tzinfo=UTC)
+        assert from_micros(to_micros(moment)).tzinfo is UTC
 
     @pytest.mark.parametrize("moment", [datetime(2025, 1, 1), "2025-01-01", None, 0])  # noqa: DTZ001 - refused
     def test_a_moment_without_a_zone_is_refused(self, moment: Any) -> None:
         """Which moment it is cannot be told."""
         with pytest.raises(InvalidInputError):
-            micros(moment)
+            to_micros(moment)
 
     @pytest.mark.parametrize("ttl", [timedelta(0), timedelta(seconds=-1), 5, timedelta.max])
     def test_a_ttl_is_a_positive_duration(self, ttl: Any) -> None:
         """Neither nothing, nor less, nor a number whose unit nobody knows."""
         with pytest.raises(InvalidInputError):
-            ttl_micros(ttl)
+            ttl_to_micros(ttl)
 
 
 class TestCursor:

@@ -22,9 +22,9 @@ from tests.storage.mongodb_world import (
     raw,
     texts,
 )
-from threadkeep.storage.mongodb import collections
+from threadkeep.storage.interface import Delete, Touch
+from threadkeep.storage.mongodb import commits
 from threadkeep.storage.mongodb.storage import MongoStorage
-from threadkeep.storage.port import Delete, Touch
 from threadkeep.testing.clock import FrozenClock
 
 pytestmark = [pytest.mark.linux, pytest.mark.slow]
@@ -50,7 +50,7 @@ async def first_batch(storage: MongoStorage) -> None:
 
 async def second_batch(storage: MongoStorage) -> None:
     await commit(storage, note("a", "new"), Delete(NOTES, "b"), Touch(NOTES, "c"), note("d", "new"))
-    await storage._require_open().commits.drain()
+    await storage.commits.drain()
 
 
 async def erasure(storage: MongoStorage) -> None:
@@ -134,14 +134,14 @@ class TestTooLate:
         self, mongodb_url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The number is free again, and the commit is made anew behind what others have written."""
-        monkeypatch.setattr(collections, "GRACE_SECONDS", 0.1)
+        monkeypatch.setattr(commits, "GRACE_SECONDS", 0.1)
         writer = Writer(mongodb_url, Trap(signal.SIGSTOP, 5, "before"), first=first_batch, then=second_batch)
         assert writer.wait() == "stopped"
         async with opened(mongodb_url) as storage:
             for number in range(5):
                 await commit(storage, note("a", f"theirs {number}"))
-            await storage._require_open().commits.drain()
-            while storage._require_open().collections._outdated:
+            await storage.commits.drain()
+            while storage.collections._outdated:
                 await storage.sweep(now=FrozenClock().now())
             with raw(mongodb_url) as database:
                 assert database["threadkeep_batches"].count_documents({}) == 1

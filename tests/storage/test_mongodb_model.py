@@ -12,8 +12,8 @@ import pytest
 
 from tests.storage.mongodb_world import opened
 from threadkeep.errors import ThreadkeepError
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Delete, Due, Operation, Partition, Put, Ref, Storage, Touch
+from threadkeep.storage.interface import Batch, Delete, Due, Operation, Partition, Put, Ref, Storage, Touch
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.following import Follower, expired
 

@@ -12,9 +12,10 @@ import pytest
 from tests.storage.forking import ended_well, forked
 from tests.storage.mongodb_world import ANA, NOTES, commit, get, left_over, note, opened, raw, texts
 from threadkeep.errors import ClosedError, PartitionErasedError, RevisionConflictError, StorageUnavailableError
-from threadkeep.storage.mongodb import commits, moments
+from threadkeep.storage.interface import Put, Ref
+from threadkeep.storage.mongodb import commits
+from threadkeep.storage.mongodb import storage as reads
 from threadkeep.storage.mongodb.storage import MongoStorage
-from threadkeep.storage.port import Put, Ref
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.following import Follower
 
@@ -123,7 +124,7 @@ class TestOneMoment:
 
     async def test_however_it_is_read(self, writing: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Also where a read takes many commands, each with commits in between."""
-        monkeypatch.setattr(moments, "_LONGEST_PART", 5)
+        monkeypatch.setattr(reads, "_LONGEST_PART", 5)
         follower = Follower()
         seen: set[int] = set()
         async with opened(writing) as storage:
@@ -209,7 +210,7 @@ class TestCancelling:
 class TestPatience:
     async def test_who_is_never_first_is_told(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """After a while, in one sentence, with nothing written."""
-        monkeypatch.setattr(commits, "_PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr(commits, "_RETRY_SECONDS", 0.0)
         async with opened(url) as storage:
             with pytest.raises(StorageUnavailableError, match="all the time"):
                 await commit(storage, note("1"))

@@ -1,4 +1,4 @@
-"""The function in the database decides what ``storage/commit.py`` decides, and finds its rows by the right index."""
+"""The function in the database decides what ``storage/rows.py`` decides, and finds its rows by the right index."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from tests.storage.postgres_world import ANA, commit, connected, note, run
 from threadkeep.errors import PartitionErasedError, RevisionConflictError, ThreadkeepError
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Delete, Operation, Position, Put, Storage, Touch
+from threadkeep.storage.interface import Batch, Delete, Operation, Position, Put, Storage, Touch
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.testing.clock import FrozenClock
 

@@ -8,7 +8,7 @@ import pytest
 from tests.storage.postgres_world import ANA, BOB, NOTES, commit, connected, get, make_user, note, run
 from threadkeep.errors import StorageError
 from threadkeep.storage.encoding import encode_text, partition_key
-from threadkeep.storage.port import Delete, Due, Partition, Storage
+from threadkeep.storage.interface import Delete, Due, Partition, Storage
 from threadkeep.testing.clock import FrozenClock
 
 TABLES = ("partitions", "items", "removals")

@@ -158,7 +158,7 @@ class TestBreaking:
         async with opened(proxy.url_of(postgres_url)) as pool:
             proxy.cut_at(b"here", delivered=True)
             with pytest.raises(StorageUnavailableError, match="try again"):
-                await pool.run(work, again=lambda: False)
+                await pool.run(work, repeatable=lambda: False)
 
         assert times == 1
 
@@ -166,7 +166,7 @@ class TestBreaking:
         async with opened(proxy.url_of(postgres_url)) as pool:
             await pool.run(one)
             proxy.stall()
-            with pytest.raises(StorageUnavailableError, match=r"did not answer within 1\.05 seconds"):
+            with pytest.raises(StorageUnavailableError, match=r"no answer within 1\.05 seconds"):
                 await pool.run(one, seconds=0.05)
             proxy.flow()
 

@@ -16,10 +16,9 @@ from threadkeep.errors import (
     StorageReadOnlyError,
     StorageVersionError,
 )
-from threadkeep.storage.port import Partition
-from threadkeep.storage.postgres.migrations import Applied, Migration, needed
+from threadkeep.storage.interface import Partition
 from threadkeep.storage.postgres.pool import PostgresPool
-from threadkeep.storage.postgres.schema import PostgresSchema
+from threadkeep.storage.postgres.schema import AppliedMigration, Migration, PostgresSchema, needed_migrations
 
 ADD = Migration(2, "pre", "ALTER TABLE threadkeep.items ADD COLUMN colour text;\n")
 INDEX = Migration(
@@ -153,7 +152,7 @@ class TestMigrating:
         await set_up(postgres_url, code=1, migrations=[])
         broken = Migration(2, "pre", f"{INDEX.script}SELECT nonsense;\n")
 
-        with pytest.raises(StorageVersionError, match=r"broke off .*nonsense.* start again to finish it"):
+        with pytest.raises(StorageVersionError, match=r"failed halfway .*nonsense.* start again to finish it"):
             await set_up(postgres_url, code=2, migrations=[broken])
         assert stages(postgres_url)[-1] == (2, "pre", False)
 
@@ -176,19 +175,25 @@ class TestMigrating:
             pass
         run(postgres_url, "UPDATE threadkeep.migrations SET done_at = NULL")
 
-        assert "broke off" in str(await refusal(postgres_url))
+        assert "failed halfway" in str(await refusal(postgres_url))
 
     def test_a_schema_serves_its_code_and_the_one_before(self):
-        applied = [Applied(1, "base", 1, done=True), Applied(2, "pre", 1, done=True), Applied(3, "pre", 2, done=False)]
+        applied = [
+            AppliedMigration(1, "base", 1, done=True),
+            AppliedMigration(2, "pre", 1, done=True),
+            AppliedMigration(3, "pre", 2, done=False),
+        ]
 
-        assert needed(applied, [], code=1, where="here") == []
+        assert needed_migrations(applied, [], code=1, where="here") == []
         with pytest.raises(StorageVersionError):
-            needed([*applied, Applied(2, "post", 2, done=True)], [], code=1, where="here")
+            needed_migrations([*applied, AppliedMigration(2, "post", 2, done=True)], [], code=1, where="here")
 
     def test_versions_are_not_skipped(self):
         third = Migration(3, "pre", "SELECT 3;")
 
-        assert needed([Applied(1, "base", 1, done=True)], [third, REMOVE, ADD], code=3, where="") == [
+        assert needed_migrations(
+            [AppliedMigration(1, "base", 1, done=True)], [third, REMOVE, ADD], code=3, where=""
+        ) == [
             ADD,
             REMOVE,
             third,

@@ -21,7 +21,7 @@ from threadkeep.errors import (
     StorageVersionError,
 )
 from threadkeep.ids import new_id
-from threadkeep.storage.port import Batch, Delete, Due, Embedding, Partition, Put, Touch
+from threadkeep.storage.interface import Batch, Delete, Due, Embedding, Partition, Put, Touch
 from threadkeep.storage.redis.codec import RedisKeys, to_digest
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock

@@ -26,7 +26,7 @@ from threadkeep.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from threadkeep.storage.port import Batch, Partition, Put, Ref
+from threadkeep.storage.interface import Batch, Partition, Put, Ref
 from threadkeep.storage.redis.codec import RedisKeys, to_digest
 from threadkeep.storage.redis.scripts import COMMIT, ERASE
 from threadkeep.storage.redis.storage import RedisStorage

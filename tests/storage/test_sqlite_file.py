@@ -26,9 +26,9 @@ from threadkeep.errors import (
     StorageUnavailableError,
     StorageVersionError,
 )
-from threadkeep.storage.port import Batch, Delete, Embedding, Namespace, Partition, Put, Ref
+from threadkeep.storage.interface import Batch, Delete, Embedding, Namespace, Partition, Put, Ref
 from threadkeep.storage.sqlite import connections
-from threadkeep.storage.sqlite.file import APPLICATION_ID, SCHEMA_VERSION
+from threadkeep.storage.sqlite.connections import APPLICATION_ID, SCHEMA_VERSION
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
@@ -163,10 +163,10 @@ class TestConnect:
         """The connection that writes waits for the disk as it was told, and leaves no content behind."""
         storage = sqlite(tmp_path / "memory.db", synchronous=synchronous)
         await storage.connect()
-        assert storage._open
+        assert storage._connections
 
         set_to = {
-            name: storage._open.connection.execute(f"PRAGMA {name}").fetchone()[0]
+            name: storage._connections.connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("synchronous", "secure_delete", "journal_mode")
         }
         await storage.close()
@@ -213,7 +213,7 @@ class TestConnect:
 
         with pytest.raises(NotAStorageError):
             await connected(tmp_path)
-        with pytest.raises(StorageError, match="Choose another place"):
+        with pytest.raises(StorageError, match="Choose another path"):
             await connected(tmp_path / "file" / "memory.db")
 
     async def test_a_newer_version_is_not_touched(self, tmp_path: Path) -> None:
@@ -296,8 +296,8 @@ class TestConnect:
 class TestCommit:
     async def test_a_full_disk_says_so_and_loses_nothing(self, storage: SqliteStorage) -> None:
         """The batch that does not fit is not there, those before it are, and there is a way on."""
-        assert storage._open
-        raw = storage._open.connection
+        assert storage._connections
+        raw = storage._connections.connection
         await commit(storage, "before")
         ((pages,),) = raw.execute("PRAGMA page_count").fetchall()
         raw.execute(f"PRAGMA max_page_count = {pages + 5}")
@@ -331,9 +331,9 @@ class TestCommit:
 
     async def test_a_lock_that_is_not_let_go_says_so(self, storage: SqliteStorage, tmp_path: Path) -> None:
         """A commit waits and gives up; whoever reads does not wait at all."""
-        assert storage._open
+        assert storage._connections
         await commit(storage, "1")
-        storage._open.connection.execute("PRAGMA busy_timeout = 20")
+        storage._connections.connection.execute("PRAGMA busy_timeout = 20")
         with closing(sqlite3.connect(tmp_path / "memory.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
 
@@ -348,7 +348,7 @@ class TestCommit:
 
     async def test_reads_do_not_wait_for_a_commit(self, storage: SqliteStorage) -> None:
         """While the writer's thread is held, every reading method answers."""
-        assert storage._open
+        assert storage._connections
         await commit(storage, "1")
         held = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -364,7 +364,7 @@ class TestCommit:
             await storage.namespaces()
             await storage.stats()
 
-        holding = loop.run_in_executor(storage._open.writer, hold)
+        holding = loop.run_in_executor(storage._connections.writer, hold)
         await held.wait()
         await holding
 
@@ -381,11 +381,14 @@ class TestCommit:
 
     async def test_a_glance_that_is_refused_goes_to_a_reader(self, storage: SqliteStorage) -> None:
         """The event loop never waits for a lock: where one is in the way, a thread does."""
-        assert storage._open
+        assert storage._connections
         await commit(storage, "1")
-        storage._open.glancing.set_progress_handler(lambda: 1, 1)
+        storage._connections.inline.set_progress_handler(lambda: 1, 1)
 
-        assert storage._open.glance(lambda connection: connection.execute("SELECT 1 FROM items").fetchall()) is None
+        assert (
+            storage._connections.try_read(lambda connection: connection.execute("SELECT 1 FROM items").fetchall())
+            is None
+        )
         position = await storage.position(ANA)
         assert position.sequence == 1
         assert (await storage.changes(ANA, position)).puts == ()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from threadkeep.errors import InvalidInputError, RevisionConflictError
-from threadkeep.storage.port import Batch, Position
+from threadkeep.storage.interface import Batch, Position
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import ANA, BOB, commit, get, plain
@@ -29,7 +29,7 @@ async def storage(tmp_path: Path) -> AsyncIterator[SqliteStorage]:
 def writer_held_up(storage: SqliteStorage) -> Iterator[None]:
     """Let what is committed inside wait for the writer, all of it together."""
     let_go = threading.Event()
-    storage._require_open().writer.submit(let_go.wait)
+    storage._connections.writer.submit(let_go.wait)
     try:
         yield
     finally:
@@ -39,7 +39,7 @@ def writer_held_up(storage: SqliteStorage) -> Iterator[None]:
 def transactions_of(storage: SqliteStorage) -> list[str]:
     """Return a list that grows by each statement that ends a transaction."""
     ended: list[str] = []
-    connection = storage._require_open().connection
+    connection = storage._connections.connection
     connection.set_trace_callback(lambda sql: ended.append(sql) if sql in ("COMMIT", "ROLLBACK") else None)
     return ended
 

@@ -17,7 +17,7 @@ import pytest
 
 from tests.storage.forking import ended_well, forked
 from threadkeep.errors import ClosedError, RevisionConflictError
-from threadkeep.storage.port import Batch, Partition, Put, Ref
+from threadkeep.storage.interface import Batch, Partition, Put, Ref
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
@@ -177,7 +177,7 @@ class TestClose:
         assert threading.active_count() > before
 
         await storage.close()
-        with pytest.raises(Exception, match="no storage"):
+        with pytest.raises(Exception, match="not a storage"):
             await sqlite(tmp_path).connect()
 
         assert threading.active_count() == before

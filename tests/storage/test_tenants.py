@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from threadkeep.registry import settings_of, storage_of
 from threadkeep.search.retriever import Retriever
-from threadkeep.storage.port import Batch, Embedding, Partition, Put, Storage
+from threadkeep.storage.interface import Batch, Embedding, Partition, Put, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.models import HashingEmbedder
 

@@ -22,8 +22,8 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Position, Put, Storage
+from threadkeep.storage.interface import Batch, Position, Put, Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.thread_ownership import Binder, GuardedBinding, ThreadBinding
 

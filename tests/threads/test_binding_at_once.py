@@ -27,8 +27,8 @@ from threadkeep.identity import Owner
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest
-from threadkeep.storage.in_memory import InMemoryStorage
-from threadkeep.storage.port import Batch, Partition, Position, Put, Storage
+from threadkeep.storage.interface import Batch, Partition, Position, Put, Storage
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.threads import thread_ownership as binding
 from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
@@ -99,7 +99,7 @@ class TestTelling:
         """As where the log of the file is being recovered, and with every storage on a server."""
         storage = sqlite(tmp_path / "memory.db")
         await storage.connect()
-        storage._require_open().glancing.close()
+        storage._connections.inline.close()
         binder = guarded(ThreadBinding(storage))
 
         def told() -> tuple[bool, bool]:

@@ -22,7 +22,7 @@ from threadkeep.memories.audited_writer import TRIES, AuditedWriter, give_way
 from threadkeep.memories.models import Memory
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.vectors import comparable, cosine, rows_of
-from threadkeep.storage.port import Batch, Embedding, Expectation, Item, Namespace, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Put, Ref, Storage
 from threadkeep.text.normalization import content_words, normalised
 from threadkeep.text.redaction import redact
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.models import Kind, Source
-from threadkeep.storage.port import Item, Put, Ref
+from threadkeep.storage.interface import Item, Put, Ref
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 

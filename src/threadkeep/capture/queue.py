@@ -17,8 +17,7 @@ from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import ThreadId, TurnId, short_digest
 from threadkeep.memories.audited_writer import TRIES, give_way
-from threadkeep.storage.port import Batch, Item, Put, Ref, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Batch, Item, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -203,7 +202,7 @@ class Outbox:
         if owner is None:
             far = self._clock.now() + _FAR
             return [item for kind in kinds for item in await self._storage.due(kind, now=far, limit=MAX_LISTED)]
-        rows = items_in(self._storage, owner.partition, prefix=turns_namespace(owner))
+        rows = iterate_items(self._storage, owner.partition, prefix=turns_namespace(owner))
         return [item async for item in rows if item.due is not None and item.due.kind in kinds]
 
     async def _rewrite(self, claim: Claim, change: Callable[[TurnRecord], tuple[TurnRecord, datetime]]) -> None:

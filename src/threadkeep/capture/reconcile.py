@@ -18,7 +18,7 @@ from threadkeep.ids import MemoryId, TurnId, short_digest
 from threadkeep.memories.models import TRUSTED, Approval, Kind, Memory, Speaker
 from threadkeep.proposals.models import Action, Proposal, Verdict
 from threadkeep.proposals.policy import by_default
-from threadkeep.storage.port import Expectation, Namespace
+from threadkeep.storage.interface import Expectation, Namespace
 from threadkeep.text.normalization import content_words, normalised
 from threadkeep.text.redaction import has_secret
 from threadkeep.text.retractions import ended_by

@@ -17,7 +17,7 @@ from threadkeep.proposals.models import Decision, Proposal
 from threadkeep.proposals.repository import PolicyRepository, ProposalReader
 from threadkeep.proposals.service import LIFETIME
 from threadkeep.proposals.tombstones import Tombstones, Unwanted
-from threadkeep.storage.port import Embedding, Put, Storage
+from threadkeep.storage.interface import Embedding, Put, Storage
 from threadkeep.text.normalization import normalised
 
 if TYPE_CHECKING:

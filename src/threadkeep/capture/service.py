@@ -34,7 +34,7 @@ from threadkeep.capture.turns import (
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.memories.audited_writer import TRIES, give_way
-from threadkeep.storage.port import Batch, Partition, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.facts import unwanted
 from threadkeep.text.redaction import redact
 

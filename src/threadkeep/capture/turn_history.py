@@ -24,13 +24,13 @@ from threadkeep.capture.turns import (
     turns_namespace,
 )
 from threadkeep.ids import MemoryId, ThreadId, TurnId
-from threadkeep.storage.port import Ref
+from threadkeep.storage.interface import Ref
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import Message
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Memory, Source
-    from threadkeep.storage.port import Storage
+    from threadkeep.storage.interface import Storage
 
 P = ParamSpec("P")
 T = TypeVar("T")

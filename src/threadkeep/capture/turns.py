@@ -16,7 +16,7 @@ from threadkeep.capture.models import Message, Role, Turn, Usage, spell_usage, u
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
 from threadkeep.recall.rendering import strip_blocks
-from threadkeep.storage.port import Due, Item, Namespace, Put
+from threadkeep.storage.interface import Due, Item, Namespace, Put
 from threadkeep.text.redaction import redact
 
 MAX_FORKS: Final = 100

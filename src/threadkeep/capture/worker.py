@@ -17,7 +17,7 @@ from threadkeep.capture.queue_backends.base import Engine, Found
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId, new_id
-from threadkeep.storage.port import Ref, Storage
+from threadkeep.storage.interface import Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock

@@ -59,7 +59,7 @@ def _missing_row(path: Path) -> dict[str, str]:
 def _checks(tk: Threadkeep, *, measure: bool, missing: Path | None) -> list[dict[str, str]]:
     from threadkeep.errors import ModelUnavailableError, StorageError
     from threadkeep.models.langchain import chat_model
-    from threadkeep.storage.port import Advising
+    from threadkeep.storage.interface import ServerAdvice
 
     rows: list[dict[str, str]] = []
     storage = tk.app.storage
@@ -67,7 +67,7 @@ def _checks(tk: Threadkeep, *, measure: bool, missing: Path | None) -> list[dict
         health = tk.sync.ready()
         rows.append(_missing_row(missing) if missing else {"what": "storage", "state": "ok", "detail": health.storage})
         backend = tk.app.backend
-        if isinstance(backend, Advising):
+        if isinstance(backend, ServerAdvice):
             said = tk.app.home.run_sync(backend.advice())
             rows += [{"what": "storage", "state": "warning", "detail": sentence} for sentence in said]
         rows.append({"what": "items", "state": "ok", "detail": _seal(tk)})

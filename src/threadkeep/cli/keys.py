@@ -13,8 +13,8 @@ from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, pr
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.storage.sealed.checking import Checked
-    from threadkeep.storage.sealed.storage import SealedStorage
+    from threadkeep.storage.encryption.storage import EncryptedStorage
+    from threadkeep.storage.encryption.verification import VerificationReport
 
 app = typer.Typer(help="Make, rotate and check the keys that items are sealed with.", no_args_is_help=True)
 
@@ -31,7 +31,7 @@ def new(
     from threadkeep.errors import SettingsError
 
     try:
-        from threadkeep.storage.sealed.master import new_master_key
+        from threadkeep.storage.encryption.cipher import new_master_key
     except ImportError as error:
         msg = "cryptography is not installed; run: pip install threadkeep[encryption]"
         raise SettingsError(msg) from error
@@ -104,13 +104,13 @@ def check(
     json: Json = False,
 ) -> None:
     """Open every item, and say what does not open."""
-    from threadkeep.storage.sealed.checking import checked
+    from threadkeep.storage.encryption.verification import verify
 
-    async def work(tk: Threadkeep) -> Checked:
+    async def work(tk: Threadkeep) -> VerificationReport:
         sealed = _require_sealed(tk)
         if remove:
             confirm(f"Remove every item that does not open, in {place_of(tk)}?", yes=yes)
-        return await tk.app.call(lambda _: checked(sealed.inner, sealed.keys, remove=remove))
+        return await tk.app.call(lambda _: verify(sealed.inner, sealed.keys, remove=remove))
 
     found = run(work, data_dir)
     damaged = {"/".join((each.kind, *each.parts)): count for each, count in found.damaged.items()}
@@ -138,7 +138,7 @@ def check(
     sys.exit(0 if found.sound else 1)
 
 
-def _require_sealed(tk: Threadkeep) -> SealedStorage:
+def _require_sealed(tk: Threadkeep) -> EncryptedStorage:
     from threadkeep.errors import SettingsError
 
     if tk.app.sealed is None:

@@ -27,7 +27,7 @@ from threadkeep.cli.output import (
 if TYPE_CHECKING:
     from threadkeep.models.base import Embedder
     from threadkeep.settings import Settings
-    from threadkeep.storage.port import Storage
+    from threadkeep.storage.interface import Storage
     from threadkeep.transfer.models import Checked, Copied
     from threadkeep.transfer.service import Moving
     from threadkeep.transfer.sources import Source

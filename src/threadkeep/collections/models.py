@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.storage.port import Partition
+from threadkeep.storage.interface import Partition
 
 COLLECTION: Final = "collection"
 """The kind of their partitions."""

@@ -13,13 +13,13 @@ from threadkeep.collections.models import COLLECTION, Document, Ingested, Passag
 from threadkeep.errors import DocumentNotFoundError, InvalidInputError, SettingsError, TooLargeError
 from threadkeep.ids import short_digest
 from threadkeep.search.retriever import EMBEDDER
-from threadkeep.storage.port import Batch, Delete, Embedding, Item, Put, Ref
+from threadkeep.storage.interface import Batch, Delete, Embedding, Item, Put, Ref
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.search.ranking import Hit, Ranking
     from threadkeep.search.retriever import Retriever
-    from threadkeep.storage.port import Partition, Storage
+    from threadkeep.storage.interface import Partition, Storage
 
 PART_CHARACTERS: Final = 1_000
 OVERLAP_CHARACTERS: Final = 100

@@ -9,7 +9,7 @@ from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamesp
 
 from threadkeep.errors import InvalidInputError, OwnerMismatchError
 from threadkeep.identity import OWNED_ROOTS, Owner, partition_of
-from threadkeep.storage.port import Namespace, NamespaceMatch, Partition
+from threadkeep.storage.interface import Namespace, NamespaceMatch, Partition
 
 if TYPE_CHECKING:
     from langgraph.store.base import ListNamespacesOp

@@ -33,7 +33,7 @@ from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl
 from threadkeep.langgraph.store_search import Found, StoreRanking, StoreRooms, find, list_namespaces
 from threadkeep.langgraph.ttl import Sweeping
 from threadkeep.memories.audit import is_changed
-from threadkeep.storage.port import (
+from threadkeep.storage.interface import (
     MAX_BATCH_OPERATIONS,
     Batch,
     Delete,
@@ -44,7 +44,7 @@ from threadkeep.storage.port import (
     Ref,
     Touch,
 )
-from threadkeep.storage.row import encoded
+from threadkeep.storage.rows import encode_batch
 from threadkeep.text.tokenizing import texts_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
-    from threadkeep.storage.port import Item as StoredItem
+    from threadkeep.storage.interface import Item as StoredItem
 
 T = TypeVar("T")
 
@@ -351,7 +351,7 @@ async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch
     batches = [Batch(partition, parts, epochs.get(partition)) for partition, parts in operations.items()]
     if len(batches) > 1:
         for batch in batches:
-            encoded(batch)  # one that cannot be kept stops the others, before anything is written
+            encode_batch(batch)  # one that cannot be kept stops the others, before anything is written
     return batches
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 from threadkeep.identity import Owner
 from threadkeep.ids import digest, short_digest
 from threadkeep.memories.codec import HEAD_KEY, SUMMARIES, head_ref, is_memory_namespace, moment_of
-from threadkeep.storage.port import Delete, Item, Namespace, Operation, Put
+from threadkeep.storage.interface import Delete, Item, Namespace, Operation, Put
 
 AUDIT: Final = ".audit"
 ADDED: Final = "added"

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from threadkeep.errors import RevisionConflictError
 from threadkeep.memories.audit import AUDIT, Head, audited, head_of
 from threadkeep.memories.codec import HEAD, head_ref
-from threadkeep.storage.port import Batch, Item, Operation, Position, Storage
+from threadkeep.storage.interface import Batch, Item, Operation, Position, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock

@@ -19,7 +19,7 @@ from typing import Any, Final, cast, get_args
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.models import Approval, Archived, Kind, Memory, Source, Speaker, Status, Version, is_asked
-from threadkeep.storage.port import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
+from threadkeep.storage.interface import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
 
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"

@@ -12,7 +12,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId, ProposalId, short_digest
 from threadkeep.memories.codec import MEMORIES, memory_of
 from threadkeep.memories.models import NewMemory, Source, Version
-from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.text.normalization import same_words
 
 _NOBODY: Final = Partition("root", ())

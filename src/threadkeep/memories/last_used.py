@@ -18,8 +18,7 @@ from threadkeep.errors import DamagedItemError, PartitionErasedError, SealError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import memory_of, moment_of
 from threadkeep.memories.repository import MemoryReader
-from threadkeep.storage.port import Batch, Namespace, Operation, Put, Ref, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Batch, Namespace, Operation, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -100,7 +99,7 @@ class Uses:
         """Return when which of *owner*'s memories was used last, as far as it is written."""
         return {
             MemoryId(item.ref.key): at
-            async for item in items_in(self._storage, owner.partition, prefix=uses_namespace(owner))
+            async for item in iterate_items(self._storage, owner.partition, prefix=uses_namespace(owner))
             if (at := moment_of(item.value.get("at"))) is not None
         }
 

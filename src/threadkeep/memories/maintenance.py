@@ -18,7 +18,7 @@ from threadkeep.memories.models import Memory, Status, Undone, Why, least_truste
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.repository import MemoryReader
 from threadkeep.memories.vectors import rows_of
-from threadkeep.storage.port import Delete, Embedding, Operation, Ref, Storage
+from threadkeep.storage.interface import Delete, Embedding, Operation, Ref, Storage
 from threadkeep.text.normalization import same_words
 from threadkeep.text.semantics import gist_of, same_meaning
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from threadkeep.storage.port import Embedding, Namespace, Partition
+from threadkeep.storage.interface import Embedding, Namespace, Partition
 
 
 class Found(Protocol):

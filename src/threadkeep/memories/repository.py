@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from threadkeep.memories.codec import MEMORIES, memory_namespaces, memory_of
-from threadkeep.storage.port import Item, Namespace, Ref, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Item, Namespace, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
@@ -43,7 +42,9 @@ class MemoryReader:
 
     async def walk(self, owner: Owner) -> AsyncIterator[Memory]:
         """Yield every memory of the owner, most recently changed first."""
-        streams = [items_in(self._storage, owner.partition, prefix=prefix) for prefix in memory_namespaces(owner.label)]
+        streams = [
+            iterate_items(self._storage, owner.partition, prefix=prefix) for prefix in memory_namespaces(owner.label)
+        ]
         async for item in _merged(streams):
             if memory := memory_of(item):
                 yield memory
@@ -52,7 +53,7 @@ class MemoryReader:
         """Look in deeper namespaces, which only other programs write to."""
         found: dict[str, Item] = {}
         for prefix in memory_namespaces(owner.label):
-            async for item in items_in(self._storage, owner.partition, prefix=prefix):
+            async for item in iterate_items(self._storage, owner.partition, prefix=prefix):
                 if item.ref.key in memory_ids:
                     found.setdefault(item.ref.key, item)
                     if len(found) == len(memory_ids):

@@ -25,7 +25,7 @@ from threadkeep.memories.codec import archived_value
 from threadkeep.memories.last_used import uses_namespace
 from threadkeep.memories.models import Archived, Memory
 from threadkeep.memories.repository import MemoryReader
-from threadkeep.storage.port import Batch, Delete, Item, Operation, Partition, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Delete, Item, Operation, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock

@@ -29,8 +29,7 @@ from threadkeep.memories.models import (
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.repository import MemoryReader
 from threadkeep.memories.vectors import row_of
-from threadkeep.storage.port import Delete, Embedding, Item, Operation, Put, Ref, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Delete, Embedding, Item, Operation, Put, Ref, Storage, iterate_items
 from threadkeep.text.normalization import same_words
 
 if TYPE_CHECKING:
@@ -410,7 +409,7 @@ class MemoryRepository:
     async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
         """Return what the newest *limit* summaries say, newest first."""
         texts: list[tuple[str, int, str]] = []
-        async for item in items_in(self._storage, owner.partition, prefix=(SUMMARIES, owner.label)):
+        async for item in iterate_items(self._storage, owner.partition, prefix=(SUMMARIES, owner.label)):
             said = item.value.get("summary", item.value.get("data", item.value.get("text")))
             if isinstance(said, str) and said.strip():
                 as_memory = memory_of(replace(item, value={**item.value, "data": said}))

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 
-from threadkeep.storage.port import Embedding
+from threadkeep.storage.interface import Embedding
 
 _FLOAT_BYTES = 4
 

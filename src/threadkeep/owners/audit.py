@@ -11,8 +11,7 @@ from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.memories.codec import head_ref
 from threadkeep.memories.repository import MemoryReader
 from threadkeep.owners.models import Verified
-from threadkeep.storage.port import Item, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Item, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
@@ -69,7 +68,7 @@ class Audit:
         raise RevisionConflictError(msg)
 
     async def _items(self, owner: Owner) -> Sequence[Item]:
-        return [item async for item in items_in(self._storage, owner.partition, prefix=audit_namespace(owner))]
+        return [item async for item in iterate_items(self._storage, owner.partition, prefix=audit_namespace(owner))]
 
 
 def _anchor_of(text: str) -> tuple[int, str]:

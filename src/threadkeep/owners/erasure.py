@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from threadkeep.identity import Owner, owner_of_partition
 from threadkeep.owners.models import Erased, Replayed, place_of
 from threadkeep.owners.receipts import PARTITION, ErasureReceipt, ErasureReceipts, by_name
-from threadkeep.storage.port import Partition, Storage
-from threadkeep.storage.walking import items_in, partitions_in
+from threadkeep.storage.interface import Partition, Storage, iterate_items, iterate_partitions
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -98,7 +97,7 @@ class OwnerErasure:
         position = await self._storage.position(owner.partition)
         receipt = await self.receipts.begin(owner, at=self._clock.now(), epoch=position.epoch)
         counts: Counter[str] = Counter()
-        async for item in items_in(self._storage, owner.partition, direction="oldest"):
+        async for item in iterate_items(self._storage, owner.partition, direction="oldest"):
             counts[_COUNTED.get(place_of(item), "other")] += 1
         threads: tuple[str, ...] = ()
         while found := [thread for thread in await self._threads.of_owner(owner) if thread not in threads]:
@@ -135,7 +134,7 @@ class OwnerErasure:
         strange = sum(receipt.key_id != key_id for receipt in receipts)
         again: list[Erased] = []
         looked_at = 0
-        async for partition in partitions_in(self._storage):
+        async for partition in iterate_partitions(self._storage):
             owner = owner_of_partition(partition)
             if owner is None:
                 continue

@@ -11,7 +11,7 @@ from threadkeep.identity import Owner
 from threadkeep.memories.audit import AUDIT
 from threadkeep.memories.codec import HEAD, SUMMARIES, is_memory_namespace
 from threadkeep.proposals.codec import DIGEST_KEY, PROPOSALS, TOMBSTONES
-from threadkeep.storage.port import Item
+from threadkeep.storage.interface import Item
 
 
 @dataclass(frozen=True, slots=True)

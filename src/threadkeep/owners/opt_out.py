@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import OptedOutError
 from threadkeep.ids import short_digest
-from threadkeep.storage.port import Batch, Delete, Operation, Partition, Put, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Batch, Delete, Operation, Partition, Put, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -60,7 +59,7 @@ class OptOuts:
             self._noticed = seen
 
     async def _read(self) -> set[str]:
-        return {item.ref.key async for item in items_in(self._storage, PARTITION)}
+        return {item.ref.key async for item in iterate_items(self._storage, PARTITION)}
 
 
 def _key(owner: Owner, thread_id: str | None = None) -> str:

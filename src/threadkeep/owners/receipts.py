@@ -21,8 +21,7 @@ from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.ids import digest, new_id
 from threadkeep.memories.codec import moment_of
 from threadkeep.observability import log
-from threadkeep.storage.port import Batch, Partition, Put, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Batch, Partition, Put, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
@@ -132,7 +131,7 @@ class ErasureReceipts:
             InvalidInputError: One of *files* cannot be read, or a line of it is no receipt.
         """
         known: dict[str, ErasureReceipt] = {}
-        async for item in items_in(self._storage, PARTITION, prefix=(ERASURES,)):
+        async for item in iterate_items(self._storage, PARTITION, prefix=(ERASURES,)):
             _add(known, receipt_of(item.value))
         stored = dict(known)
         paths = [*files, *([self.path] if self.path is not None and self.path.exists() else [])]

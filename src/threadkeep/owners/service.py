@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from threadkeep.memories.codec import memory_of
 from threadkeep.owners.models import Holdings, place_of, says_nothing
-from threadkeep.storage.port import Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -81,7 +80,7 @@ class Owners:
         kinds: Counter[str] = Counter()
         aside: Counter[str] = Counter()
         rest: Counter[str] = Counter()
-        async for item in items_in(self._storage, owner.partition, direction="oldest"):
+        async for item in iterate_items(self._storage, owner.partition, direction="oldest"):
             place = place_of(item)
             if place == "memory":
                 memory = memory_of(item)
@@ -118,7 +117,7 @@ class Owners:
             "exported_at": self._clock.now().isoformat(),
             "threads": list(await self._threads.of_owner(owner)),
         }
-        async for item in items_in(self._storage, owner.partition, direction="oldest"):
+        async for item in iterate_items(self._storage, owner.partition, direction="oldest"):
             if says_nothing(item):
                 continue
             if place_of(item) == "thread":

@@ -11,7 +11,7 @@ from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories.codec import moment_of, sources_of, spell_sources
 from threadkeep.memories.models import Kind, Speaker
 from threadkeep.proposals.models import Action, Cause, Decision, Proposal, State, Tombstone
-from threadkeep.storage.port import Due, Expectation, Item, Namespace, Put
+from threadkeep.storage.interface import Due, Expectation, Item, Namespace, Put
 
 PROPOSALS: Final = ".proposals"
 TOMBSTONES: Final = ".tombstones"

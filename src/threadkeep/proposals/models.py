@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories.models import MAX_TEXT_CHARACTERS, Kind, Memory, Source, Speaker
-from threadkeep.storage.port import Embedding
+from threadkeep.storage.interface import Embedding
 
 Action: TypeAlias = Literal["add", "correct", "forget"]
 State: TypeAlias = Literal["pending", "approved", "rejected", "expired"]

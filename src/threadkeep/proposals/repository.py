@@ -12,8 +12,7 @@ from threadkeep.memories.audited_writer import USER, AuditedWriter
 from threadkeep.proposals.codec import POLICY_KEY, policy_namespace, proposal_of, proposals_namespace
 from threadkeep.proposals.models import Decision, Proposal, State, Verdict
 from threadkeep.proposals.policy import Policy, Rule, rules_of, spelled
-from threadkeep.storage.port import Delete, Operation, Put, Ref, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Delete, Operation, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -38,7 +37,7 @@ class ProposalReader:
         found: list[Proposal] = []
         if limit == 0:
             return found
-        async with aclosing(items_in(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
+        async with aclosing(iterate_items(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
             async for item in rows:
                 proposal = proposal_of(item)
                 if proposal is None:

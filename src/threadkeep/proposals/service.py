@@ -48,7 +48,7 @@ from threadkeep.proposals.models import (
     statement,
 )
 from threadkeep.proposals.repository import ProposalReader
-from threadkeep.storage.port import Operation, Put, Storage
+from threadkeep.storage.interface import Operation, Put, Storage
 from threadkeep.text.normalization import same_words
 from threadkeep.text.semantics import gist_of, same_meaning
 

@@ -21,8 +21,7 @@ from threadkeep.proposals.codec import (
     tombstones_namespace,
 )
 from threadkeep.proposals.models import Proposal, Tombstone
-from threadkeep.storage.port import Delete, Embedding, Item, Namespace, Operation, Put, Storage
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import Delete, Embedding, Item, Namespace, Operation, Put, Storage, iterate_items
 from threadkeep.text.normalization import normalised
 from threadkeep.text.semantics import Gist, agrees, gist_of, same_meaning, signature
 
@@ -200,7 +199,7 @@ class Tombstones:
         return now + self._lifetime if self._lifetime else None
 
     async def _items(self, owner: Owner, namespace: Namespace) -> Sequence[Item]:
-        return [item async for item in items_in(self._storage, owner.partition, prefix=namespace)]
+        return [item async for item in iterate_items(self._storage, owner.partition, prefix=namespace)]
 
 
 def _secret_of(items: Sequence[Item]) -> bytes:

@@ -36,7 +36,7 @@ from threadkeep.recall.selection import (
 )
 from threadkeep.search.query import Query
 from threadkeep.search.ranking import ValueNotIndexedError
-from threadkeep.storage.port import Namespace, Ref, Storage
+from threadkeep.storage.interface import Namespace, Ref, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.ids import short_digest
-from threadkeep.storage.port import Batch, Expectation, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Expectation, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock

@@ -18,7 +18,7 @@ from threadkeep.search.vectors import Column
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from threadkeep.storage.port import Namespace
+    from threadkeep.storage.interface import Namespace
 
 
 SESSION_GAP_SECONDS: Final = 6 * 3600.0

@@ -21,8 +21,8 @@ from threadkeep.search.conversations import Conversations, traits_of
 from threadkeep.search.lexical import Postings
 from threadkeep.search.ranking import IndexSnapshot, ValueNotIndexedError
 from threadkeep.search.vectors import Column, Matrix, Precision
-from threadkeep.storage.fields import NEVER, fields_of
-from threadkeep.storage.port import Item, Partition, Ref
+from threadkeep.storage.interface import Item, Partition, Ref
+from threadkeep.storage.rows import NEVER, read_columns
 from threadkeep.text.normalization import content_words
 from threadkeep.text.retractions import ended_by
 from threadkeep.text.semantics import signature
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from threadkeep.memories.models import Memory
     from threadkeep.search.vectors import VectorKind
-    from threadkeep.storage.fields import Fields
-    from threadkeep.storage.port import Changes, Namespace, Position
+    from threadkeep.storage.interface import Changes, Namespace, Position
+    from threadkeep.storage.rows import ItemColumns
     from threadkeep.text.languages import Language
 
 
@@ -206,7 +206,7 @@ class PartitionIndex:
         kinds: dict[VectorKind, None] = {}
         first_row = self.rows
         self._matrix.reserve(len(items))  # no array of them grows step by step
-        for part in fields_of(items):
+        for part in read_columns(items):
             replaced += self._name(part)
             texts = texts_of_each(part.values, part.indexes)
             self._conversations.extend(traits_of(part.values, texts, part.created_at))
@@ -227,7 +227,7 @@ class PartitionIndex:
         self._drop(replaced)
         return kinds
 
-    def _name(self, part: Fields) -> list[int]:
+    def _name(self, part: ItemColumns) -> list[int]:
         """Give each item of *part* the next slot, and return those that they had before."""
         replaced: list[int] = []
         slots = self._slots
@@ -305,7 +305,7 @@ class Values:
         parsed = len(self._parsed) * _PARSED_BYTES
         return self._bytes + sys.getsizeof(self._texts) + self._created_at.nbytes + parsed
 
-    def extend(self, fields: Fields) -> None:
+    def extend(self, fields: ItemColumns) -> None:
         """Append a slot for each item of *fields*."""
         texts = _json_texts(fields)
         self._texts += texts
@@ -409,11 +409,11 @@ def statement_keys(text: str) -> tuple[bytes, ...]:
     return tuple(key[:16] for key in keys)
 
 
-def _json_texts(fields: Fields) -> list[str | None]:
+def _json_texts(fields: ItemColumns) -> list[str | None]:
     """Return the values of *fields* as JSON; ``None`` for one that stays in the storage only."""
     spaces = {namespace: is_memory_namespace(namespace) for namespace in {namespace for namespace, _ in fields.names}}
     kept = [spaces[namespace] for namespace, _ in fields.names]
-    texts: Iterable[str | None] | None = fields.spelled
+    texts: Iterable[str | None] | None = fields.texts
     if texts is None:
         texts = (_json_of(value) if one else None for one, value in zip(kept, fields.values, strict=True))
     return [

@@ -26,7 +26,7 @@ from threadkeep.search.scoring import (
     similarity,
 )
 from threadkeep.search.vectors import unit
-from threadkeep.storage.port import Namespace
+from threadkeep.storage.interface import Namespace
 from threadkeep.text.tokenizing import tokenise
 
 if TYPE_CHECKING:

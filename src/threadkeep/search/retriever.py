@@ -19,7 +19,7 @@ from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking, 
 from threadkeep.search.vectors import stale, unit
 from threadkeep.search.vectorstores.base import Space
 from threadkeep.search.vectorstores.replicator import Replicator, sample_of, spread_of
-from threadkeep.storage.port import Embedding, Ref, Telling
+from threadkeep.storage.interface import Embedding, ImmediateReads, Ref
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from threadkeep.search.scoring import Spread
     from threadkeep.search.vectors import Precision
     from threadkeep.search.vectorstores.base import Near, VectorEngine
-    from threadkeep.storage.port import Changes, Namespace, Partition, Position, Storage
+    from threadkeep.storage.interface import Changes, Namespace, Partition, Position, Storage
     from threadkeep.text.languages import Language
 
 EMBEDDER: Final = "embedder"
@@ -146,7 +146,7 @@ class Retriever:
         replicator: Replicator | None = None,
     ) -> None:
         self._storage = storage
-        self._telling = storage if isinstance(storage, Telling) else None
+        self._telling = storage if isinstance(storage, ImmediateReads) else None
         self._embedder = embedder
         self._immediate = embedder if isinstance(embedder, ImmediateEmbedder) else None
         self._clock = clock
@@ -501,7 +501,7 @@ class Retriever:
         published = entry.published
         if published is None or self._telling is None or self._expired(published.snapshot):
             return None
-        return published.snapshot if self._telling.stands_at(entry.partition, published.position) else None
+        return published.snapshot if self._telling.is_at(entry.partition, published.position) else None
 
     def _expired(self, snapshot: IndexSnapshot) -> bool:
         """Return whether an item of *snapshot* has expired."""

@@ -14,7 +14,7 @@ from threadkeep.errors import StaleVectorsError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from threadkeep.storage.fields import Fields
+    from threadkeep.storage.rows import ItemColumns
 
 Precision: TypeAlias = Literal["float32", "int8"]
 """How a number of a vector is held. ``int8``: as one of 255 steps of its row, with a factor for each row."""
@@ -171,7 +171,7 @@ class Matrix:
             if column is not None:
                 column.reserve(rows)
 
-    def extend(self, fields: Fields, texts: Sequence[Sequence[str]]) -> dict[VectorKind, None]:
+    def extend(self, fields: ItemColumns, texts: Sequence[Sequence[str]]) -> dict[VectorKind, None]:
         """Append the vectors of some items, a row for each of an item's *texts*, one for an item without any.
 
         Returns:
@@ -206,7 +206,7 @@ class Matrix:
             if column is not None:
                 column.replace(column.filled[kept])
 
-    def _make_for(self, fields: Fields, texts: Sequence[Sequence[str]]) -> None:
+    def _make_for(self, fields: ItemColumns, texts: Sequence[Sequence[str]]) -> None:
         """Make room for vectors of the length that the first one of the model has, if there is any."""
         for model, dims, own in zip(fields.models, fields.dims, texts, strict=True):
             if model == self._model and dims is not None and own:

@@ -1,8 +1,7 @@
-"""Where items are kept: one seam, and a backend for each kind of place.
+"""Storages of items: one interface, one base class, and a backend for each kind of database.
 
-``port`` is the specification: items in namespaces, partitioned, with revisions, committed in atomic
-batches. ``encoding``, ``row``, ``matching`` and ``commit`` are the pure rules that every backend obeys,
-so that a text, a filter or an expectation means the same on all of them; ``in_memory`` and the packages
-``sqlite``, ``postgres``, ``redis`` and ``mongodb`` are the backends, whose class is each in ``storage``.
-Rooms see the port only; the composition root chooses a backend.
+``interface`` is the specification: items in namespaces, partitioned, with revisions, committed in atomic batches.
+``base`` checks, encodes and pages for every backend by the pure rules of ``encoding``, ``rows`` and ``matching``.
+``memory`` and the packages ``sqlite``, ``postgres``, ``redis`` and ``mongodb`` are the backends; their class is in
+``storage``. ``encryption`` wraps any of them. Services import ``interface`` only; the container chooses a backend.
 """

@@ -21,7 +21,7 @@ import pytest
 import pytest_asyncio
 
 from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEngine, VectorEntry, VectorUpdate
-from threadkeep.storage.port import Namespace, Partition, Position
+from threadkeep.storage.interface import Namespace, Partition, Position
 from threadkeep.testing.texts import NASTY_TEXTS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, AsyncCursor, DataError, Error
 from psycopg.rows import DictRow
 
 from threadkeep.errors import InvalidInputError, StorageError, StorageVersionError
-from threadkeep.storage.sql_files import statements
+from threadkeep.storage.base import read_statements
 from threadkeep.threads.base import Backend, Capabilities, Saver
 from threadkeep.threads.fencing import Claim, Grant, Refusal, Strategy, refused
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SQL: Final = {
-    name: text.encode() for name, text in statements(Path(__file__).with_name("sql") / "heads_postgres.sql").items()
+    name: text.encode()
+    for name, text in read_statements(Path(__file__).with_name("sql") / "heads_postgres.sql").items()
 }
 REFUSALS: Final[dict[str, Refusal]] = {"TK001": "busy", "TK002": "passed on", "TK003": "moved on"}
 """What the function ``threadkeep_claim_2`` raises."""

@@ -26,8 +26,8 @@ from threadkeep.errors import (
     StorageVersionError,
     TooLargeError,
 )
-from threadkeep.storage.sql_files import statements
-from threadkeep.storage.sqlite.rewriting import rewrite
+from threadkeep.storage.base import read_statements
+from threadkeep.storage.sqlite.connections import rewrite
 from threadkeep.threads.base import Capabilities, Saver, ThreadedBackend, ThreadedSaver, begun_in
 from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, goes_by_lease, judge, moved
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SQL: Final = statements(Path(__file__).with_name("sql") / "heads_sqlite.sql")
+SQL: Final = read_statements(Path(__file__).with_name("sql") / "heads_sqlite.sql")
 
 LOGGED_AT_MOST: Final = 192
 """After so many commits the log is carried into the file once a run has ended. SQLite does it by itself after 1,000

@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 from threadkeep.errors import OwnerMismatchError, PartitionErasedError, RevisionConflictError, StorageError
 from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import ThreadId, digest
-from threadkeep.storage.port import Batch, Delete, Item, Partition, Put, Ref, Spanning, Storage, Telling
-from threadkeep.storage.walking import items_in
+from threadkeep.storage.interface import (
+    Batch,
+    Delete,
+    ImmediateReads,
+    Item,
+    MultiPartitionCommits,
+    Partition,
+    Put,
+    Ref,
+    Storage,
+    iterate_items,
+)
 
 if TYPE_CHECKING:
     from threadkeep.concurrency import TimeoutBudget
@@ -110,8 +120,8 @@ class ThreadBinding:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._telling = storage if isinstance(storage, Telling) else None
-        self._spanning = storage if isinstance(storage, Spanning) else None
+        self._telling = storage if isinstance(storage, ImmediateReads) else None
+        self._spanning = storage if isinstance(storage, MultiPartitionCommits) else None
 
     async def epoch(self, owner: Owner) -> str | None:
         """See :meth:`Binder.epoch`."""
@@ -119,7 +129,7 @@ class ThreadBinding:
 
     def epoch_at_once(self, owner: Owner) -> str | None:
         """See :meth:`Binder.epoch_at_once`."""
-        standing = self._telling.standing(owner.partition) if self._telling is not None else None
+        standing = self._telling.try_position(owner.partition) if self._telling is not None else None
         return standing.epoch if standing is not None else None
 
     async def bind(self, thread_id: str, owner: Owner, *, epoch: str | None = None) -> None:
@@ -187,7 +197,7 @@ class ThreadBinding:
 
     async def of_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
         """Return the ids of the owner's threads, bound and scoped, newest first, each once."""
-        rows = items_in(self._storage, owner.partition, prefix=(THREADS, owner.label))
+        rows = iterate_items(self._storage, owner.partition, prefix=(THREADS, owner.label))
         return tuple({ThreadId(item.value["thread"]): None async for item in rows})
 
     async def release(self, owner: Owner) -> None:
@@ -198,7 +208,7 @@ class ThreadBinding:
             await self.leave(thread_id, owner)
 
     def _told(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
-        return self._telling.get_at_once(refs) if self._telling is not None else None
+        return self._telling.try_get(refs) if self._telling is not None else None
 
     async def _label(self, thread_id: str) -> str | None:
         (holder,) = await self._storage.get([_binding(thread_id)])

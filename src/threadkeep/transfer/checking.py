@@ -11,8 +11,7 @@ import numpy as np
 
 from threadkeep.identity import partition_of
 from threadkeep.memories.codec import is_memory_namespace, memory_of
-from threadkeep.storage.port import Embedding, Item, Namespace, Partition
-from threadkeep.storage.walking import pages_in
+from threadkeep.storage.interface import Embedding, Item, Namespace, Partition, iterate_pages
 from threadkeep.text.tokenizing import texts_of
 from threadkeep.transfer.embedding import rows_of
 from threadkeep.transfer.models import Checked, Tally, Wrong, entry_of
@@ -20,7 +19,7 @@ from threadkeep.transfer.sources import partitions_of
 
 if TYPE_CHECKING:
     from threadkeep.models.base import Embedder
-    from threadkeep.storage.port import Storage
+    from threadkeep.storage.interface import Storage
 
 Kind = tuple[str, int]
 """Of vectors: the model that made them, and their dimensions."""
@@ -69,7 +68,7 @@ class _Checking:
         """Check every item of *partition*, and that its index is told of all that are searchable."""
         before = await self.storage.position(partition)
         searchable, newest = 0, 0
-        async for page in pages_in(self.storage, partition, direction="oldest"):
+        async for page in iterate_pages(self.storage, partition, direction="oldest"):
             for item in page:
                 searchable += bool(item.index)
                 newest = max(newest, item.revision)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, RevisionConflictError
 from threadkeep.ids import short_digest
 from threadkeep.proposals.codec import PROPOSALS
-from threadkeep.storage.port import Batch, Delete, Expectation, Item, Put, Ref
+from threadkeep.storage.interface import Batch, Delete, Expectation, Item, Put, Ref
 from threadkeep.text.tokenizing import texts_of
 from threadkeep.transfer.embedding import embedded
 from threadkeep.transfer.models import Copied, Entry, Tally, entry_of
@@ -19,7 +19,7 @@ from threadkeep.transfer.sources import MARKS, Source
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.models.base import Embedder
-    from threadkeep.storage.port import Storage
+    from threadkeep.storage.interface import Storage
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Told how many are done, and of how many."""

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import RevisionConflictError
-from threadkeep.storage.port import Batch, Embedding, Item, Put
+from threadkeep.storage.interface import Batch, Embedding, Item, Put
 from threadkeep.text.tokenizing import texts_of
 from threadkeep.transfer.models import Embedded, entry_of
 from threadkeep.transfer.sources import item_pages
 
 if TYPE_CHECKING:
     from threadkeep.models.base import Embedder
-    from threadkeep.storage.port import Storage
+    from threadkeep.storage.interface import Storage
 
 
 _ATTEMPTS: Final = 3

@@ -21,7 +21,7 @@ from threadkeep.memories.models import Approval, Memory
 from threadkeep.proposals.codec import PROPOSALS, proposal_put
 from threadkeep.proposals.models import Proposal
 from threadkeep.storage.encoding import check_key, check_namespace, encode_value
-from threadkeep.storage.port import Item, Namespace, Put, Ref
+from threadkeep.storage.interface import Item, Namespace, Put, Ref
 from threadkeep.transfer.models import Entry
 
 LOSSY: Final = "_"

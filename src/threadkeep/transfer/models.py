@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
-from threadkeep.storage.encoding import encode_namespace, encode_text, micros
-from threadkeep.storage.port import Embedding, Item, Namespace, Partition, Put, Ref
+from threadkeep.storage.encoding import encode_namespace, encode_text, to_micros
+from threadkeep.storage.interface import Embedding, Item, Namespace, Partition, Put, Ref
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _BYTES: Final = 32
@@ -39,7 +39,7 @@ class Entry:
         The revision is not part of it: that is how far a partition has come, there and here.
         """
         put = self.put
-        due = put.due and [put.due.kind, micros(put.due.at)]
+        due = put.due and [put.due.kind, to_micros(put.due.at)]
         told: list[Any] = [
             self.partition.kind,
             self.partition.parts,
@@ -47,10 +47,10 @@ class Entry:
             put.key,
             put.value,
             put.index,
-            None if put.created_at is None else micros(put.created_at),
-            None if put.updated_at is None else micros(put.updated_at),
+            None if put.created_at is None else to_micros(put.created_at),
+            None if put.updated_at is None else to_micros(put.updated_at),
             None if put.ttl is None else put.ttl // _MICROSECOND,
-            None if put.expires_at is None else micros(put.expires_at),
+            None if put.expires_at is None else to_micros(put.expires_at),
             due,
             _spelled_embedding(put.embedding) if vectors else None,
         ]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.storage.sealed.marker import refuse_sealed
+from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.transfer.checking import check
 from threadkeep.transfer.copying import Copying, Progress
 from threadkeep.transfer.embedding import embed_anew
@@ -16,7 +16,7 @@ from threadkeep.transfer.models import Checked, Copied, Embedded
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.models.base import Embedder
-    from threadkeep.storage.port import Stats, Storage
+    from threadkeep.storage.interface import Stats, Storage
     from threadkeep.transfer.sources import Source
 
 
@@ -102,7 +102,7 @@ async def connected(storage: Storage) -> AsyncGenerator[Storage]:
     """
     try:
         await storage.connect()
-        await refuse_sealed(storage)
+        await refuse_encrypted(storage)
         yield storage
     finally:
         await storage.close()

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from threadkeep.errors import InvalidInputError, StorageUnavailableError
 from threadkeep.memories.models import Approval
-from threadkeep.storage.port import Item, Partition, Storage
-from threadkeep.storage.sealed.marker import refuse_sealed
-from threadkeep.storage.walking import pages_in, partitions_in
+from threadkeep.storage.encryption import refuse_encrypted
+from threadkeep.storage.interface import Item, Partition, Storage, iterate_pages, iterate_partitions
 from threadkeep.transfer.importer import ForeignItem, Labels, LeftOutError, UnmappedLabelError, arrived, shape_of
 from threadkeep.transfer.models import Entry, LeftOut, entry_of
 
@@ -78,7 +77,7 @@ class StorageSource:
     async def connect(self) -> None:
         """See :meth:`Source.connect`."""
         await self._storage.connect()
-        await refuse_sealed(self._storage)
+        await refuse_encrypted(self._storage)
 
     async def total(self) -> int | None:
         """See :meth:`Source.total`."""
@@ -97,13 +96,13 @@ class StorageSource:
 async def item_pages(storage: Storage) -> AsyncGenerator[Sequence[Item]]:
     """Yield every item of *storage*, a page of one partition at a time, oldest first, marks of copies left out."""
     async for partition in partitions_of(storage):
-        async for items in pages_in(storage, partition, direction="oldest"):
+        async for items in iterate_pages(storage, partition, direction="oldest"):
             yield items
 
 
 async def partitions_of(storage: Storage) -> AsyncGenerator[Partition]:
     """Yield every partition of *storage*, in the storage's order, marks of copies left out."""
-    async for partition in partitions_in(storage):
+    async for partition in iterate_partitions(storage):
         if partition != MARKS:
             yield partition
 

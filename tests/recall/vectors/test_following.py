@@ -17,7 +17,7 @@ from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import VECTORS, Retriever
 from threadkeep.search.vectorstores.base import FENCE, Space, VectorUpdate
 from threadkeep.search.vectorstores.replicator import Replicator
-from threadkeep.storage.port import Batch, Delete, Partition, Put
+from threadkeep.storage.interface import Batch, Delete, Partition, Put
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep.testing.vectors_contract import ExactVectors
 

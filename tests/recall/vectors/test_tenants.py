@@ -14,7 +14,7 @@ import threadkeep
 from threadkeep.errors import SettingsError
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
-from threadkeep.storage.port import Batch, Embedding, Put
+from threadkeep.storage.interface import Batch, Embedding, Put
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep.testing.pinecone_server import Fault, PineconeServer
 

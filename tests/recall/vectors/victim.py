@@ -24,7 +24,7 @@ from threadkeep.search.vectorstores.faiss import FaissEngine
 from threadkeep.search.vectorstores.pgvector import PgVectorEngine
 from threadkeep.search.vectorstores.pinecone import PineconeEngine
 from threadkeep.search.vectorstores.replicator import Replicator
-from threadkeep.storage.port import Batch, Delete
+from threadkeep.storage.interface import Batch, Delete
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.models import HashingEmbedder

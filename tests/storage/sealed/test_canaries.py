@@ -17,14 +17,14 @@ from psycopg import sql
 from pymongo import MongoClient
 from redis import Redis
 
+from threadkeep.storage.encryption.cipher import new_master_key
+from threadkeep.storage.encryption.key_store import KeyStore, MasterKeys
+from threadkeep.storage.encryption.storage import EncryptedStorage
+from threadkeep.storage.interface import Batch, Delete, Due, Embedding, Partition, Put, Storage
 from threadkeep.storage.mongodb.storage import MongoStorage
-from threadkeep.storage.port import Batch, Delete, Due, Embedding, Partition, Put, Storage
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.storage.redis.storage import RedisStorage
-from threadkeep.storage.sealed.keystore import KeyStore
-from threadkeep.storage.sealed.master import MasterKeys, new_master_key
-from threadkeep.storage.sealed.storage import SealedStorage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
@@ -147,11 +147,11 @@ class TestCanaries:
         clock = FrozenClock()
         key = new_master_key()
         store = KeyStore(backend.open("~keys"), MasterKeys(key, variable="THREADKEEP_MASTER_KEY"), clock)
-        storage = SealedStorage(backend.open(""), store, clock)
+        storage = EncryptedStorage(backend.open(""), store, clock)
         await storage.connect()
         await planted(storage, clock)
         assert len(await storage.namespaces()) == 2
-        held = storage._in_use._held.values()
+        held = storage._key_cache._cached.values()
         assert len(held) == 2
 
         dumps = [backend.dump()]

@@ -10,15 +10,15 @@ import pytest
 
 from tests.storage.sealed.world import ANA, BOB, KEY, NOTES, Files, commit, get, note, text_of
 from threadkeep.errors import PartitionErasedError, SealError
-from threadkeep.storage.port import Batch, Due, Partition, Position, Put
-from threadkeep.storage.sealed.checking import checked
-from threadkeep.storage.sealed.storage import SealedStorage
+from threadkeep.storage.encryption.storage import EncryptedStorage
+from threadkeep.storage.encryption.verification import verify
+from threadkeep.storage.interface import Batch, Due, Partition, Position, Put
 from threadkeep.storage.sqlite.storage import SqliteStorage
 
 CARL: Final = Partition("owner", ("", "carl"))
 
 
-async def destroy(storage: SealedStorage, partition: Partition) -> None:
+async def destroy(storage: EncryptedStorage, partition: Partition) -> None:
     """Destroy the key of *partition* and stop there, as a process does that is killed in the middle."""
     assert storage._deployment is not None
     await storage.keys.destroy(storage._deployment.pid(partition))
@@ -57,12 +57,12 @@ class TestACopyOfEarlier:
     async def test_nor_with_the_keys_of_today_in_hand(self, files: Files, copied: Path) -> None:
         """The rows are there, and no key that is anywhere opens them."""
         async with files.opened(items=copied) as storage:
-            found = await checked(storage.inner, storage.keys)
-            removed = await checked(storage.inner, storage.keys, remove=True)
+            found = await verify(storage.inner, storage.keys)
+            removed = await verify(storage.inner, storage.keys, remove=True)
 
             assert (found.items, found.erased, found.sound) == (1, 1, True)
             assert removed.removed == 1
-            assert (await checked(storage.inner, storage.keys)).erased == 0
+            assert (await verify(storage.inner, storage.keys)).erased == 0
 
     async def test_the_key_is_in_no_file(self, files: Files, copied: Path) -> None:
         """Overwritten, not only unlinked: the wrapped key of the copy's time is not among today's bytes."""
@@ -89,7 +89,7 @@ class TestACopyOfEarlier:
             assert await text_of(storage, "1") == "lives in Berlin"
             assert sorted(item.ref.key for item in (await storage.scan(ANA)).items) == ["1", "2"]
             assert len((await storage.changes(ANA, None)).puts) == 2
-            assert (await checked(storage.inner, storage.keys)).erased == 1
+            assert (await verify(storage.inner, storage.keys)).erased == 1
 
 
 class TestErasing:
@@ -113,7 +113,7 @@ class TestErasing:
             await commit(storage, note("1"))
             assert storage._deployment is not None
             pid = storage._deployment.pid(ANA)
-            key_id = storage._in_use._held[pid].seal
+            key_id = storage._key_cache._cached[pid].cipher
             assert key_id is not None
             put = Put((".destroyed",), "key", {"ids": [key_id.key_id.hex()]})
             await storage.keys.storage.commit(Batch(Partition("root", (".destroyed", pid)), [put]))
@@ -171,7 +171,7 @@ class TestErasing:
                 await get(storage, "1")
             with pytest.raises(SealError):
                 await commit(storage, note("2"))
-            assert (await checked(storage.inner, storage.keys, remove=True)).no_key == [storage._pid(ANA)]
+            assert (await verify(storage.inner, storage.keys, remove=True)).no_key == [storage._pid(ANA)]
             assert (await storage.stats()).items == 1
 
             await storage.erase(ANA)

@@ -12,10 +12,11 @@ import pytest
 
 from tests.storage.sealed.world import ANA, BOB, KEY, Files, commit, note, text_of
 from threadkeep.errors import DamagedItemError, SealError, SettingsError
-from threadkeep.storage.port import Partition, Stats
-from threadkeep.storage.sealed.checking import checked
-from threadkeep.storage.sealed.marker import MARKER, refuse_sealed
-from threadkeep.storage.sealed.master import MasterKeys, new_master_key
+from threadkeep.storage.encryption import MARKER, refuse_encrypted
+from threadkeep.storage.encryption.cipher import new_master_key
+from threadkeep.storage.encryption.key_store import MasterKeys
+from threadkeep.storage.encryption.verification import verify
+from threadkeep.storage.interface import Partition, Stats
 from threadkeep.storage.sqlite.storage import SqliteStorage
 
 OTHER: Final = new_master_key()
@@ -92,17 +93,17 @@ class TestOpening:
         await plain.connect()
 
         with pytest.raises(SealError, match="THREADKEEP_MASTER_KEY"):
-            await refuse_sealed(plain)
+            await refuse_encrypted(plain)
         await plain.close()
 
     async def test_in_the_clear_with_a_key(self, files: Files) -> None:
         """Nothing is sealed among what is not."""
         plain = SqliteStorage(files.items, clock=files.clock)
         await plain.connect()
-        await refuse_sealed(plain)
+        await refuse_encrypted(plain)
         await commit(plain, note("1"))
 
-        with pytest.raises(SealError, match="not sealed"):
+        with pytest.raises(SealError, match="not encrypted"):
             async with files.opened():
                 pass
 
@@ -123,7 +124,7 @@ class TestOpening:
         async with files.opened():
             pass
 
-        with pytest.raises(SealError, match="of another storage"):
+        with pytest.raises(SealError, match="belong to another storage"):
             async with files.opened(items=tmp_path / "other.db"):
                 pass
 
@@ -192,7 +193,7 @@ class TestRotation:
         async with files.opened(OTHER) as storage:
             assert await text_of(storage, "1") == "likes tea"
             assert await text_of(storage, "1", BOB) == "of bob"
-            assert (await checked(storage.inner, storage.keys)).items == 3
+            assert (await verify(storage.inner, storage.keys)).items == 3
         with pytest.raises(SealError):
             async with files.opened(KEY):
                 pass
@@ -225,8 +226,8 @@ class TestRotation:
                 assert await text_of(storage, "2", owner) == owner.parts[1]
                 assert await text_of(beside, "2", owner) == owner.parts[1]
         async with files.opened(OTHER) as storage:
-            assert (await checked(storage.inner, storage.keys)).sound
-            assert (await checked(storage.inner, storage.keys)).items == 40 + 25
+            assert (await verify(storage.inner, storage.keys)).sound
+            assert (await verify(storage.inner, storage.keys)).items == 40 + 25
 
     async def test_one_damaged_key_does_not_hold_up_the_others(self, files: Files) -> None:
         """They are wrapped anew, and then it is told."""
@@ -249,7 +250,7 @@ class TestRotation:
                 await text_of(storage, "1")
         async with files.opened(f"{OTHER},{KEY}") as storage:
             assert await text_of(storage, "1", BOB) == "of bob"
-            assert (await checked(storage.inner, storage.keys)).no_key == [damaged_pid]
+            assert (await verify(storage.inner, storage.keys)).no_key == [damaged_pid]
             counts = await storage.keys.counts()
             assert counts.wrapped[storage.keys.masters.current] == 1
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.storage.sealed.world import ANA, BOB, Files, commit, note
-from threadkeep.storage.port import Batch, Delete, Namespace, NamespaceMatch, Partition, Put
-from threadkeep.storage.sealed.seal import PartitionSeal
+from threadkeep.storage.encryption.cipher import PartitionCipher
+from threadkeep.storage.interface import Batch, Delete, Namespace, NamespaceMatch, Partition, Put
 from threadkeep.testing.texts import NASTY_TEXTS
 
 SECOND: Final = timedelta(seconds=1)
-SEAL: Final = PartitionSeal(os.urandom(32), partition=ANA, pid="pid")
+SEAL: Final = PartitionCipher(os.urandom(32), partition=ANA, pid="pid")
 LABELS: Final = st.one_of(st.sampled_from(NASTY_TEXTS[:-1]), st.text(max_size=20))
 NAMESPACES: Final = st.lists(LABELS, max_size=4).map(tuple)
 
@@ -43,7 +43,7 @@ class TestNames:
     @given(NAMESPACES, LABELS)
     def test_names_come_back(self, namespace: Namespace, key: str) -> None:
         """Every one, and another key of another owner opens none of them."""
-        other = PartitionSeal(os.urandom(32), partition=BOB, pid="pid")
+        other = PartitionCipher(os.urandom(32), partition=BOB, pid="pid")
         stored, stored_key = SEAL.namespace(namespace), SEAL.key(key)
 
         assert SEAL.namespace_of(stored) == namespace

@@ -10,19 +10,19 @@ import pytest
 
 from tests.storage.sealed.world import ANA, BOB, NOTES, Files, commit, get, note, text_of
 from threadkeep.errors import DamagedItemError
-from threadkeep.storage.port import Due, Item, Ref
-from threadkeep.storage.sealed.checking import checked
-from threadkeep.storage.sealed.storage import SealedStorage
+from threadkeep.storage.encryption.storage import EncryptedStorage
+from threadkeep.storage.encryption.verification import verify
+from threadkeep.storage.interface import Due, Item, Ref
 
 HOUR: Final = timedelta(hours=1)
 
 
-def row_of(files: Files, storage: SealedStorage, key: str) -> int:
+def row_of(files: Files, storage: EncryptedStorage, key: str) -> int:
     """Return the number of the row in which ANA's item *key* is."""
     assert storage._deployment is not None
-    held = storage._in_use._held[storage._deployment.pid(ANA)]
-    assert held.seal is not None
-    stored = held.seal.key(key)
+    held = storage._key_cache._cached[storage._deployment.pid(ANA)]
+    assert held.cipher is not None
+    stored = held.cipher.key(key)
     ((found,),) = files.rows("SELECT item FROM items WHERE key = ?", f'"{stored}"')
     return found
 
@@ -154,11 +154,11 @@ class TestTampering:
             await commit(storage, note("1"), partition=BOB)
             files.change("UPDATE items SET embedding = zeroblob(64) WHERE item = ?", row_of(files, storage, "1"))
 
-            found = await checked(storage.inner, storage.keys)
+            found = await verify(storage.inner, storage.keys)
             assert (found.items, found.damaged, found.sound) == (2, {ANA: 1}, False)
-            assert (await checked(storage.inner, storage.keys, remove=True)).removed == 1
+            assert (await verify(storage.inner, storage.keys, remove=True)).removed == 1
 
-            assert (await checked(storage.inner, storage.keys)).sound
+            assert (await verify(storage.inner, storage.keys)).sound
             assert [item.ref.key for item in (await storage.scan(ANA)).items] == ["2"]
 
     async def test_a_namespace_that_was_renamed_is_not_listed(self, files: Files) -> None:

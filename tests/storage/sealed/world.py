@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
 
-from threadkeep.storage.port import Batch, Embedding, Item, Operation, Partition, Position, Put, Ref, Storage
-from threadkeep.storage.sealed.keystore import KeyStore
-from threadkeep.storage.sealed.master import MasterKeys, new_master_key
-from threadkeep.storage.sealed.storage import SealedStorage
+from threadkeep.storage.encryption.cipher import new_master_key
+from threadkeep.storage.encryption.key_store import KeyStore, MasterKeys
+from threadkeep.storage.encryption.storage import EncryptedStorage
+from threadkeep.storage.interface import Batch, Embedding, Item, Operation, Partition, Position, Put, Ref, Storage
 from threadkeep.storage.sqlite.storage import SqliteStorage
 from threadkeep.testing.clock import FrozenClock
 
@@ -29,15 +29,15 @@ class Files:
         self.keys = folder / "keys.db"
         self.clock = FrozenClock()
 
-    def storage(self, masters: str = KEY, *, items: Path | None = None, keys: Path | None = None) -> SealedStorage:
+    def storage(self, masters: str = KEY, *, items: Path | None = None, keys: Path | None = None) -> EncryptedStorage:
         """Return a storage that is not connected; *items* and *keys* may be other files."""
         inner = SqliteStorage(items or self.items, clock=self.clock, synchronous="NORMAL")
         key_storage = SqliteStorage(keys or self.keys, clock=self.clock, synchronous="NORMAL")
         store = KeyStore(key_storage, MasterKeys(masters, variable="THREADKEEP_MASTER_KEY"), self.clock)
-        return SealedStorage(inner, store, self.clock)
+        return EncryptedStorage(inner, store, self.clock)
 
     @asynccontextmanager
-    async def opened(self, masters: str = KEY, **files: Path) -> AsyncGenerator[SealedStorage]:
+    async def opened(self, masters: str = KEY, **files: Path) -> AsyncGenerator[EncryptedStorage]:
         """Connect a storage, and close it in the end."""
         storage = self.storage(masters, **files)
         try:

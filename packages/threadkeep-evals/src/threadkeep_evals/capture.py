@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.ids import MessageId
 from threadkeep.memories.models import Memory, NewMemory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
-from threadkeep.storage.port import Embedding
+from threadkeep.storage.interface import Embedding
 from threadkeep.text.normalization import content_words
 from threadkeep.text.semantics import gist_of, same_meaning
 from threadkeep_evals.conversation import Conversation, DataSet, Observation, Question, Turn

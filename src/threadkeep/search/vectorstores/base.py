@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
-from threadkeep.storage.port import Namespace, Partition, Position
+from threadkeep.storage.interface import Namespace, Partition, Position
 
 if TYPE_CHECKING:
     import numpy as np

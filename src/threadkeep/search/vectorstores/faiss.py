@@ -19,7 +19,7 @@ import numpy as np
 from threadkeep.errors import VectorEngineError
 from threadkeep.ids import digest, new_id
 from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
-from threadkeep.storage.port import Namespace, Partition, Position
+from threadkeep.storage.interface import Namespace, Partition, Position
 
 try:
     import fcntl

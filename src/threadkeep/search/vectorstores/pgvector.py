@@ -16,7 +16,7 @@ from threadkeep.errors import StorageError, VectorEngineError
 from threadkeep.ids import digest
 from threadkeep.observability import log
 from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
-from threadkeep.storage.port import Namespace, Partition, Position
+from threadkeep.storage.interface import Namespace, Partition, Position
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ class PgVectorEngine:
 
     async def _run(self, work: Callable[[Connection], Awaitable[T]], *, seconds: float | None = None) -> T:
         async with self._errors():
-            return await self._pool.run(work, seconds=seconds, again=lambda: seconds is None)
+            return await self._pool.run(work, seconds=seconds, repeatable=lambda: seconds is None)
 
     @asynccontextmanager
     async def _errors(self) -> AsyncGenerator[None]:

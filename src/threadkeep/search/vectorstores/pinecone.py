@@ -18,7 +18,7 @@ from threadkeep.errors import VectorEngineError
 from threadkeep.identity import Owner
 from threadkeep.ids import digest, new_id, short_digest
 from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
-from threadkeep.storage.port import Namespace, Partition, Position
+from threadkeep.storage.interface import Namespace, Partition, Position
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

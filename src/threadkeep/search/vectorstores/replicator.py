@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from threadkeep.observability import Telemetry
     from threadkeep.search.vectorstores.base import VectorEngine
-    from threadkeep.storage.port import Changes, Item, Namespace, Partition, Position, Storage
+    from threadkeep.storage.interface import Changes, Item, Namespace, Partition, Position, Storage
 
 ENGINE_TIMEOUT: Final = timedelta(milliseconds=200)
 """How long a search waits for an engine; less than a turn waits for recall, so that words are still compared."""

@@ -1,133 +1,397 @@
-"""How entries come about: what is read is decided upon, prepared, and let in by one insert, or decided anew."""
+"""Commits of a MongoDB storage: batch records, how they are decided, folded into the items, and cleaned up.
+
+A commit is decided upon what was read, prepared as pending items, and applied by the insert of one batch record;
+if another writer was first, it is decided again.
+
+Three facts ensure that this is correct. The newest record of a partition is never deleted, so one insert decides a
+number that is free above it. A record is inserted only after the previous one is folded, so at most one is open.
+Records that are no longer the newest stay for :data:`GRACE_SECONDS`, by the clock of the process that deletes them:
+a process that takes less time, by its own clock, knows that it missed none.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
 from typing import Final
 from weakref import WeakValueDictionary
 
-from pymongo.errors import ConnectionFailure, PyMongoError
+from pymongo.asynchronous.database import AsyncDatabase
+from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
 
-from threadkeep.errors import ConflictError, PartitionErasedError, StorageUnavailableError
+from threadkeep.errors import ConflictError, StorageUnavailableError
 from threadkeep.ids import new_id
 from threadkeep.observability import log
-from threadkeep.storage.commit import Known, Outcome, decide
-from threadkeep.storage.mongodb.collections import MANY, MongoCollections, chunked
+from threadkeep.storage.encoding import encode_text
+from threadkeep.storage.interface import MAX_BATCH_OPERATIONS, MAX_CHANGE_LOG_ROWS, Partition, Position
 from threadkeep.storage.mongodb.documents import (
+    MAX_COMMAND_IDS,
+    PART_CHARACTERS,
+    BatchRecord,
     Document,
-    Entry,
     any_of,
+    chunked,
+    chunked_by_size,
+    entries_of,
+    entry_id,
+    entry_of,
     everything_of,
     feed_key,
+    is_folded,
     notes_of,
     packed_places,
     packed_versions,
+    part_of,
     place_key,
     row_of,
     spelling_of,
     version_of,
 )
-from threadkeep.storage.port import MAX_BATCH_OPERATIONS, MAX_CHANGE_LOG_ROWS, Batch, Partition, Position
-from threadkeep.storage.row import NO_PATHS, Change, Place, Row
+from threadkeep.storage.rows import (
+    NO_PATHS,
+    CommitPlan,
+    EncodedBatch,
+    ItemRow,
+    RowChange,
+    RowKey,
+    RowState,
+    check_epoch,
+    plan_commit,
+)
 
-_PATIENCE_SECONDS: Final = 30.0
-"""How long a commit tries again while other processes are always first."""
+GRACE_SECONDS: Final = 60.0
+"""How long a batch record stays when it is no longer the newest."""
 
-_LONGEST_PAUSE_SECONDS: Final = 0.05
-_KNOWN: Final = dict.fromkeys(("namespace", "key", "epoch", "pending", *Known._fields), True)
+_RETRY_SECONDS: Final = 30.0
+"""How long a commit is retried while other processes are first."""
+
+_MAX_PAUSE_SECONDS: Final = 0.05
+_CACHED_HEADS: Final = 10_000
+_PRUNED_AT_ONCE: Final = 8
+_WITHOUT_LISTS: Final = {"wrote": False, "ended": False}
+_STATE_FIELDS: Final = dict.fromkeys(("namespace", "key", "epoch", "pending", *RowState._fields), True)
+
+
+class MovedError(Exception):
+    """The records read now do not continue those read before: read again from the start."""
 
 
 @dataclass(slots=True)
-class Plan:
-    """What one entry is to do, decided upon the newest entry there is.
+class _OutdatedRecords:
+    """Records before *number* may be deleted at *due*; those before *newest* a while later."""
+
+    number: int
+    due: float
+    newest: int
+
+
+class MongoCollections:
+    """The collections of the deployment with *key_prefix*.
+
+    Args:
+        database: The database of the collections.
+        key_prefix: The deployment's.
 
     Attributes:
-        entry: Without its lists; ``number``, ``token`` and ``previous`` are set later.
-        rows: To be written whole.
-        copied: Places whose versions are written again, with what they become.
-        ended: The ids of the versions that these replace or that are removed.
-        removed: What ceases to be searchable.
+        birth: The epoch of partitions that were never erased.
     """
 
-    entry: Entry
-    rows: list[Row] = field(default_factory=list[Row])
-    copied: dict[str, Callable[[Row], Row]] = field(default_factory=dict[str, Callable[[Row], Row]])
+    def __init__(self, database: AsyncDatabase[Document], *, key_prefix: str, birth: str) -> None:
+        self.prefix: Final = encode_text(key_prefix)
+        self.birth: Final = birth
+        self.batches = database["threadkeep_batches"]
+        self.items = database["threadkeep_items"]
+        self._heads: OrderedDict[str, BatchRecord] = OrderedDict()
+        self._outdated: OrderedDict[str, _OutdatedRecords] = OrderedDict()
+
+    def part(self, partition: Partition) -> str:
+        """Return the key of *partition*."""
+        return part_of(self.prefix, partition.digest)
+
+    def cached_head(self, part: str) -> BatchRecord | None:
+        """Return the newest record that this process knows, if that is recent."""
+        entry = self._heads.get(part)
+        return entry if entry is not None and time.monotonic() - entry.as_of < GRACE_SECONDS / 4 else None
+
+    def cache_head(self, entry: BatchRecord) -> BatchRecord:
+        """Cache *entry* as the newest record."""
+        self._heads[entry.part] = entry
+        self._heads.move_to_end(entry.part)
+        while len(self._heads) > _CACHED_HEADS:
+            self._heads.popitem(last=False)
+        return entry
+
+    def drop_head(self, part: str) -> None:
+        """Drop the cached head of a partition."""
+        self._heads.pop(part, None)
+
+    async def head(self, part: str) -> BatchRecord:
+        """Return the newest record of a partition; with its lists if it is open.
+
+        If this process has cached it recently, it reads that record and the next number, which cannot have been
+        used and deleted in the meantime.
+        """
+        as_of = time.monotonic()
+        known = self._heads.get(part)
+        if known is not None and as_of - known.as_of < GRACE_SECONDS / 2:
+            numbers = [entry_id(part, number) for number in (known.number, known.number + 1)]
+            cursor = self.batches.find({"partition": part, "_id": {"$in": numbers}}, _WITHOUT_LISTS)
+            found = [entry_of(document, as_of=as_of) for document in await cursor.to_list()]
+            if [(entry.number, entry.token) for entry in found] == [(known.number, known.token)]:
+                return self.cache_head(await self._with_lists(found[0]))
+            if not found and known.number == 0:
+                return self.cache_head(replace(known, as_of=as_of))
+            as_of = time.monotonic()
+        cursor = self.batches.find(entries_of(part), _WITHOUT_LISTS).sort("_id", -1).limit(1)
+        newest = [entry_of(document, as_of=as_of) for document in await cursor.to_list()]
+        if not newest:
+            return self.cache_head(BatchRecord(part, 0, "", "", self.birth, 0, as_of=as_of))
+        return self.cache_head(await self._with_lists(newest[0]))
+
+    async def after(self, entry: BatchRecord) -> list[BatchRecord]:
+        """Return the records after *entry*, with their lists; none if it is still the newest.
+
+        Raises:
+            MovedError: They do not continue it: some were deleted, or the partition was erased.
+        """
+        as_of = time.monotonic()
+        if as_of - entry.as_of < GRACE_SECONDS / 2:
+            query = {"partition": entry.part, "_id": entry_id(entry.part, entry.number + 1)}
+            if await self.batches.find_one(query, {"_id": True}) is None:
+                return []
+        cursor = self.batches.find(entries_of(entry.part, first=entry.number)).sort("_id", 1)
+        found = [entry_of(document, as_of=as_of) for document in await cursor.to_list()]
+        if entry.number == 0:
+            found.insert(0, entry)
+        joined = bool(found) and (found[0].number, found[0].token) == (entry.number, entry.token)
+        joined = joined and all(
+            (two.number, two.previous) == (one.number + 1, one.token) for one, two in pairwise(found)
+        )
+        if not joined or any(later.erased is not None for later in found[1:]):
+            raise MovedError
+        if len(found) > 1:
+            self.cache_head(found[-1])
+        return found[1:]
+
+    async def prepare(self, documents: Iterable[Document]) -> None:
+        """Insert versions and notes, which no reader sees before their record exists."""
+        for chunk in chunked_by_size(documents):
+            await self.items.insert_many(chunk, ordered=False)
+
+    async def discard(self, entry: BatchRecord) -> None:
+        """Delete what was prepared for a record that was not inserted."""
+        for ids in chunked(entry.prepared, MAX_COMMAND_IDS):
+            await self.items.delete_many({"partition": entry.part, "_id": any_of(ids)})
+
+    async def decide(self, entry: BatchRecord, *, as_of: float) -> bool:
+        """Insert *entry*; return whether it got its number, or another writer did.
+
+        Args:
+            entry: A record with an unused token.
+            as_of: When the previous record was known to be the newest.
+
+        Raises:
+            StorageUnavailableError: The outcome is unknown; the commit may have been applied.
+        """
+        document = entry.document(self.prefix)
+        try:
+            won = await self._insert(document, again=False)
+        except ConnectionFailure:  # it may have arrived; its token makes it repeatable
+            won = await self._insert(document, again=True)
+        if won and time.monotonic() - as_of > GRACE_SECONDS / 2:
+            won = await self._confirm(entry)
+        return won
+
+    async def fold(self, entry: BatchRecord) -> None:
+        """Make an open record part of the items. Any process may do it, at any time and repeatedly.
+
+        New versions become visible before those that they replace are deleted, so every search in between finds
+        an existing item.
+        """
+        if entry.erased is not None:
+            await self._delete_erased(entry)
+        part = entry.part
+        for ids in chunked(entry.prepared, MAX_COMMAND_IDS):
+            await self.items.update_many({"partition": part, "_id": any_of(ids)}, {"$unset": {"pending": ""}})
+        for ids in chunked(entry.replaced, MAX_COMMAND_IDS):
+            await self.items.delete_many({"partition": part, "_id": any_of(ids)})
+        if entry.trimmed:
+            old = {"$gt": part, "$lte": feed_key(part, entry.floor)}
+            await self.items.delete_many({"partition": part, "feed": old, "gone": {"$exists": True}})
+        await self.batches.update_one(
+            {"partition": part, "_id": entry_id(part, entry.number), "token": entry.token}, {"$unset": {"open": ""}}
+        )
+        known = self._heads.get(part)
+        if known is not None and known.token == entry.token:
+            self.cache_head(replace(known, is_open=False))
+        self._outdate(part, entry.number)
+        await self.prune(_PRUNED_AT_ONCE)
+
+    async def fold_open(self) -> None:
+        """Fold the open records of other processes."""
+        left = await self.batches.find({"open": self.prefix}, {"_id": True}).to_list()
+        for document in left:
+            entry = await self.head(document["_id"][:PART_CHARACTERS])
+            # One below the newest is of a writer that was much too late; that writer reports it.
+            if entry.is_open and entry_id(entry.part, entry.number) == document["_id"]:
+                await self.fold(entry)
+
+    async def prune(self, most: int) -> None:
+        """Delete old records of up to *most* partitions."""
+        for part, outdated in list(islice(self._outdated.items(), most)):
+            if outdated.due > time.monotonic():
+                return
+            if self._outdated.get(part) is not outdated:  # another call deleted it in the meantime
+                continue
+            del self._outdated[part]
+            if outdated.newest > outdated.number:
+                self._outdate(part, outdated.newest)
+            old = {"$gte": part, "$lt": entry_id(part, outdated.number)}
+            await self.batches.delete_many({"partition": part, "_id": old})
+
+    def _outdate(self, part: str, number: int) -> None:
+        """Schedule the deletion of records before *number*."""
+        known = self._outdated.get(part)
+        if known is None:
+            self._outdated[part] = _OutdatedRecords(number, time.monotonic() + GRACE_SECONDS, number)
+        else:
+            known.newest = max(known.newest, number)
+
+    async def _with_lists(self, entry: BatchRecord) -> BatchRecord:
+        if not entry.is_open:
+            return entry
+        query = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
+        document = await self.batches.find_one(query)
+        return entry if document is None else entry_of(document, as_of=entry.as_of)
+
+    async def _insert(self, document: Document, *, again: bool) -> bool:
+        try:
+            await self.batches.insert_one(document)
+        except DuplicateKeyError:
+            query = {"partition": document["partition"], "_id": document["_id"]}
+            there = await self.batches.find_one(query, {"token": True})
+            if there is None and again:
+                raise _unknown_outcome() from None
+            return there is not None and there["token"] == document["token"]
+        return True
+
+    async def _confirm(self, entry: BatchRecord) -> bool:
+        """Return whether *entry*, whose insert took long, is valid, and not under a number that was used before.
+
+        A writer that inserts after a record has folded it, and only the newest record is folded. So a record with
+        others after it is either folded, or was inserted after its number had been used and deleted.
+        """
+        behind = await self.batches.find_one(entries_of(entry.part, first=entry.number + 1), {"_id": True})
+        if behind is None:
+            return True
+        mine = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
+        found = await self.batches.find_one(mine, {"open": True})
+        if found is None:
+            raise _unknown_outcome()
+        if "open" not in found:
+            return True
+        await self.batches.delete_one(mine)
+        return False
+
+    async def _delete_erased(self, entry: BatchRecord) -> None:
+        """Delete what was erased; of the records before it only the numbers stay, for a minute."""
+        await self.items.delete_many({**everything_of(entry.part), "epoch": entry.erased})
+        before = {"$gte": entry.part, "$lt": entry_id(entry.part, entry.number)}
+        names = {"kind": "", "parts": "", "wrote": "", "ended": ""}
+        await self.batches.update_many({"partition": entry.part, "_id": before}, {"$unset": names})
+
+
+@dataclass(slots=True)
+class BatchPlan:
+    """What one record does, decided upon the newest record.
+
+    Attributes:
+        entry: The record without its lists; ``number``, ``token`` and ``previous`` are set later.
+        rows: Rows to write.
+        copied: Rows to copy to a new version, with how they change.
+        ended: The ids of the versions that these replace or that are deleted.
+        removed: Rows that cease to be searchable.
+    """
+
+    entry: BatchRecord
+    rows: list[ItemRow] = field(default_factory=list[ItemRow])
+    copied: dict[str, Callable[[ItemRow], ItemRow]] = field(default_factory=dict[str, Callable[[ItemRow], ItemRow]])
     ended: list[str] = field(default_factory=list[str])
-    removed: list[Place] = field(default_factory=list[Place])
+    removed: list[RowKey] = field(default_factory=list[RowKey])
 
 
-Decision = Callable[[Entry], Awaitable[Plan | None]]
+Decision = Callable[[BatchRecord], Awaitable[BatchPlan | None]]
 
 
 class MongoCommits:
     """Commits, erasures and sweeps of one deployment.
 
     Args:
-        collections: Where they go.
-        clock: What the time is, in microseconds.
+        collections: Its collections.
+        now: Returns the time in microseconds.
     """
 
-    def __init__(self, collections: MongoCollections, clock: Callable[[], int]) -> None:
+    def __init__(self, collections: MongoCollections, now: Callable[[], int]) -> None:
         self._collections = collections
-        self._clock = clock
+        self._now = now
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._folding: dict[str, asyncio.Task[None]] = {}
 
-    async def commit(self, batch: Batch, changes: Sequence[Change]) -> Position:
-        """Apply *changes*, which *batch* was encoded to."""
+    async def commit(self, batch: EncodedBatch) -> Position:
+        """Apply *batch*; its record may still be folded when this returns."""
         part = self._collections.part(batch.partition)
 
-        async def decision(head: Entry) -> Plan:
-            if batch.epoch is not None and batch.epoch != head.epoch:
-                msg = "The partition was erased while this work was in flight; nothing was written."
-                raise PartitionErasedError(msg)
-            found = await self._known(head, changes)
-            known = {place: version[0] for place, version in found.items()}
-            outcome = decide(changes, known, revision=head.sequence + 1, now=self._clock())
-            return await self._plan(head, batch.partition, outcome, {place: item[1] for place, item in found.items()})
+        async def decision(head: BatchRecord) -> BatchPlan:
+            check_epoch(batch.epoch, head.epoch)
+            stored = await self._read_states(head, batch.changes)
+            states = {row_key: state for row_key, (state, _) in stored.items()}
+            plan = plan_commit(batch.changes, states, revision=head.sequence + 1, now=self._now())
+            versions = {row_key: version_id for row_key, (_, version_id) in stored.items()}
+            return await self._plan(head, batch.partition, plan, versions)
 
         entry = await self.advance(part, decision)
         return entry.position if entry else (await self._collections.head(part)).position
 
     async def erase(self, partition: Partition) -> int:
-        """Remove everything of *partition*; return how many items there were."""
+        """Delete everything of *partition*; return how many items there were."""
         part = self._collections.part(partition)
         items = 0
 
-        async def decision(head: Entry) -> Plan:
+        async def decision(head: BatchRecord) -> BatchPlan:
             nonlocal items
             there = {**everything_of(part), "epoch": head.epoch, "place": {"$exists": True}, "pending": None}
             items = await self._collections.items.count_documents(there) if head.number else 0
             epoch = new_id()
-            return Plan(Entry(part, 0, "", "", epoch, head.sequence, floor=head.sequence, erased=head.epoch))
+            return BatchPlan(BatchRecord(part, 0, "", "", epoch, head.sequence, floor=head.sequence, erased=head.epoch))
 
         entry = await self.advance(part, decision)
         if entry is not None:
             await self._folded(part)
-            if (again := await self._collections.head(part)).is_open:  # it failed in the background
+            if (again := await self._collections.head(part)).is_open:  # folding failed in the background
                 await self._collections.fold(again)
         return items
 
     async def expire(self, part: str, versions: Sequence[str], *, now: int) -> int:
-        """Remove those of *versions*, all of one partition, that are there and expired by *now*; return how many."""
+        """Delete those of *versions*, all of one partition, that expired by *now*; return how many."""
         removed = 0
 
-        async def decision(head: Entry) -> Plan | None:
+        async def decision(head: BatchRecord) -> BatchPlan | None:
             nonlocal removed
             query = {"partition": part, "_id": {"$in": list(versions)}, "expires_at": {"$lte": now}}
             fields = {"namespace": True, "key": True, "paths": True, "epoch": True, "pending": True}
-            found = await self._collections.items.find(query, fields, batch_size=MANY).to_list()
-            dead = [version for version in found if _is_there(version, head)]
+            found = await self._collections.items.find(query, fields, batch_size=MAX_COMMAND_IDS).to_list()
+            dead = [version for version in found if is_folded(version, head)]
             removed = len(dead)
             if not dead or head.partition is None:
                 return None
-            searchable = [_place(version) for version in dead if version["paths"] != NO_PATHS]
-            plan = await self._plan(head, head.partition, Outcome(removed=searchable), {})
+            searchable = [_row_key(version) for version in dead if version["paths"] != NO_PATHS]
+            plan = await self._plan(head, head.partition, CommitPlan(removed=searchable), {})
             plan.ended = [version["_id"] for version in dead]
             return plan
 
@@ -135,9 +399,9 @@ class MongoCommits:
         return removed
 
     async def clear_up(self, *, before: int) -> None:
-        """Remove what was prepared before the moment *before* and never decided: its writer is gone.
+        """Delete what was prepared before *before* and never decided, because its writer ended.
 
-        Where its number may still come, the number is taken first, by an entry that says nothing.
+        If its record may still be inserted, an empty record takes the number first.
         """
         query = {"prefix": self._collections.prefix, "pending": {"$lt": before}}
         fields = {"partition": True, "epoch": True, "revision": True}
@@ -146,30 +410,30 @@ class MongoCommits:
             left.setdefault(document["partition"], []).append(document)
         for part, documents in left.items():
 
-            async def decision(head: Entry, documents: Sequence[Document] = documents) -> Plan | None:
+            async def decision(head: BatchRecord, documents: Sequence[Document] = documents) -> BatchPlan | None:
                 may_come = any(d["epoch"] == head.epoch and d["revision"] > head.sequence for d in documents)
-                return Plan(replace(head, trimmed=False, erased=None)) if may_come else None
+                return BatchPlan(replace(head, trimmed=False, erased=None)) if may_come else None
 
-            self._collections.forget(part)  # what is left is judged by the newest entry there is, and that one folded
+            self._collections.drop_head(part)  # the newest record decides, and it must be folded
             await self.advance(part, decision)
             await self._folded(part)
-            for chunk in chunked(documents, MANY):
+            for chunk in chunked(documents, MAX_COMMAND_IDS):
                 ids = [document["_id"] for document in chunk]
                 still = {"partition": part, "_id": {"$in": ids}, "pending": {"$exists": True}}
                 await self._collections.items.delete_many(still)
 
-    async def advance(self, part: str, decision: Decision) -> Entry | None:
-        """Let *decision* make the next entry of a partition; again, where another writer was first.
+    async def advance(self, part: str, decision: Decision) -> BatchRecord | None:
+        """Insert the record that *decision* plans; decide again if another writer was first.
 
         Returns:
-            The entry, which may still be being folded; ``None`` where the decision was to do nothing.
+            The record, which may still be folded; ``None`` if there is nothing to do.
 
         Raises:
-            ConflictError: The decision was to refuse, and what it saw was of the present moment.
-            StorageUnavailableError: Others were always first.
+            ConflictError: The decision refused, and what it read is current.
+            StorageUnavailableError: Other writers were first for too long.
         """
         async with self._turns.setdefault(part, asyncio.Lock()):
-            until = time.monotonic() + _PATIENCE_SECONDS
+            until = time.monotonic() + _RETRY_SECONDS
             lost = 0
             while time.monotonic() < until:
                 head = await self._closed_head(part)
@@ -181,23 +445,23 @@ class MongoCommits:
                     continue
                 if plan is None:
                     return None
-                entry = await self._let_in(head, plan)
+                entry = await self._insert_record(head, plan)
                 if entry is not None:
                     self._folding[part] = asyncio.create_task(self._fold(entry), name="threadkeep-mongodb-fold")
                     return entry
                 lost += 1
-                await asyncio.sleep(random.uniform(0, min(lost * 0.002, _LONGEST_PAUSE_SECONDS)))  # noqa: S311 - a pause
-        msg = "Other processes write to this owner all the time; nothing was written. Try again."
+                await asyncio.sleep(random.uniform(0, min(lost * 0.002, _MAX_PAUSE_SECONDS)))  # noqa: S311 - a pause
+        msg = "Other processes write to this partition all the time; nothing was written. Try again."
         raise StorageUnavailableError(msg)
 
     async def drain(self) -> None:
-        """Wait until everything is folded that this process has let in."""
+        """Wait until every record of this process is folded."""
         await asyncio.gather(*self._folding.values())
 
-    async def _closed_head(self, part: str) -> Entry:
-        """Return the newest entry known, folded; it may be an old one, which the insert then finds out."""
+    async def _closed_head(self, part: str) -> BatchRecord:
+        """Return the newest known record, folded; if it is outdated, the insert fails."""
         await self._folded(part)
-        head = self._collections.remembered(part) or await self._collections.head(part)
+        head = self._collections.cached_head(part) or await self._collections.head(part)
         if head.is_open:
             head = await self._collections.head(part)
             if head.is_open:
@@ -205,12 +469,12 @@ class MongoCommits:
                 head = replace(head, is_open=False)
         return head
 
-    async def _let_in(self, head: Entry, plan: Plan) -> Entry | None:
-        """Prepare *plan* and insert its entry behind *head*; ``None`` where another writer was first."""
+    async def _insert_record(self, head: BatchRecord, plan: BatchPlan) -> BatchRecord | None:
+        """Prepare *plan* and insert its record after *head*; return ``None`` if another writer was first."""
         collections = self._collections
-        pending = self._clock()
+        pending = self._now()
         entry = replace(plan.entry, number=head.number + 1, token=new_id(), previous=head.token, is_open=True)
-        keys = [place_key(entry.part, row.place) for row in plan.rows]
+        keys = [place_key(entry.part, row.row_key) for row in plan.rows]
         notes = list(notes_of(plan.removed, entry, prefix=collections.prefix, pending=pending))
         entry = replace(
             entry,
@@ -223,31 +487,29 @@ class MongoCommits:
             for row in plan.rows:
                 yield version_of(row, entry, prefix=collections.prefix, pending=pending)
 
-        collections.forget(entry.part)
+        collections.drop_head(entry.part)
         try:
             await collections.prepare(versions())
-            for places in chunked(plan.copied, MANY // 10):
+            for places in chunked(plan.copied, MAX_COMMAND_IDS // 10):
                 await collections.prepare(await self._copies(head, entry, places, plan.copied, pending))
             await collections.prepare(notes)
         except PyMongoError as error:
             if not isinstance(error, ConnectionFailure):
-                with suppress(PyMongoError):  # what is left is cleared up by a sweep
+                with suppress(PyMongoError):  # a sweep deletes the rest
                     await collections.discard(entry)
             raise
         as_of = time.monotonic()
         if await collections.decide(entry, as_of=head.as_of):
-            return collections.remember(replace(entry, as_of=as_of))
+            return collections.cache_head(replace(entry, as_of=as_of))
         await collections.discard(entry)
         return None
 
-    async def _fold(self, entry: Entry) -> None:
-        """Fold *entry*, whose commit has returned; where that fails, whoever comes next does it."""
+    async def _fold(self, entry: BatchRecord) -> None:
+        """Fold *entry*, whose commit has returned; if that fails, the next writer or reader folds it."""
         try:
             await self._collections.fold(entry)
         except PyMongoError as error:
-            log.warning(
-                "What was committed is still to be folded (%s); whoever writes next does it", type(error).__name__
-            )
+            log.warning("A commit is not folded yet (%s); the next writer folds it", type(error).__name__)
         finally:
             self._folding.pop(entry.part, None)
 
@@ -256,40 +518,44 @@ class MongoCommits:
         if task is not None:
             await asyncio.wait([task])
 
-    async def _known(self, head: Entry, changes: Sequence[Change]) -> dict[Place, tuple[Known, str]]:
-        """Return what is there at the places of *changes*, with the ids of the versions."""
-        found: dict[Place, tuple[Known, str]] = {}
+    async def _read_states(self, head: BatchRecord, changes: Sequence[RowChange]) -> dict[RowKey, tuple[RowState, str]]:
+        """Return the stored rows that *changes* name, with the ids of their versions."""
+        states: dict[RowKey, tuple[RowState, str]] = {}
         if head.number == 0:
-            return found
-        for chunk in chunked(changes, MANY):
-            keys = [place_key(head.part, change.place) for change in chunk]
+            return states
+        for chunk in chunked(changes, MAX_COMMAND_IDS):
+            keys = [place_key(head.part, change.row_key) for change in chunk]
             query = {"partition": head.part, "place": any_of(keys)}
-            for version in await self._collections.items.find(query, _KNOWN, batch_size=MANY).to_list():
-                if _is_there(version, head):
-                    known = Known._make(version.get(name) for name in Known._fields)
-                    found[_place(version)] = (known, version["_id"])
-        return found
+            for version in await self._collections.items.find(
+                query, _STATE_FIELDS, batch_size=MAX_COMMAND_IDS
+            ).to_list():
+                if is_folded(version, head):
+                    state = RowState._make(version.get(name) for name in RowState._fields)
+                    states[_row_key(version)] = (state, version["_id"])
+        return states
 
-    async def _plan(self, head: Entry, partition: Partition, outcome: Outcome, versions: dict[Place, str]) -> Plan:
-        """Return how *outcome*, decided upon *head*, is written."""
+    async def _plan(
+        self, head: BatchRecord, partition: Partition, commit_plan: CommitPlan, versions: dict[RowKey, str]
+    ) -> BatchPlan:
+        """Return how *plan*, made for *head*, is written."""
         kind, parts = spelling_of(partition)
         sequence = head.sequence + 1
-        entry = Entry(head.part, 0, "", "", head.epoch, sequence, head.floor, head.logged, kind, parts)
-        plan = Plan(entry, outcome.rows, removed=outcome.removed)
-        for expires_at, *place in outcome.touched:
+        entry = BatchRecord(head.part, 0, "", "", head.epoch, sequence, head.floor, head.logged, kind, parts)
+        plan = BatchPlan(entry, commit_plan.rows, removed=commit_plan.removed)
+        for expires_at, *place in commit_plan.touched:
             key = place_key(head.part, (place[0], place[1]))
             plan.copied[key] = _touch(sequence, expires_at)
         written = [
-            *(row.place for row in outcome.rows),
-            *((touched.namespace, touched.key) for touched in outcome.touched),
+            *(row.row_key for row in commit_plan.rows),
+            *((touched.namespace, touched.key) for touched in commit_plan.touched),
         ]
-        plan.ended = [versions[place] for place in (*written, *outcome.deleted) if place in versions]
-        if outcome.removed:
-            plan.entry = await self._logged(entry, len(outcome.removed))
+        plan.ended = [versions[place] for place in (*written, *commit_plan.deleted) if place in versions]
+        if commit_plan.removed:
+            plan.entry = await self._logged(entry, len(commit_plan.removed))
         return plan
 
-    async def _logged(self, entry: Entry, more: int) -> Entry:
-        """Count *more* removals to those of *entry*; where they are too many, the oldest revisions are to go."""
+    async def _logged(self, entry: BatchRecord, more: int) -> BatchRecord:
+        """Add *more* removals to those of *entry*; drop the oldest revisions of a log that is too long."""
         logged = entry.logged + more
         if logged <= MAX_CHANGE_LOG_ROWS:
             return replace(entry, logged=logged)
@@ -312,23 +578,28 @@ class MongoCommits:
         return replace(entry, logged=kept, floor=floor, trimmed=True)
 
     async def _copies(
-        self, head: Entry, entry: Entry, places: Iterable[str], become: dict[str, Callable[[Row], Row]], pending: int
+        self,
+        head: BatchRecord,
+        entry: BatchRecord,
+        places: Iterable[str],
+        become: dict[str, Callable[[ItemRow], ItemRow]],
+        pending: int,
     ) -> list[Document]:
-        """Return the versions at *places* as they become with *entry*."""
+        """Return the new versions of *places* for *entry*."""
         query = {"partition": entry.part, "place": any_of(list(places))}
-        found = [v for v in await self._collections.items.find(query).to_list() if _is_there(v, head)]
+        found = [v for v in await self._collections.items.find(query).to_list() if is_folded(v, head)]
         rows = [become[version["place"]](row_of(version)) for version in found]
         return [version_of(row, entry, prefix=self._collections.prefix, pending=pending) for row in rows]
 
 
-def _is_there(version: Document, head: Entry) -> bool:
-    """Whether *version* is there, where everything up to *head* is folded."""
-    return version["epoch"] == head.epoch and "pending" not in version
-
-
-def _place(version: Document) -> Place:
+def _row_key(version: Document) -> RowKey:
     return version["namespace"], version["key"]
 
 
-def _touch(revision: int, expires_at: int | None) -> Callable[[Row], Row]:
+def _touch(revision: int, expires_at: int | None) -> Callable[[ItemRow], ItemRow]:
     return lambda row: row._replace(revision=revision, expires_at=expires_at)
+
+
+def _unknown_outcome() -> StorageUnavailableError:
+    msg = "The commit timed out and its outcome is unknown: read the items again and retry."
+    return StorageUnavailableError(msg)

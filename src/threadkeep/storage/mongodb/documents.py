@@ -20,13 +20,16 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from itertools import islice
+from typing import Any, Final, TypeAlias, TypeVar
 
 from threadkeep.errors import TooLargeError
 from threadkeep.ids import short_digest
-from threadkeep.storage.encoding import Cursor, encode_text
-from threadkeep.storage.port import Partition, Position
-from threadkeep.storage.row import NO_PATHS, Place, Row
+from threadkeep.storage.encoding import Cursor
+from threadkeep.storage.interface import Partition, Position
+from threadkeep.storage.rows import NO_PATHS, ItemRow, RowKey, parse_partition
+
+T = TypeVar("T")
 
 Document: TypeAlias = dict[str, Any]
 
@@ -36,6 +39,10 @@ PART_CHARACTERS: Final = 64
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
 """What MongoDB keeps in one document."""
 
+MAX_COMMAND_IDS: Final = 1_000
+"""How many ids one command names."""
+
+_INSERTED_BYTES: Final = 8 * 1024 * 1024
 _PLACE_CHARACTERS: Final = 32
 _TOKEN_CHARACTERS: Final = 32
 _BEHIND: Final = "~"
@@ -49,7 +56,7 @@ _ENDED_BYTES: Final = (_PLACE_CHARACTERS + _TOKEN_CHARACTERS) // 2
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BatchRecord:
     """What one entry says; the newest one of a partition is how far that has come.
 
     Attributes:
@@ -98,7 +105,7 @@ class Entry:
     @property
     def partition(self) -> Partition | None:
         """The partition as it is spelled; ``None`` once it was erased, or where there is nothing."""
-        return partition_of(self.kind, self.parts)
+        return parse_partition(self.kind, self.parts)
 
     @property
     def prepared(self) -> Iterator[str]:
@@ -145,10 +152,10 @@ class Entry:
         return {name: value for name, value in document.items() if value is not None}
 
 
-def entry_of(document: Document, *, as_of: float) -> Entry:
-    """Undo :meth:`Entry.document`, also where it was read without its lists."""
+def entry_of(document: Document, *, as_of: float) -> BatchRecord:
+    """Undo :meth:`BatchRecord.document`, also where it was read without its lists."""
     part, number = document["_id"][:PART_CHARACTERS], int(document["_id"][PART_CHARACTERS:], 16)
-    return Entry(
+    return BatchRecord(
         part,
         number,
         document["token"],
@@ -190,7 +197,7 @@ def everything_of(part: str) -> Document:
     return {"partition": part, "_id": {"$gt": part, "$lt": part + _BEHIND}}
 
 
-def place_key(part: str, place: Place) -> str:
+def place_key(part: str, place: RowKey) -> str:
     """Return the key that the versions at *place* share."""
     return part + short_digest(*place)
 
@@ -228,7 +235,7 @@ def feed_after(part: str, revision: int) -> Document:
     return {"$gt": feed_key(part, revision) if revision >= 0 else part, "$lt": part + _BEHIND}
 
 
-def version_of(row: Row, entry: Entry, *, prefix: str, pending: int) -> Document:
+def version_of(row: ItemRow, entry: BatchRecord, *, prefix: str, pending: int) -> Document:
     """Return *row* as a version that belongs to *entry*.
 
     Args:
@@ -240,7 +247,7 @@ def version_of(row: Row, entry: Entry, *, prefix: str, pending: int) -> Document
     Raises:
         TooLargeError: It does not fit one document.
     """
-    part, place = entry.part, place_key(entry.part, row.place)
+    part, place = entry.part, place_key(entry.part, row.row_key)
     document: Document = {name: value for name, value in row._asdict().items() if value is not None}
     document.update(
         _id=place + entry.token,
@@ -248,7 +255,7 @@ def version_of(row: Row, entry: Entry, *, prefix: str, pending: int) -> Document
         prefix=prefix,
         epoch=entry.epoch,
         place=place,
-        order=order_key(part, Cursor(row.updated_at, row.revision, *row.place)),
+        order=order_key(part, Cursor(row.updated_at, row.revision, *row.row_key)),
         pending=pending,
     )
     if row.paths != NO_PATHS:
@@ -270,12 +277,12 @@ def size_of(document: Document) -> int:
     return 2_048 + sum(len(value) for value in document.values() if isinstance(value, str | bytes))
 
 
-def row_of(version: Document) -> Row:
+def row_of(version: Document) -> ItemRow:
     """Undo :func:`version_of`."""
-    return Row._make(version.get(name) for name in Row._fields)
+    return ItemRow._make(version.get(name) for name in ItemRow._fields)
 
 
-def notes_of(removed: Sequence[Place], entry: Entry, *, prefix: str, pending: int) -> Iterator[Document]:
+def notes_of(removed: Sequence[RowKey], entry: BatchRecord, *, prefix: str, pending: int) -> Iterator[Document]:
     """Yield the notes that *removed* ceased to be searchable with *entry*."""
     for ordinal, places in enumerate(_by_size(removed)):
         yield {
@@ -297,28 +304,61 @@ def token_of(document: Document) -> str:
 
 
 def packed_places(keys: Iterable[str]) -> bytes:
-    """Return :attr:`Entry.wrote` for the keys of places."""
+    """Return :attr:`BatchRecord.wrote` for the keys of places."""
     return bytes.fromhex("".join(key[PART_CHARACTERS:] for key in keys))
 
 
 def packed_versions(ids: Iterable[str]) -> bytes:
-    """Return :attr:`Entry.ended` for the ids of versions."""
+    """Return :attr:`BatchRecord.ended` for the ids of versions."""
     return bytes.fromhex("".join(version[PART_CHARACTERS:] for version in ids))
 
 
-def partition_of(kind: Any, parts: str | None) -> Partition | None:
-    """Return a partition from its spelling; ``None`` where that is gone."""
-    return None if kind is None or parts is None else Partition(kind, tuple(json.loads(parts)))
-
-
 def spelling_of(partition: Partition) -> tuple[str, str]:
-    """Undo :func:`partition_of`."""
+    """Return kind and parts of *partition* as stored."""
     return partition.kind, json.dumps(partition.parts)
 
 
-def encoded_prefix(key_prefix: str) -> str:
-    """Return the key prefix of a deployment as it is kept."""
-    return encode_text(key_prefix)
+def shows(document: Document, entry: BatchRecord, hidden: frozenset[str]) -> bool:
+    """Return whether a version or note exists if *entry* is the newest record and removes *hidden*.
+
+    One that is later than *entry* may show, too; its revision tells.
+    """
+    return (
+        document["epoch"] == entry.epoch
+        and ("pending" not in document or token_of(document) == entry.token)
+        and document["_id"] not in hidden
+    )
+
+
+def hidden_by(entry: BatchRecord) -> frozenset[str]:
+    """Return the ids of the versions that an open *entry* removes."""
+    return frozenset(entry.replaced) if entry.is_open else frozenset()
+
+
+def is_folded(version: Document, head: BatchRecord) -> bool:
+    """Return whether *version* exists if everything up to *head* is folded."""
+    return version["epoch"] == head.epoch and "pending" not in version
+
+
+def chunked(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Cut *values* into lists of at most *size*."""
+    iterator = iter(values)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def chunked_by_size(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Cut *documents* into lists that each fit one insert command."""
+    chunk: list[Document] = []
+    size = 0
+    for document in documents:
+        chunk.append(document)
+        size += size_of(document)
+        if size > _INSERTED_BYTES or len(chunk) == MAX_COMMAND_IDS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _split(packed: bytes, size: int) -> Iterator[str]:
@@ -326,9 +366,9 @@ def _split(packed: bytes, size: int) -> Iterator[str]:
     return (text[start : start + width] for start in range(0, len(text), width))
 
 
-def _by_size(places: Sequence[Place]) -> Iterator[list[Place]]:
+def _by_size(places: Sequence[RowKey]) -> Iterator[list[RowKey]]:
     """Cut *places* into lists that each fit one document."""
-    part: list[Place] = []
+    part: list[RowKey] = []
     characters = 0
     for place in places:
         size = len(place[0]) + len(place[1])

@@ -1,18 +1,19 @@
-"""Connections to one PostgreSQL database: a pool that the storage and the checkpointer share.
+"""Connections to one PostgreSQL database, a pool that the storage and the checkpointer share, and its errors.
 
-Nothing is kept in a session: no setting, no named statement, no lock. So it works behind a pooler
-that gives each transaction another session.
+A session keeps no state: no setting, no named statement, no lock. So it works behind a pooler that uses another
+session for each transaction.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
@@ -22,41 +23,51 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from threadkeep.errors import ClosedError, SettingsError, StorageUnavailableError
-from threadkeep.storage.postgres.errors import error_of, is_lost, postgres_errors
+from threadkeep.errors import (
+    ClosedError,
+    SettingsError,
+    StorageDeniedError,
+    StorageError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    ThreadkeepError,
+    TooLargeError,
+)
+from threadkeep.storage.base import CallRunner
 
 T = TypeVar("T")
 Connection: TypeAlias = AsyncConnection[TupleRow]
 
 CONNECT_SECONDS: Final = 5
-"""How long a connection may take to come about."""
+"""The timeout of connecting."""
 
 SET_UP_SECONDS: Final = 120.0
-"""How long a process waits for another one that sets the database up."""
+"""How long a process waits while another one sets up the database."""
 
 LATE_SECONDS: Final = 1.0
-"""How long a server may take to cancel a statement; then it is given up: it has stalled, or the network has."""
+"""How long a server may take to cancel a statement; after that the connection is cut."""
 
 _POLL_SECONDS: Final = 0.05
 _RECONNECT_SECONDS: Final = 0.5
-"""For how long the pool itself goes on trying; the next who wants a connection makes it try again, at once."""
+"""How long the pool retries to connect by itself; the next caller makes it try again."""
 
 _IDLE_SECONDS: Final = 300.0
 _LOCK: Final = int.from_bytes(b"THKPSETU")
 _TRY_LOCK: Final = f"SELECT pg_try_advisory_xact_lock({_LOCK})".encode()
-"""Without a parameter, which would leave a portal open, and that a snapshot."""
+"""Without a parameter: a parameter would leave a portal open, which keeps a snapshot."""
 
 
 class PostgresPool:
-    """Lends connections in autocommit, which prepare nothing; constructing it does no I/O.
+    """Lends connections in autocommit that prepare no statements; constructing it does no I/O.
 
     Args:
         dsn: A URL ``postgresql://user:password@host:port/database`` or libpq's ``host=… dbname=…``.
-        variable: The setting that the DSN came from, for the message where it is none.
-        size: How many connections there may be at once, 1 or more.
-        statement_timeout: How long a turn's statement may take; what is no part of a turn may take longer.
-        wait_timeout: How long to wait for a connection while all of them are in use.
-        migrate: ``auto``: tables are made and changed as needed; ``check``: they must be as needed.
+        variable: The setting that the DSN is from, for messages.
+        size: The largest number of connections, 1 or more.
+        statement_timeout: How long a turn's statement may take; other statements may take longer.
+        wait_timeout: How long to wait for a connection while all are in use.
+        migrate: ``auto``: tables are created and migrated as needed; ``check``: they must be up to date.
 
     Attributes:
         location: The URL without its password.
@@ -85,20 +96,20 @@ class PostgresPool:
         self._closed = False
         self._pid = 0
         self._in_use = 0
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._calls = CallRunner(is_lost=_is_lost, reconnect=self._drop_idle)
         self.refused: Exception | None = None
-        """Why the newest attempt to connect failed; ``None`` after one that did not."""
+        """Why the last attempt to connect failed; ``None`` if it succeeded."""
 
     def leads_to(self, dsn: str) -> bool:
-        """Whether *dsn* is the very one of this pool."""
+        """Return whether this pool was made from *dsn*."""
         return dsn == self._given
 
     async def open(self) -> None:
-        """Connect once, so that what is wrong is said; the second call does nothing.
+        """Connect once, so that errors show early; the second call does nothing.
 
         Raises:
-            StorageError: No connection comes about; the message says why.
-            ClosedError: It was closed.
+            StorageError: Connecting failed; the message says why.
+            ClosedError: The pool was closed.
         """
         async with self._opening:
             if self._closed:
@@ -123,25 +134,25 @@ class PostgresPool:
             self._pool, self._pid = pool, os.getpid()
 
     async def close(self) -> None:
-        """Let go of every connection; the second call does nothing."""
+        """Release every connection; the second call does nothing."""
         self._closed = True
-        if self._tasks and self._pid == os.getpid():
-            await asyncio.wait(self._tasks)
+        if self._pid == os.getpid():
+            await self._calls.drain()
         pool, self._pool = self._pool, None
         if pool is not None and self._pid == os.getpid():
             await pool.close()
 
     @asynccontextmanager
     async def connection(self, *, seconds: float | None = None) -> AsyncGenerator[Connection]:
-        """Lend a connection; what the driver raises inside is raised as an error of ours.
+        """Lend a connection; the driver's errors in the block are raised as Threadkeep's.
 
         Args:
-            seconds: How long what is done on it may take, by default what a turn's statement may: then the
-                server is asked to cancel it, and a second later, where it does not answer, the
-                connection is cut. A time-out of the server's own would be a setting of the session.
+            seconds: The timeout of the block, by default that of a turn's statement. Then the server is asked to
+                cancel the statement; if it does not answer within a second, the connection is cut. A timeout
+                of the server's own would be a setting of the session.
 
         Raises:
-            StorageUnavailableError: All connections are in use, none comes about, or one broke.
+            StorageUnavailableError: All connections are in use, connecting failed, or a connection broke.
         """
         with postgres_errors(self.location):
             async with self._lent(seconds) as connection:
@@ -152,52 +163,39 @@ class PostgresPool:
         work: Callable[[Connection], Awaitable[T]],
         *,
         seconds: float | None = None,
-        again: Callable[[], bool] = lambda: True,
+        repeatable: Callable[[], bool] = lambda: True,
     ) -> T:
-        """Return what *work* returns on a connection; where that broke, as after a server's restart, on a new one.
+        """Return what *work* returns on a connection; if that broke, as after a server's restart, on a new one.
 
-        A caller that is cancelled is let go at once, and the work comes to its end or to its time-out: the
-        driver would wait for the server's answer to the cancellation, and one that has stalled gives none.
+        A caller that is cancelled returns at once, and the work runs to its end or to its timeout: the driver
+        would wait for the server's answer to the cancellation, and a server that has stalled gives none.
 
         Args:
             work: Changes nothing outside a transaction.
             seconds: See :meth:`connection`.
-            again: Says whether *work* may be done once more: not after a commit that may have come through.
+            repeatable: See :meth:`threadkeep.storage.base.CallRunner.run`.
         """
         if self._closed:
             raise _closed()
-        task = asyncio.create_task(self._done(work, seconds, again))
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
 
-    async def _done(
-        self, work: Callable[[Connection], Awaitable[T]], seconds: float | None, again: Callable[[], bool]
-    ) -> T:
-        with postgres_errors(self.location):
-            try:
-                async with self._lent(seconds) as connection:
-                    return await work(connection)
-            except (psycopg.Error, OSError) as error:
-                if not (is_lost(error) and again()):
-                    raise
-            if self._pool is not None:  # where one connection has broken, the others have, too
-                await self._pool.drain()
+        async def call() -> T:
             async with self._lent(seconds) as connection:
                 return await work(connection)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited has raised it; nobody may be left who did
+        with postgres_errors(self.location):
+            return await self._calls.run(call, repeatable=repeatable)
+
+    async def _drop_idle(self) -> None:
+        """Replace the idle connections: after one broke, the others have broken, too."""
+        if self._pool is not None:
+            await self._pool.drain()
 
     @asynccontextmanager
     async def setting_up(self) -> AsyncGenerator[Connection]:
-        """Lend a connection outside the pool while no other process sets this database up.
+        """Lend a connection outside the pool while no other process sets up this database.
 
-        The lock is tried for, again and again, and never waited for: a statement that waits holds a
-        snapshot, and ``CREATE INDEX CONCURRENTLY`` waits for those. It is held by a transaction of
-        its own, so that it also holds behind a pooler.
+        The advisory lock is polled: a statement that waits keeps a snapshot, and ``CREATE INDEX CONCURRENTLY``
+        waits for snapshots. A transaction of its own has the lock, so that it also works behind a pooler.
 
         Raises:
             StorageUnavailableError: Another process has been setting it up for two minutes.
@@ -221,15 +219,15 @@ class PostgresPool:
         if seconds is None:
             seconds = self.statement_timeout.total_seconds()
         pool = self._require_open()
-        connection = await self._one(pool)
+        connection = await self._take(pool)
         self._in_use += 1
-        deadline = _Deadline(connection, seconds)
+        deadline = _StatementDeadline(connection, seconds)
         try:
             yield connection
         except psycopg.Error as error:
             if not deadline.cut:
                 raise
-            msg = f"{self.location} did not answer within {seconds + LATE_SECONDS:g} seconds; try again."
+            msg = f"{self.location} timed out: no answer within {seconds + LATE_SECONDS:g} seconds; try again."
             raise StorageUnavailableError(msg, server=self.location) from error
         finally:
             self._in_use -= 1
@@ -237,8 +235,8 @@ class PostgresPool:
                 await connection.close()
             await pool.putconn(connection)
 
-    async def _one(self, pool: AsyncConnectionPool[_Connection]) -> _Connection:
-        """Take a connection out of *pool* that nobody has closed at the other end."""
+    async def _take(self, pool: AsyncConnectionPool[_Connection]) -> _Connection:
+        """Take a connection out of *pool* that the server has not closed."""
         while True:
             try:
                 connection = await pool.getconn()
@@ -265,7 +263,7 @@ class PostgresPool:
             )
             return StorageUnavailableError(msg, server=self.location)
         if self.refused is not None:
-            return error_of(self.refused, self.location)
+            return parse_error(self.refused, self.location)
         msg = (
             f"{self.location} cannot be reached (no connection came about in {self._wait:g} seconds); try again, "
             "or raise THREADKEEP_POSTGRES_WAIT_MS."
@@ -276,13 +274,13 @@ class PostgresPool:
         if self._pool is None:
             raise _closed() if self._closed else ClosedError("Call connect() first.")
         if self._pid != os.getpid():
-            msg = "This storage was opened before the process forked; open one in the child."
+            msg = "This storage was opened before the process forked: open one in the child."
             raise ClosedError(msg)
         return self._pool
 
 
 class _Connection(AsyncConnection[TupleRow]):
-    """Tells the pool how the attempt to connect went, which psycopg's own only writes to its log."""
+    """Reports to the pool how connecting went; psycopg's own class only logs it."""
 
     @classmethod
     async def connect(cls, conninfo: str = "", *, pool: PostgresPool, **kwargs: Any) -> Self:  # type: ignore[override]
@@ -296,11 +294,11 @@ class _Connection(AsyncConnection[TupleRow]):
         return connection
 
 
-class _Deadline:
-    """Ends what takes too long on a connection: asks the server to, and a second later cuts the connection.
+class _StatementDeadline:
+    """Ends a statement that takes too long: asks the server to cancel it, and a second later cuts the connection.
 
-    What waits on a connection that is cut fails at once. Cancelling the task that waits would wait for the
-    server's answer, and one that has stalled gives none.
+    A call that waits on a cut connection fails at once. Cancelling its task would wait for the server's answer,
+    and a server that has stalled gives none.
     """
 
     def __init__(self, connection: Connection, seconds: float) -> None:
@@ -310,7 +308,7 @@ class _Deadline:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._cancel)
 
     async def end(self) -> bool:
-        """Stop counting; return whether it was passed, so that a late cancellation might hit what comes next."""
+        """Stop the timer; return whether it expired, so that a late cancellation may hit the next statement."""
         self._timer.cancel()
         if self._cancelling is None:
             return False
@@ -337,7 +335,7 @@ class _Deadline:
 
 
 def _has_ended(connection: Connection) -> bool:
-    """Whether the other end closed *connection* while nobody used it: then there is something to read, the end."""
+    """Return whether the server closed *connection* while it was idle: then its socket is readable."""
     try:
         return _readable(connection.pgconn.socket)
     except (OSError, psycopg.Error):
@@ -361,9 +359,9 @@ _SESSION: Final[dict[str, Any]] = {"autocommit": True, "prepare_threshold": None
 
 
 async def _locked(guard: Connection) -> bool:
-    """Try for the lock in a transaction of *guard*; whoever was not lucky holds nothing, not even a snapshot."""
+    """Try to take the lock in a transaction of *guard*; if it is taken, keep nothing, not even a snapshot."""
     await guard.execute("BEGIN")
-    # A server may end sessions that are idle in a transaction; this one is meant to be.
+    # A server may end sessions that are idle in a transaction; this one is idle on purpose.
     await guard.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     row = await (await guard.execute(_TRY_LOCK)).fetchone()
     if row is not None and row[0]:
@@ -377,7 +375,7 @@ def _parsed(dsn: str, variable: str) -> dict[str, Any]:
         return conninfo_to_dict(dsn)
     except psycopg.Error:  # its text repeats a part of the DSN, which may be the password
         msg = (
-            f"{variable} is no PostgreSQL URL; write postgresql://user:password@host:5432/database, "
+            f"{variable} is not a PostgreSQL URL: write postgresql://user:password@host:5432/database, "
             "where a % in the password is spelled %25, an @ %40 and a / %2F."
         )
         raise SettingsError(msg, variable=variable) from None
@@ -391,4 +389,113 @@ def _masked(parts: dict[str, Any]) -> str:
 
 
 def _closed() -> ClosedError:
-    return ClosedError("This storage was closed; open a new one.")
+    return ClosedError("This storage was closed: open a new one.")
+
+
+_ErrorMeaning: TypeAlias = tuple[type[ThreadkeepError], str]
+
+_MAX_DETAIL_CHARACTERS: Final = 300
+
+# {where} is the server, {detail} its message. By SQLSTATE, else by its class, the first two characters.
+_MEANINGS: Final[dict[str, _ErrorMeaning]] = {
+    "08": (StorageUnavailableError, "{where} cannot be reached ({detail}); try again."),
+    "0A": (StorageError, "{where} cannot do what is needed ({detail}); PostgreSQL 14 and later can."),
+    "25006": (
+        StorageReadOnlyError,
+        "{where} is read-only, a replica or set so; give the URL of the primary, or let it be written to.",
+    ),
+    "25P03": (StorageUnavailableError, "{where} ended an idle transaction; nothing was written. Try again."),
+    "28": (StorageDeniedError, "{where} refused this user ({detail}); correct the URL, or let the user in."),
+    "28P01": (
+        StorageDeniedError,
+        "{where} refused the password; correct it in the URL, where a % is spelled %25 and an @ %40.",
+    ),
+    "3D000": (StorageError, "{where} has no such database; create it, or correct the URL."),
+    "40": (
+        StorageUnavailableError,
+        "{where} aborted the transaction in favour of another; nothing was written. Try again.",
+    ),
+    "42501": (StorageDeniedError, "{where} denied this user a right ({detail}); grant it, or use the tables' owner."),
+    "42P01": (
+        StorageError,
+        "{where} has lost a table ({detail}): restore it from a backup, or start again in an empty database.",
+    ),
+    "53": (StorageUnavailableError, "{where} is short of resources ({detail}); nothing was written. Try again."),
+    "53100": (StorageFullError, "The disk of {where} is full; nothing was written. Free some space there."),
+    "53300": (
+        StorageUnavailableError,
+        "{where} accepts no more connections: raise its max_connections, or lower THREADKEEP_POSTGRES_POOL_SIZE.",
+    ),
+    "54": (TooLargeError, "The item is too large for PostgreSQL ({detail}). Split it, or store a reference to it."),
+    "55": (StorageUnavailableError, "{where} is busy with another session ({detail}); nothing was written. Try again."),
+    "57": (
+        StorageUnavailableError,
+        "{where} ended the connection ({detail}); try again. A commit that was under way may have been written.",
+    ),
+    "57014": (
+        StorageUnavailableError,
+        "{where} timed out; nothing was written. Try again, or raise THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS.",
+    ),
+    "57P03": (StorageUnavailableError, "{where} is starting up or shutting down; try again."),
+    "58": (StorageUnavailableError, "{where} has a problem with its disk or system ({detail}): see its log."),
+    "TLS": (
+        StorageUnavailableError,
+        "No TLS connection to {where} ({detail}); correct sslmode, sslrootcert or the certificate it names.",
+    ),
+}
+
+# An error of connecting has no SQLSTATE; a message in another language matches the last pattern.
+_MESSAGE_STATES: Final = (
+    (re.compile(r"password authentication failed|no password supplied"), "28P01"),
+    (re.compile(r"role .* does not exist|no pg_hba\.conf entry|authentication failed|not permitted to log in"), "28"),
+    (re.compile(r"database .* does not exist"), "3D000"),
+    (re.compile(r"permission denied for database"), "42501"),
+    (re.compile(r"too many (clients|connections)|remaining connection slots"), "53300"),
+    (re.compile(r"the database system is "), "57P03"),
+    (re.compile(r"\bSSL\b|\bTLS\b|certificate", re.IGNORECASE), "TLS"),
+    (re.compile(r"session is read-only|server is in hot standby|session is not read-write"), "25006"),
+    (re.compile(r""), "08"),
+)
+
+
+_FULL: Final = re.compile(r"File too large|quota", re.IGNORECASE)
+
+
+@contextmanager
+def postgres_errors(where: str) -> Generator[None]:
+    """Raise the driver's errors as Threadkeep's; *where* is the server, without its password."""
+    try:
+        yield
+    except (psycopg.Error, OSError) as error:
+        raise parse_error(error, where) from error
+
+
+def parse_error(error: Exception, where: str) -> ThreadkeepError:
+    """Return the error of ours for *error* of the driver; no message contains a password."""
+    state = getattr(error, "sqlstate", None) or _state_of(error)
+    if state == "XX000" and _FULL.search(str(error)):  # a quota has no code of its own
+        state = "53100"
+    kind, text = _MEANINGS.get(state) or _MEANINGS.get(state[:2]) or (StorageError, "{where} refused: {detail}.")
+    return kind(text.format(where=where, detail=_detail(error)), server=where, sqlstate=state)
+
+
+def _is_lost(error: Exception) -> bool:
+    """Return whether the connection broke, or the server closed it: on another one the call may work."""
+    state = getattr(error, "sqlstate", None)
+    if state is not None:
+        return state[:2] in ("08", "57") and state != "57014"
+    return isinstance(error, psycopg.OperationalError | OSError)
+
+
+def _state_of(error: Exception) -> str:
+    if not isinstance(error, psycopg.OperationalError | OSError):
+        return ""
+    message = str(error)
+    return next(state for pattern, state in _MESSAGE_STATES if pattern.search(message))
+
+
+def _detail(error: Exception) -> str:
+    """Return the first line of the message; values are in the details, which are left out."""
+    diagnosis = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    lines = (diagnosis or str(error)).strip().splitlines() or [type(error).__name__]
+    return lines[0].removeprefix("connection failed: ").rstrip(".")[:_MAX_DETAIL_CHARACTERS]

@@ -1,11 +1,18 @@
-"""The schema ``threadkeep`` of a PostgreSQL database: made, changed and checked, and as whom it is worked on."""
+"""The schema ``threadkeep`` of a PostgreSQL database: creating, migrating and checking it, and its roles.
+
+A change of the schema ships as two scripts: ``pre`` adds what the new code needs and keeps everything that the
+old code uses; ``post`` removes what only the old code needed, and the next version runs it. So a schema of
+version N serves the code of N and of N-1, and processes can be replaced one by one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from psycopg import errors, sql
 from psycopg.rows import class_row
@@ -18,43 +25,45 @@ from threadkeep.errors import (
     StorageVersionError,
 )
 from threadkeep.ids import new_id
-from threadkeep.storage.postgres.migrations import (
-    FOLDER,
-    SCHEMA_VERSION,
-    Applied,
-    Migration,
-    half_applied,
-    needed,
-    shipped,
-)
+from threadkeep.storage.base import read_statements
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
-from threadkeep.storage.sql_files import statements
 
-SQL: Final = {name: text.encode() for name, text in statements(FOLDER / "statements.sql").items()}
+Stage: TypeAlias = Literal["base", "post", "pre"]
+
+SCHEMA_VERSION: Final = 1
+"""The version that ``sql/schema.sql`` creates and this code uses."""
+
+FOLDER: Final = Path(__file__).with_name("sql")
+"""The folder of this backend's ``.sql`` files."""
+
+_FILE: Final = re.compile(r"(\d{4})_(pre|post)\.sql")
+_ALONE: Final = "-- outside a transaction"
+
+SQL: Final = {name: text.encode() for name, text in read_statements(FOLDER / "statements.sql").items()}
 
 APP: Final = "threadkeep_app"
 SERVICE: Final = "threadkeep_service"
-NOBODY: Final = "none"
-"""As whom a transaction goes on that takes on no role: as who connected."""
+NO_ROLE: Final = "none"
+"""The role of a transaction that keeps the role of the user who connected."""
 
 OLDEST_SERVER: Final = 140000
 _TABLES: Final = frozenset({"migrations", "birth", "partitions", "items", "removals"})
 _TRIES: Final = 10
 _LOCK_TIMEOUT: Final = b"SET LOCAL lock_timeout = '5s'"
-"""Who changes a table makes everybody else wait; so it must not wait long for them."""
+"""A migration blocks every other session while it waits for a lock, so it must not wait long."""
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
-    """As whom one partition, and all of them, are worked on."""
+class PostgresRoles:
+    """The roles for one partition, and for all partitions."""
 
     app: str
     service: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a server says about itself, this user and the schema; the fields are those of ``inspect``."""
+class ServerState:
+    """The state of the server, this user and the schema; the fields are the columns of the statement ``inspect``."""
 
     server_version: int
     read_only: bool
@@ -70,23 +79,23 @@ class Found:
 
     @property
     def has_roles(self) -> bool:
-        """Whether this user can take on both roles, and they may use the tables."""
+        """Whether this user can take on both roles, and both may use the tables."""
         return len(self.takes_on) == 2 and {APP, SERVICE} <= set(self.granted)  # noqa: PLR2004 - both of them
 
     @property
     def could_have_roles(self) -> bool:
-        """Whether setting up would make it so."""
+        """Whether setting up can create the roles."""
         return not self.has_roles and self.owns and (self.makes_roles or len(self.takes_on) == 2)  # noqa: PLR2004
 
 
 class PostgresSchema:
-    """Makes the schema ready, once.
+    """Creates, migrates and checks the schema.
 
     Args:
-        pool: Where; it is open.
-        hash_partitions: A new schema's items are spread over so many tables; 0: they are in one.
-        code: The schema that the code was written for.
-        migrations: By default those that are shipped.
+        pool: An open pool.
+        hash_partitions: How many tables a new schema spreads the items over; 0: one table.
+        code: The schema version of the code.
+        migrations: By default the shipped ones.
     """
 
     def __init__(
@@ -101,95 +110,95 @@ class PostgresSchema:
         self._where = pool.location
         self._hash_partitions = hash_partitions
         self._code = code
-        self._migrations = shipped() if migrations is None else migrations
+        self._migrations = shipped_migrations() if migrations is None else migrations
 
-    async def ready(self) -> tuple[Roles, str]:
-        """Return as whom to work, and the epoch of partitions that were never erased.
+    async def ready(self) -> tuple[PostgresRoles, str]:
+        """Return the roles to work as, and the epoch of partitions that were never erased.
 
-        Where tables are missing or old, they are made or changed, one process at a time;
-        with ``THREADKEEP_MIGRATE=check`` that is an error.
+        Missing tables are created and old ones migrated, by one process at a time; with
+        ``THREADKEEP_MIGRATE=check`` that is an error.
 
         Raises:
-            StorageVersionError: It is too new, too old, or half changed.
-            NotAStorageError: The schema holds something else.
+            StorageVersionError: The schema is too new, too old, or half migrated.
+            NotAStorageError: The schema holds other tables.
             StorageDeniedError: This user lacks a right.
-            StorageReadOnlyError: The server is.
+            StorageReadOnlyError: The server is read-only.
         """
         async with self._pool.connection() as connection:
-            found = await self._inspect(connection)
-            waiting = await self._waiting(connection, found)
-        if not found.tables or waiting or found.could_have_roles:
+            state = await self._inspect(connection)
+            pending = await self._pending(connection, state)
+        if not state.tables or pending or state.could_have_roles:
             if self._pool.migrate == "auto":
-                found = await self._set_up()
+                state = await self._set_up()
             else:
-                self._require_nothing(found, waiting)
-        roles = self._roles(found)
+                self._require_nothing(state, pending)
+        roles = self._roles(state)
         async with self._pool.connection() as connection:
             ((birth,),) = await (await connection.execute(SQL["birth"])).fetchall()
         return roles, birth
 
-    async def _inspect(self, connection: Connection) -> Found:
-        cursor = connection.cursor(row_factory=class_row(Found))
-        found = await (await cursor.execute(SQL["inspect"])).fetchone()
-        if found is None or found.server_version < OLDEST_SERVER:
+    async def _inspect(self, connection: Connection) -> ServerState:
+        cursor = connection.cursor(row_factory=class_row(ServerState))
+        state = await (await cursor.execute(SQL["inspect"])).fetchone()
+        if state is None or state.server_version < OLDEST_SERVER:
             msg = f"{self._where} is older than PostgreSQL 14; upgrade the server."
             raise StorageError(msg, server=self._where)
-        if found.read_only:
+        if state.read_only:
             msg = (
                 f"{self._where} is read-only, a replica or set so; give the URL of the primary, or let it be "
                 "written to."
             )
             raise StorageReadOnlyError(msg, server=self._where)
-        missing = _TABLES.difference(found.tables)
-        if found.tables and "migrations" in missing:
+        missing = _TABLES.difference(state.tables)
+        if state.tables and "migrations" in missing:
             msg = (
                 f"The schema threadkeep of {self._where} holds other tables; it was not touched. "
                 "Choose another database, or rename that schema."
             )
             raise NotAStorageError(msg, server=self._where)
-        if found.tables and missing:
+        if state.tables and missing:
             msg = (
                 f"{self._where} lacks the table threadkeep.{min(missing)}, as after a broken restore; "
                 "restore it from a backup, or start again in an empty database."
             )
             raise StorageError(msg, server=self._where)
-        return found
+        return state
 
-    async def _waiting(self, connection: Connection, found: Found) -> list[Migration]:
-        """Return the migrations that are to be run on a schema that is there."""
-        if not found.tables:
+    async def _pending(self, connection: Connection, state: ServerState) -> list[Migration]:
+        """Return the migrations that an existing schema needs."""
+        if not state.tables:
             return []
         rows = await (await connection.execute(SQL["migrations"])).fetchall()
-        applied = [Applied(*row) for row in rows]
-        return needed(applied, self._migrations, code=self._code, where=self._where)
+        applied = [AppliedMigration(*row) for row in rows]
+        return needed_migrations(applied, self._migrations, code=self._code, where=self._where)
 
-    def _require_nothing(self, found: Found, waiting: Sequence[Migration]) -> None:
-        if found.tables and not any(migration.stage == "pre" for migration in waiting):
+    def _require_nothing(self, state: ServerState, pending: Sequence[Migration]) -> None:
+        if state.tables and not any(migration.stage == "pre" for migration in pending):
             return
-        state = "are older than this Threadkeep needs" if found.tables else "are not there yet"
+        problem = "are older than this Threadkeep needs" if state.tables else "are not there yet"
         msg = (
-            f"The tables in {self._where} {state}, and THREADKEEP_MIGRATE is check; run threadkeep storage migrate, "
+            f"The tables in {self._where} {problem}, and THREADKEEP_MIGRATE is check; run threadkeep storage migrate, "
             "or start one process with THREADKEEP_MIGRATE=auto, as a user that may change them."
         )
         raise StorageVersionError(msg, server=self._where)
 
-    async def _set_up(self) -> Found:
+    async def _set_up(self) -> ServerState:
         async with self._pool.setting_up() as connection:
-            found = await self._inspect(connection)
-            if not found.tables:
-                await self._make(connection, found)
-            for migration in await self._waiting(connection, found):
+            state = await self._inspect(connection)
+            if not state.tables:
+                await self._make(connection, state)
+            for migration in await self._pending(connection, state):
                 await self._apply(connection, migration)
-            found = await self._inspect(connection)
-            if found.could_have_roles:
-                await self._make_roles(connection, found)
-                found = await self._inspect(connection)
-            return found
+            state = await self._inspect(connection)
+            if state.could_have_roles:
+                await self._make_roles(connection, state)
+                state = await self._inspect(connection)
+            return state
 
-    async def _make(self, connection: Connection, found: Found) -> None:
+    async def _make(self, connection: Connection, state: ServerState) -> None:
         try:
             async with connection.transaction():
-                if not found.has_schema:
+                if not state.has_schema:
                     await connection.execute(b"CREATE SCHEMA threadkeep")
                 await connection.execute(schema_script(self._hash_partitions).encode())
                 await connection.execute(SQL["bear"], (new_id(),))
@@ -197,7 +206,7 @@ class PostgresSchema:
         except errors.InsufficientPrivilege as error:
             msg = (
                 f"{self._where} does not let this user make tables ({error.diag.message_primary}); run as its "
-                f'administrator: CREATE SCHEMA threadkeep AUTHORIZATION "{found.user}"'
+                f'administrator: CREATE SCHEMA threadkeep AUTHORIZATION "{state.user}"'
             )
             raise StorageDeniedError(msg, server=self._where) from error
 
@@ -218,41 +227,43 @@ class PostgresSchema:
                 raise half_applied(migration.version, migration.stage, self._where, mend=mend) from error
         await connection.execute(SQL["done"], row[:2])
 
-    async def _make_roles(self, connection: Connection, found: Found) -> None:
-        """Make the roles as far as this user may, and let them use the tables.
+    async def _make_roles(self, connection: Connection, state: ServerState) -> None:
+        """Create the roles if this user may, and grant them the tables.
 
-        Roles are the whole server's: other databases' processes may be making them right now.
+        Roles belong to the server: processes of other databases may be creating them at the same time.
         """
         for role in (APP, SERVICE):
-            if role not in found.roles:
-                await _despite_others(connection, sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
-            if role not in found.takes_on:
-                options = " WITH INHERIT FALSE, SET TRUE" if found.server_version >= 160000 else ""  # noqa: PLR2004
+            if role not in state.roles:
+                await _execute_concurrently(connection, sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
+            if role not in state.takes_on:
+                options = " WITH INHERIT FALSE, SET TRUE" if state.server_version >= 160000 else ""  # noqa: PLR2004
                 grant = sql.SQL("GRANT {} TO CURRENT_USER" + options).format(sql.Identifier(role))
                 try:
-                    await _despite_others(connection, grant)
-                except errors.InsufficientPrivilege:  # they are somebody else's; the policies hold the owner, too
+                    await _execute_concurrently(connection, grant)
+                except (
+                    errors.InsufficientPrivilege
+                ):  # another user owns them; the policies apply to the tables' owner, too
                     return
         both = sql.SQL(", ").join([sql.Identifier(APP), sql.Identifier(SERVICE)])
         for grant in _GRANTS:
-            await _despite_others(connection, sql.SQL(grant).format(both))
+            await _execute_concurrently(connection, sql.SQL(grant).format(both))
 
-    def _roles(self, found: Found) -> Roles:
-        if found.has_roles:
-            return Roles(APP, SERVICE)
-        grants = f'GRANT {APP}, {SERVICE} TO "{found.user}"'
-        if found.bypasses:
+    def _roles(self, state: ServerState) -> PostgresRoles:
+        if state.has_roles:
+            return PostgresRoles(APP, SERVICE)
+        grants = f'GRANT {APP}, {SERVICE} TO "{state.user}"'
+        if state.bypasses:
             msg = (
-                f'The user "{found.user}" of {self._where} passes over row-level security and may not make roles; run '
+                f'The user "{state.user}" of {self._where} passes over row-level security and may not make roles; run '
                 f"as its administrator: CREATE ROLE {APP}; CREATE ROLE {SERVICE}; {grants}"
             )
             raise StorageDeniedError(msg, server=self._where)
-        if not found.owns:
+        if not state.owns:
             msg = (
-                f'The tables of {self._where} belong to another user than "{found.user}"; run as their owner: {grants}'
+                f'The tables of {self._where} belong to another user than "{state.user}"; run as their owner: {grants}'
             )
             raise StorageDeniedError(msg, server=self._where)
-        return Roles(NOBODY, NOBODY)
+        return PostgresRoles(NO_ROLE, NO_ROLE)
 
 
 _GRANTS: Final = (
@@ -262,7 +273,7 @@ _GRANTS: Final = (
 
 
 def schema_script(hash_partitions: int) -> str:
-    """Return the script that makes the schema, with its items spread over *hash_partitions* tables, or in one."""
+    """Return the script that creates the schema, with its items in *hash_partitions* tables, or in one."""
     plain = (FOLDER / "schema.sql").read_text(encoding="utf-8")
     inline = "ALTER TABLE threadkeep.{} SET (toast_tuple_target = 8160);"
     if not hash_partitions:
@@ -277,8 +288,8 @@ def schema_script(hash_partitions: int) -> str:
     return plain.replace("/* BY HASH */", "PARTITION BY HASH (partition)").replace("/* PARTITIONS */", "\n".join(made))
 
 
-async def _despite_others(connection: Connection, statement: sql.Composed) -> None:
-    """Execute what another database's process may be doing at the same moment."""
+async def _execute_concurrently(connection: Connection, statement: sql.Composed) -> None:
+    """Execute a statement that a process of another database may execute at the same time."""
     for _ in range(_TRIES):
         try:
             await connection.execute(statement)
@@ -288,3 +299,101 @@ async def _despite_others(connection: Connection, statement: sql.Composed) -> No
             await asyncio.sleep(0.01)
         else:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A migration script.
+
+    Attributes:
+        version: The schema's version after it.
+        stage: ``pre`` or ``post``.
+        script: Its statements. If the first line is ``-- outside a transaction``, each runs on its own, and all of
+            them run again after a failure.
+    """
+
+    version: int
+    stage: Literal["post", "pre"]
+    script: str
+
+    @property
+    def alone(self) -> bool:
+        """Whether it runs outside a transaction, as ``CREATE INDEX CONCURRENTLY`` must."""
+        return self.script.startswith(_ALONE)
+
+    @property
+    def serves(self) -> int:
+        """The oldest code that works with the schema afterwards."""
+        return self.version - 1 if self.stage == "pre" else self.version
+
+    @property
+    def statements(self) -> list[str]:
+        """The statements of a script that runs outside a transaction."""
+        return [part for part in re.split(r";\s*\n", self.script.rstrip().removesuffix(";")) if part.strip()]
+
+
+class AppliedMigration(NamedTuple):
+    """A row of ``threadkeep.migrations``; *stage* ``base``: the schema was created at that version."""
+
+    version: int
+    stage: Stage
+    serves: int
+    done: bool
+
+
+def shipped_migrations() -> list[Migration]:
+    """Return the shipped migrations, in their order."""
+    files = [(_FILE.fullmatch(path.name), path) for path in FOLDER.iterdir()]
+    migrations = [
+        Migration(int(match[1]), "pre" if match[2] == "pre" else "post", path.read_text(encoding="utf-8"))
+        for match, path in files
+        if match
+    ]
+    return sorted(migrations, key=_order)
+
+
+def needed_migrations(
+    applied: Sequence[AppliedMigration], migrations: Sequence[Migration], *, code: int, where: str
+) -> list[Migration]:
+    """Return the migrations that code of version *code* needs, in their order.
+
+    Args:
+        applied: The migrations that were applied to the schema.
+        migrations: The migrations that this code ships.
+        code: The version of this code.
+        where: The server, for messages.
+
+    Raises:
+        StorageVersionError: The schema is too new, or a migration that this code does not have failed halfway.
+    """
+    serves = max((row.serves for row in applied if row.done), default=0)
+    if code < serves:
+        msg = (
+            f"{where} was set up by a newer Threadkeep (its schema is {max(row.version for row in applied)}, and this "
+            f"version knows {code}). Upgrade Threadkeep, or choose another database."
+        )
+        raise StorageVersionError(msg, server=where)
+    done = {(row.version, row.stage) for row in applied if row.done}
+    base = max((row.version for row in applied if row.done and row.stage == "base"), default=0)
+    known = {(migration.version, migration.stage) for migration in migrations if migration.alone}
+    for row in applied:
+        if not row.done and row.version <= code and (row.version, row.stage) not in known:
+            mend = "this Threadkeep does not have the rest of it: start the one that began it, or restore a backup"
+            raise half_applied(row.version, row.stage, where, mend=mend)
+    return [
+        migration
+        for migration in sorted(migrations, key=_order)
+        if migration.version > base
+        and (migration.version, migration.stage) not in done
+        and migration.version <= (code if migration.stage == "pre" else code - 1)
+    ]
+
+
+def half_applied(version: int, stage: str, where: str, *, mend: str) -> StorageVersionError:
+    """Return the error for a migration that failed halfway; *mend* says what to do."""
+    msg = f"A migration of the tables of {where} failed halfway (version {version}, {stage}): {mend}."
+    return StorageVersionError(msg, server=where, version=version)
+
+
+def _order(migration: Migration) -> tuple[int, bool]:
+    return migration.version, migration.stage == "post"

@@ -19,10 +19,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple, cast
 from urllib.parse import quote
 
-from threadkeep.storage.commit import Known
 from threadkeep.storage.encoding import Cursor, encode_text
-from threadkeep.storage.port import Partition, Position
-from threadkeep.storage.row import NO_PATHS, Change, Content, Place, Row
+from threadkeep.storage.interface import Partition, Position
+from threadkeep.storage.rows import NO_PATHS, ItemRow, PutRow, RowChange, RowKey, RowState
 
 GROUPS: Final = tuple(f"{number:02x}" for number in range(256))
 
@@ -92,14 +91,14 @@ def encode_moment(microseconds: int) -> str:
     return f"{microseconds + _SHIFT:018d}"
 
 
-def encode_place(place: Place) -> str:
+def encode_place(place: RowKey) -> str:
     """Return *place* as members and fields spell it."""
     return "\n".join(place)
 
 
-def parse_place(place: bytes) -> Place:
+def parse_place(place: bytes) -> RowKey:
     """Undo :func:`encode_place`."""
-    return cast("Place", tuple(place.decode("ascii").split("\n")))
+    return cast("RowKey", tuple(place.decode("ascii").split("\n")))
 
 
 def item_fields(place: str | bytes) -> tuple[str, str] | tuple[bytes, bytes]:
@@ -128,9 +127,9 @@ def parse_partition(head: bytes) -> Partition | None:
     return Partition(kind, tuple(parts))
 
 
-def encode_change(change: Change, *, now: int) -> tuple[str, str, str, bytes]:
+def encode_change(change: RowChange, *, now: int) -> tuple[str, str, str, bytes]:
     """Return *change* as ``commit.lua`` takes it: operation, place, rest of the mark, body."""
-    place = encode_place(change.place)
+    place = encode_place(change.row_key)
     content = change.content
     if content is None:
         return f"{change.kind[0]}{NEVER}{_encode_expectation(change)}", place, "", b""
@@ -143,7 +142,7 @@ def encode_expiry(place: bytes) -> tuple[str, bytes, str, bytes]:
     return f"x{NEVER}any", place, "", b""
 
 
-def parse_row(mark: bytes, place: bytes, body: bytes) -> Row:
+def parse_row(mark: bytes, place: bytes, body: bytes) -> ItemRow:
     """Put a row together from its mark, its place and its body."""
     text = mark.decode("ascii")
     namespace, key = place.decode("ascii").split("\n")
@@ -156,7 +155,7 @@ def parse_row(mark: bytes, place: bytes, body: bytes) -> Row:
         dims, model = body[paths_end:model_end].decode("ascii").split(" ", 1)
         embedding = body[model_end:]
     expires, due = text[52:70], text[71:89]
-    return Row(
+    return ItemRow(
         namespace=namespace,
         key=key,
         value=body[_LENGTHS.size : value_end].decode("ascii"),
@@ -174,7 +173,7 @@ def parse_row(mark: bytes, place: bytes, body: bytes) -> Row:
     )
 
 
-def parse_rows_reply(lengths: bytes, texts: Sequence[bytes]) -> Iterator[Row]:
+def parse_rows_reply(lengths: bytes, texts: Sequence[bytes]) -> Iterator[ItemRow]:
     """Read rows that a script has joined into *texts*; *lengths* are three for each: of mark, place and body."""
     ends = list(map(int, lengths.split()))
     text = b"".join(texts)
@@ -216,9 +215,9 @@ def parse_expiring_member(member: bytes) -> ItemAddress:
     return ItemAddress(member[18 : 18 + _DIGEST_LENGTH].decode("ascii"), member[18 + _DIGEST_LENGTH :])
 
 
-def parse_conflict(revision: bytes) -> Known | None:
+def parse_conflict(revision: bytes) -> RowState | None:
     """Return the state of an item that made a commit fail: its revision, or nothing if it is absent."""
-    return Known(int(revision), 0, None, None, NO_PATHS) if revision else None
+    return RowState(int(revision), 0, None, None, NO_PATHS) if revision else None
 
 
 @lru_cache(maxsize=4096)
@@ -229,7 +228,7 @@ def _partition_keys(prefix: str, digest: str) -> PartitionKeys:
     return PartitionKeys(*(key.encode("ascii") for key in (*shared, *own)))
 
 
-def _encode_expectation(change: Change) -> str:
+def _encode_expectation(change: RowChange) -> str:
     return change.expect if isinstance(change.expect, str) else _encode_revision(change.expect)
 
 
@@ -237,7 +236,7 @@ def _encode_revision(revision: int) -> str:
     return f"{revision:016d}" if 0 <= revision < _MAX_REVISION else "no revision"
 
 
-def _encode_mark(content: Content, now: int) -> str:
+def _encode_mark(content: PutRow, now: int) -> str:
     """Return the mark from its 35th column on; the script adds the revision and the time of creation."""
     expires = NEVER
     if content.ttl is not None:
@@ -248,7 +247,7 @@ def _encode_mark(content: Content, now: int) -> str:
     return f"{updated}{expires}{searchable}{due}{content.ttl or 0:018d}{content.due_kind or ''}"
 
 
-def _encode_body(content: Content) -> bytes:
+def _encode_body(content: PutRow) -> bytes:
     value, paths = content.value.encode("ascii"), content.paths.encode("ascii")
     model = b"" if content.model is None else f"{content.dims} {content.model}".encode("ascii")
     return b"".join((_LENGTHS.pack(len(value), len(paths), len(model)), value, paths, model, content.embedding or b""))

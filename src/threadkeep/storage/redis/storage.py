@@ -20,10 +20,8 @@ from typing import Any, Final, NamedTuple
 from threadkeep.clock import Clock
 from threadkeep.errors import ClosedError, PartitionErasedError, StorageError
 from threadkeep.ids import new_id
-from threadkeep.storage.commit import check_expectation
-from threadkeep.storage.encoding import Cursor, check_limit, micros
-from threadkeep.storage.matching import distinct_namespaces
-from threadkeep.storage.port import (
+from threadkeep.storage.encoding import Cursor, check_limit, to_micros
+from threadkeep.storage.interface import (
     MAX_CHANGE_LOG_ROWS,
     Batch,
     Changes,
@@ -38,6 +36,7 @@ from threadkeep.storage.port import (
     Ref,
     Stats,
 )
+from threadkeep.storage.matching import ScanQuery, distinct_namespaces
 from threadkeep.storage.redis.client import RedisClient
 from threadkeep.storage.redis.codec import (
     GROUPS,
@@ -76,8 +75,17 @@ from threadkeep.storage.redis.scripts import (
     command,
 )
 from threadkeep.storage.redis.server import InitialEpoch, connect, read_advice
-from threadkeep.storage.row import Change, Place, Row, changed_of, encoded, items_of, place_of, spelled
-from threadkeep.storage.scan import Scan
+from threadkeep.storage.rows import (
+    ItemRow,
+    RowChange,
+    RowKey,
+    check_expectation,
+    encode_batch,
+    parse_row_key,
+    parse_rows,
+    to_items,
+    to_row_key,
+)
 
 TIMEOUT: Final = timedelta(seconds=1)
 
@@ -104,8 +112,8 @@ class _ChangedRows(NamedTuple):
 
     position: Position
     reset: bool
-    rows: list[Row]
-    removed: list[Place]
+    rows: list[ItemRow]
+    removed: list[RowKey]
 
 
 class RedisStorage:
@@ -147,7 +155,7 @@ class RedisStorage:
         self._pid = os.getpid()
 
     async def connect(self) -> None:
-        """See :meth:`threadkeep.storage.port.Storage.connect`."""
+        """See :meth:`threadkeep.storage.interface.Storage.connect`."""
         async with self._opening:
             if self._client is not None or self._closed:
                 self._require_client()
@@ -158,19 +166,19 @@ class RedisStorage:
             )
 
     async def close(self) -> None:
-        """See :meth:`threadkeep.storage.port.Storage.close`."""
+        """See :meth:`threadkeep.storage.interface.Storage.close`."""
         self._closed = True
         client, self._client = self._client, None
         if client is not None and self._pid == os.getpid():
             await client.close()
 
     async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.get`."""
+        """See :meth:`threadkeep.storage.interface.Storage.get`."""
         client = self._require_client()
         now = self._now()
         indexes: dict[Partition, list[tuple[int, str]]] = defaultdict(list)
         for i, ref in enumerate(refs):
-            indexes[ref.partition].append((i, encode_place(place_of(ref.namespace, ref.key))))
+            indexes[ref.partition].append((i, encode_place(to_row_key(ref.namespace, ref.key))))
         commands = [
             self._read_fields(to_digest(part), [place for _, place in wanted]) for part, wanted in indexes.items()
         ]
@@ -181,14 +189,14 @@ class RedisStorage:
                 for (i, place), mark, body in zip(wanted, fields[::2], fields[1::2], strict=True)
                 if mark is not None and _is_alive(row := parse_row(mark, place.encode("ascii"), body), now)
             ]
-            for (i, _), item in zip(rows, items_of([row for _, row in rows], partition), strict=True):
+            for (i, _), item in zip(rows, parse_rows([row for _, row in rows], partition), strict=True):
                 items[i] = item
         return tuple(items)
 
     async def commit(self, batch: Batch) -> Position:
-        """See :meth:`threadkeep.storage.port.Storage.commit`."""
+        """See :meth:`threadkeep.storage.interface.Storage.commit`."""
         self._require_client()
-        changes = encoded(batch)
+        changes = encode_batch(batch).changes
         now = self._now()
         operations = [argument for change in changes for argument in encode_change(change, now=now)]
         position, _ = await self._write(
@@ -202,7 +210,7 @@ class RedisStorage:
         return position
 
     async def position(self, partition: Partition) -> Position:
-        """See :meth:`threadkeep.storage.port.Storage.position`."""
+        """See :meth:`threadkeep.storage.interface.Storage.position`."""
         head = await self._read_head(partition)
         return await self._unwritten_position() if head is None else parse_position(head)
 
@@ -216,21 +224,21 @@ class RedisStorage:
         after: str | None = None,
         limit: int = 100,
     ) -> Page:
-        """See :meth:`threadkeep.storage.port.Storage.scan`."""
+        """See :meth:`threadkeep.storage.interface.Storage.scan`."""
         self._require_client()
-        scan = Scan.checked(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
+        scan = ScanQuery.create(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
         if limit == 0:
             return Page((), None)
         found: list[tuple[Cursor, Item]] = []
         async with aclosing(self._scan_parts(scan, now=self._now())) as parts:
             async for rows in parts:
-                found += scan.meeting(rows)
-                if len(found) >= scan.wanted:
+                found += scan.select(rows)
+                if len(found) >= scan.fetch_limit:
                     break
-        return scan.page(found)
+        return scan.to_page(found)
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
-        """See :meth:`threadkeep.storage.port.Storage.changes`."""
+        """See :meth:`threadkeep.storage.interface.Storage.changes`."""
         self._require_client()
         now = self._now()
         part = await self._changed_rows(partition, since)
@@ -238,8 +246,8 @@ class RedisStorage:
         removed = dict.fromkeys(part.removed)
         if not part.reset:
             # A follower's copy of an expired item may be an older version, which did not expire.
-            removed.update(dict.fromkeys(row.place for row in part.rows if not _is_alive(row, now)))
-        return Changes(part.position, part.reset, changed_of(alive, partition), tuple(map(spelled, removed)))
+            removed.update(dict.fromkeys(row.row_key for row in part.rows if not _is_alive(row, now)))
+        return Changes(part.position, part.reset, to_items(alive, partition), tuple(map(parse_row_key, removed)))
 
     async def namespaces(
         self,
@@ -249,7 +257,7 @@ class RedisStorage:
         limit: int = 100,
         offset: int = 0,
     ) -> tuple[Namespace, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.namespaces`."""
+        """See :meth:`threadkeep.storage.interface.Storage.namespaces`."""
         client = self._require_client()
         check_limit(limit, name="limit")
         check_limit(offset, name="offset")
@@ -260,7 +268,7 @@ class RedisStorage:
         return distinct_namespaces(texts, match=match, max_depth=max_depth)[offset : offset + limit]
 
     async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.partitions`."""
+        """See :meth:`threadkeep.storage.interface.Storage.partitions`."""
         client = self._require_client()
         check_limit(limit, name="limit")
         last = "" if after is None else to_digest(after)
@@ -282,12 +290,12 @@ class RedisStorage:
         return tuple(partitions[:limit])
 
     async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.due`."""
+        """See :meth:`threadkeep.storage.interface.Storage.due`."""
         client = self._require_client()
         check_limit(limit, name="limit")
         if limit == 0:
             return ()
-        moment = micros(now)
+        moment = to_micros(now)
         first, last, length = due_range(kind, moment)
         commands = [
             DUE.command(keys, first, last, length, encode_moment(moment), limit)
@@ -295,12 +303,12 @@ class RedisStorage:
         ]
         members = sorted({member for reply in await client.call_all(commands) for member in reply})[:limit]
         rows = await self._rows_at([parse_due_member(member, length) for member in members])
-        items = [item for partition, row in rows for item in items_of([row], partition)]
+        items = [item for partition, row in rows for item in parse_rows([row], partition)]
         wanted = [item for item in items if item.due is not None and item.due.kind == kind and item.due.at <= now]
         return tuple(item for item in wanted if item.expires_at is None or item.expires_at > now)
 
     async def erase(self, partition: Partition) -> int:
-        """See :meth:`threadkeep.storage.port.Storage.erase`.
+        """See :meth:`threadkeep.storage.interface.Storage.erase`.
 
         Redis's append-only file keeps the erased commands until it is rewritten: when it has grown enough, or on
         ``BGREWRITEAOF``.
@@ -312,22 +320,22 @@ class RedisStorage:
         return await client.call(erase, timeout_factor=_LONG_CALL)
 
     async def sweep(self, *, now: datetime) -> int:
-        """See :meth:`threadkeep.storage.port.Storage.sweep`."""
+        """See :meth:`threadkeep.storage.interface.Storage.sweep`."""
         client = self._require_client()
-        moment = micros(now)
+        moment = to_micros(now)
         keys = self._keys.groups("expiring")
         replies = await client.call_all([_list_expired(key, "-", moment) for key in keys])
         return sum([await self._sweep_group(key, members, moment) for key, members in zip(keys, replies, strict=True)])
 
     async def stats(self) -> Stats:
-        """See :meth:`threadkeep.storage.port.Storage.stats`."""
+        """See :meth:`threadkeep.storage.interface.Storage.stats`."""
         client = self._require_client()
         commands = [STATS.command(keys) for keys in self._group_keys("partitions", "namespaces")]
         counts: list[list[int]] = await client.call_all(commands, timeout_factor=_LONG_CALL)
         return Stats(sum(partitions for partitions, _ in counts), sum(items for _, items in counts), None)
 
     async def advice(self) -> list[str]:
-        """See :meth:`threadkeep.storage.port.Advising.advice`."""
+        """See :meth:`threadkeep.storage.interface.ServerAdvice.advice`."""
         return await read_advice(self._require_client())
 
     async def _write(
@@ -335,7 +343,7 @@ class RedisStorage:
         digest: str,
         operations: Sequence[Argument],
         *,
-        changes: Sequence[Change] = (),
+        changes: Sequence[RowChange] = (),
         epoch: str = "",
         spelling: str = "",
         now: int,
@@ -379,7 +387,7 @@ class RedisStorage:
 
         Writes between two parts have later revisions, so they come with a later part; removals come with the last.
         """
-        rows: dict[Place, Row] = {}
+        rows: dict[RowKey, ItemRow] = {}
         asked, reset = since or Position("", 0), False
         coming = self._request_changes(partition, asked, b"")
         try:
@@ -398,13 +406,13 @@ class RedisStorage:
                     coming = self._request_changes(partition, asked, last)
                     await asyncio.sleep(0)  # it is sent, so the server collects it while this part is parsed
                 for row in parse_rows_reply(lengths, texts):
-                    rows.pop(row.place, None)
-                    rows[row.place] = row
+                    rows.pop(row.row_key, None)
+                    rows[row.row_key] = row
                 if not last:
                     removed = {
                         parse_place(at): int(when) for at, when in zip(removals[::2], removals[1::2], strict=True)
                     }
-                    kept = [row for row in rows.values() if row.revision > removed.get(row.place, 0)]
+                    kept = [row for row in rows.values() if row.revision > removed.get(row.row_key, 0)]
                     return _ChangedRows(position, reset, kept, [] if reset else list(removed))
         finally:
             coming.cancel()
@@ -419,14 +427,14 @@ class RedisStorage:
         )
         return asyncio.ensure_future(self._require_client().call(request))
 
-    async def _scan_parts(self, scan: Scan, *, now: int) -> AsyncGenerator[list[Row]]:
+    async def _scan_parts(self, scan: ScanQuery, *, now: int) -> AsyncGenerator[list[ItemRow]]:
         """Yield the unexpired rows below the scan's prefix in its order, whatever their values."""
         client, keys = self._require_client(), self._keys.partition(to_digest(scan.partition))
-        beginning, whole = scan.namespaces
+        beginning, whole = scan.namespace_range
         newest = scan.direction == "newest"
         name, first, end = ("ZREVRANGEBYLEX", b"+", "-") if newest else ("ZRANGEBYLEX", b"-", "+")
         start = first if scan.after is None else b"(" + encode_cursor_member(scan.after)
-        rows_per_part = min(max(scan.wanted, _FILTERED_PART_ROWS if scan.filter else 1), _PART_ROWS)
+        rows_per_part = min(max(scan.fetch_limit, _FILTERED_PART_ROWS if scan.filter else 1), _PART_ROWS)
         while start:
             arguments = (
                 name,
@@ -461,7 +469,7 @@ class RedisStorage:
             members = await self._require_client().call(_list_expired(key, f"({last}", moment))
         return swept
 
-    async def _rows_at(self, addresses: Sequence[ItemAddress]) -> list[tuple[Partition, Row]]:
+    async def _rows_at(self, addresses: Sequence[ItemAddress]) -> list[tuple[Partition, ItemRow]]:
         """Return the rows that still exist, in the order of *addresses*."""
         places: dict[str, list[bytes]] = defaultdict(list)
         for digest, place in addresses:
@@ -470,7 +478,7 @@ class RedisStorage:
         for digest, wanted in places.items():
             commands += [self._head_command(digest), self._read_fields(digest, wanted)]
         replies = await self._require_client().call_all(commands)
-        rows: dict[ItemAddress, tuple[Partition, Row]] = {}
+        rows: dict[ItemAddress, tuple[Partition, ItemRow]] = {}
         for (digest, wanted), head, fields in zip(places.items(), replies[::2], replies[1::2], strict=True):
             partition = parse_partition(head) if head else None
             if partition:
@@ -509,7 +517,7 @@ class RedisStorage:
             yield self._keys.groups(*kinds, groups=GROUPS[first : first + groups_per_call])
 
     def _now(self) -> int:
-        return micros(self._clock.now())
+        return to_micros(self._clock.now())
 
     def _require_epoch(self) -> InitialEpoch:
         self._require_client()
@@ -529,7 +537,7 @@ class RedisStorage:
         return client
 
 
-def _is_alive(row: Row, now: int) -> bool:
+def _is_alive(row: ItemRow, now: int) -> bool:
     return row.expires_at is None or row.expires_at > now
 
 

@@ -1,56 +1,335 @@
-"""The connections and threads of a connected SQLite storage."""
+"""The file of a SQLite storage: creating, checking and opening it, its errors, and its connections and threads."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import sqlite3
+import stat
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, TypeVarTuple
 
-from threadkeep.errors import StorageUnavailableError
-from threadkeep.storage.sqlite.file import (
-    BUSY_SECONDS,
-    identity,
-    open_reader,
-    open_writer,
-    storage_errors,
-    transaction,
+from threadkeep.errors import (
+    ClosedError,
+    NotAStorageError,
+    StorageError,
+    StorageFullError,
+    StorageReadOnlyError,
+    StorageUnavailableError,
+    StorageVersionError,
+    TooLargeError,
 )
-from threadkeep.storage.sqlite.tables import SQL, SqliteTables
+from threadkeep.ids import new_id
+from threadkeep.storage.base import read_statements
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 log: Final = logging.getLogger("threadkeep")
 
+_FOLDER: Final = Path(__file__).with_name("sql")
+
+SQL: Final = read_statements(_FOLDER / "statements.sql")
+
+
+APPLICATION_ID: Final = 0x54484B50
+"""``THKP`` in the file's header; ``file`` and ``PRAGMA application_id`` show it."""
+
+SCHEMA_VERSION: Final = 1
+BUSY_SECONDS: Final = 5.0
+
+REWRITE_BYTES: Final = 256 * 1024 * 1024
+"""Up to this size a file is rewritten after an erasure."""
+
 SCRUB_SECONDS: Final = 30.0
-"""How long what was deleted may stay in the write-ahead log, from where nothing reads it."""
+"""How long deleted rows may stay in the write-ahead log, where no query reads them."""
 
 _READERS: Final = 4
 TRUNCATE_SECONDS: Final = 1.0
-"""How long emptying the log waits for whoever still reads from it; commits wait that long, too."""
+"""How long truncating the log waits for readers; commits wait that long, too."""
+
+_making: Final = threading.Lock()
+_PERMISSION_ERRNOS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_FULL_CODES: Final = frozenset(
+    {
+        sqlite3.SQLITE_IOERR_WRITE,
+        sqlite3.SQLITE_IOERR_FSYNC,
+        sqlite3.SQLITE_IOERR_TRUNCATE,
+        sqlite3.SQLITE_IOERR_SHMSIZE,
+    }
+)
+
+
+def open_writer(path: Path, *, synchronous: Literal["FULL", "NORMAL"]) -> sqlite3.Connection:
+    """Return a connection that writes to the storage at *path*; create the storage if it does not exist.
+
+    Raises:
+        NotAStorageError: The file is something else; it was not touched.
+        StorageVersionError: Another version of Threadkeep wrote it.
+        StorageReadOnlyError, StorageFullError, StorageUnavailableError: As they say.
+    """
+    if _size(path):
+        _check_header(path)
+    else:
+        _make_file(path)
+    with storage_errors(path):
+        connection = _connected(path, "rw", seconds=BUSY_SECONDS)
+        try:
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            connection.execute("PRAGMA secure_delete = ON")
+            _make_schema(connection, path)
+            _use_write_ahead_log(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def open_reader(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """Return a connection that reads the storage at *path* and waits at most *seconds* for a lock."""
+    with storage_errors(path):
+        connection = _connected(path, "rw", seconds=seconds)
+        try:
+            connection.execute("PRAGMA query_only = ON")
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: Literal["IMMEDIATE", "DEFERRED"]) -> Generator[None]:
+    """Commit the statements of the block, or roll them back if it raises."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk has rolled it back already
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def storage_errors(path: Path) -> Generator[None]:
+    """Raise the driver's errors as Threadkeep's."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _error_of(error, path) from error
+
+
+def size_bytes(path: Path) -> int:
+    """Return the size of the storage at *path* on the disk, with its log."""
+    return sum(_size(part) for part in (path, path.with_name(f"{path.name}-wal")))
+
+
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of the file at *path*; ``None`` if it does not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _connected(path: Path, mode: str, *, seconds: float) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=seconds,
+        isolation_level=None,
+        check_same_thread=False,  # one thread at a time uses it: see SqliteConnections
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _check_header(path: Path) -> None:
+    """Check that the file is a Threadkeep storage, without touching it: SQLite opens it as immutable.
+
+    SQLite must open it: if this process opened and closed the file itself, the system would drop the locks that
+    other connections of this process have on it. The application id is in the main file from the first commit on,
+    which is made before there is a log.
+
+    While a process checkpoints the log, or after it was killed while it did, the first page may name a length that
+    the file does not have yet. An immutable connection ignores the log and would report a damaged file.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise _not_a_storage(path)
+    with storage_errors(path), closing(_connected(path, "ro&immutable=1", seconds=0)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")  # nothing is written; it makes SQLite accept a wrong length
+        ((application_id,),) = connection.execute("PRAGMA application_id").fetchall()
+    if application_id != APPLICATION_ID:
+        raise _not_a_storage(path)
+
+
+def _make_file(path: Path) -> None:
+    try:
+        for folder in reversed((path.parent, *path.parent.parents)):
+            if not folder.exists():
+                folder.mkdir(mode=0o700, exist_ok=True)
+        # Only a file that was created here is opened and closed: see _check_header.
+        with _making:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise _not_a_storage(path) from None
+    except OSError as error:
+        if error.errno in _PERMISSION_ERRNOS:
+            raise _read_only(path) from error
+        if error.errno in _FULL_ERRNOS:
+            raise _full(path) from error
+        msg = f"The storage at {path} cannot be created: {error.strerror}. Choose another path."
+        raise StorageError(msg, path=str(path)) from error
+
+
+def _make_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Create the tables in an empty file, and migrate an older schema."""
+    with transaction(connection, "IMMEDIATE"):
+        ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+        ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        if version == 0 and tables == 0:
+            for statement in (_FOLDER / "schema.sql").read_text(encoding="utf-8").split(";\n"):
+                connection.execute(statement)
+            connection.execute(SQL["bear"], {"epoch": new_id()})
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif version != SCHEMA_VERSION:
+            msg = (
+                f"{path} was written by another version of Threadkeep (its schema is {version}, this one's "
+                f"{SCHEMA_VERSION}). Upgrade Threadkeep, or choose another path."
+            )
+            raise StorageVersionError(msg, path=str(path))
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Switch to the write-ahead log, with which readers and the writer never wait for each other.
+
+    SQLite does not wait for the lock that the switch needs, so processes that create one file together retry here.
+    """
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            ((mode,),) = connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            break
+        except sqlite3.OperationalError as error:
+            if _primary(error) != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
+    if mode != "wal":
+        msg = f"The file system of {path} cannot share memory between processes: choose a path on a local disk."
+        raise StorageError(msg, path=str(path))
+
+
+def _primary(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code; 0 if the error is the driver's own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _error_of(error: sqlite3.Error, path: Path) -> Exception:
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    result: Exception
+    match _primary(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            msg = f"{path} was locked by another process for {BUSY_SECONDS:g} seconds; nothing was written. Try again."
+            result = StorageUnavailableError(msg, path=str(path))
+        case sqlite3.SQLITE_FULL:
+            result = _full(path)
+        case sqlite3.SQLITE_IOERR if code in _FULL_CODES:
+            result = _full(path)
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            result = _read_only(path)
+        case sqlite3.SQLITE_CANTOPEN if not (_is_accessible(path) and _is_accessible(path.parent)):
+            result = _read_only(path)
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            result = _not_a_storage(path)
+        case sqlite3.SQLITE_TOOBIG:
+            msg = "An item is too large for a row of SQLite. Split it, or store a reference to it."
+            result = TooLargeError(msg)
+        case sqlite3.SQLITE_IOERR | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PROTOCOL | sqlite3.SQLITE_NOMEM:
+            msg = f"{path} could not be read or written ({error}); nothing was written. Try again."
+            result = StorageUnavailableError(msg, path=str(path))
+        case 0 if isinstance(error, sqlite3.ProgrammingError):
+            result = ClosedError("This storage was closed: open a new one.")
+        case _:
+            result = StorageError(
+                f"SQLite failed on {path}: {error}. See whether the disk and the file are sound.", path=str(path)
+            )
+    return result
+
+
+def _is_accessible(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.W_OK)
+
+
+def _not_a_storage(path: Path) -> NotAStorageError:
+    msg = f"{path} is not a storage of Threadkeep, or it is damaged; it was not touched. Choose another path."
+    return NotAStorageError(msg, path=str(path))
+
+
+def _read_only(path: Path) -> StorageReadOnlyError:
+    msg = f"{path} and its folder must be writable: give this process write access, or choose another path."
+    return StorageReadOnlyError(msg, path=str(path))
+
+
+def _full(path: Path) -> StorageFullError:
+    msg = (
+        f"The disk that holds {path} is full, or a limit on its size is reached; nothing was written. Free some space."
+    )
+    return StorageFullError(msg, path=str(path))
+
+
+def rewrite(connection: sqlite3.Connection, path: Path) -> None:
+    """Rewrite the file at *path*, so that no page holds deleted rows.
+
+    ``secure_delete`` overwrites a row where it is deleted, but not its remains in a page from which SQLite moved
+    it before. Rewriting a file of more than 256 MB would block writers for too long: a warning is logged instead.
+
+    Args:
+        connection: A connection to it that is not in a transaction.
+        path: The file.
+    """
+    size = path.stat().st_size
+    if size > REWRITE_BYTES:
+        log.warning(
+            "%s has %d MB: run VACUUM on it in a quiet hour to remove the remains of erased rows.", path, size >> 20
+        )
+        return
+    try:
+        connection.execute("VACUUM")
+    except sqlite3.OperationalError as error:
+        log.warning("%s could not be rewritten (%s): run VACUUM on it to remove erased rows.", path, error)
 
 
 @dataclass(slots=True)
 class SqliteConnections:
-    """What a connected storage holds.
+    """The connections and threads of a connected storage.
 
-    Each connection is used by one thread at a time: ``connection`` by the writer's, ``glancing`` by
-    whoever glances, and a reader's by the thread that took it from ``idle``.
+    One thread at a time uses a connection: ``connection`` the writer's thread, ``inline`` the thread that calls
+    :meth:`try_read`, and a reader's connection the thread that took it from ``idle``.
     """
 
     path: Path
     inode: tuple[int, int] | None
-    tables: SqliteTables
+    birth: str
     connection: sqlite3.Connection
-    glancing: sqlite3.Connection
+    inline: sqlite3.Connection
     writer: ThreadPoolExecutor
     readers: ThreadPoolExecutor
     idle: deque[sqlite3.Connection] = field(default_factory=deque[sqlite3.Connection])
@@ -58,19 +337,22 @@ class SqliteConnections:
     pid: int = field(default_factory=os.getpid)
     closed: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
-    _at_a_glance: threading.Lock = field(default_factory=threading.Lock)
+    _inline_lock: threading.Lock = field(default_factory=threading.Lock)
     _scrubbing: asyncio.TimerHandle | None = None
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run *work* in a transaction that nobody else writes in."""
+    def write(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
+        """Run *work* in a write transaction."""
         if identity(self.path) != self.inode:
-            msg = f"{self.path} was moved or removed while it was open; nothing was written. Put it back, or reopen."
+            msg = (
+                f"{self.path} was moved or removed while it was open; nothing was written. "
+                "Restore it, or open the storage again."
+            )
             raise StorageUnavailableError(msg, path=str(self.path))
         with storage_errors(self.path), transaction(self.connection, "IMMEDIATE"):
-            return work(self.connection)
+            return work(self.connection, *args)
 
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run *work* on a connection of its own, at one moment."""
+    def read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
+        """Run *work* in a read transaction on a connection of its own."""
         try:
             connection = self.idle.pop()
         except IndexError:
@@ -78,46 +360,53 @@ class SqliteConnections:
             self.reading.append(connection)
         try:
             with storage_errors(self.path), transaction(connection, "DEFERRED"):
-                return work(connection)
+                return work(connection, *args)
         finally:
             self.idle.append(connection)
 
-    def glance(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Do a small read without leaving the thread; ``None``: let a reader do it.
+    def try_read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T | None:
+        """Run one small SELECT in this thread; return ``None`` if it cannot run now: then use :meth:`read`.
 
-        Such reads come before and after every search, and going to a thread and back takes longer
-        than they do. They cannot hold the loop up: with a write-ahead log a reader never waits for
-        a writer, the rows are found in a few pages each, and the connection does not wait for locks
-        of the file at all. Two threads do so one after the other: each has to see what was committed
-        before it asked. Glances are refused where the log is being recovered or emptied, and by
-        detectors of blocking calls, such as that of ``langgraph dev``, which cannot know this; then a
-        reader does it, which waits, and whose errors are real.
+        Such reads come before and after every search, and a switch of threads takes longer than they do. They do
+        not block the event loop: with a write-ahead log a reader never waits for a writer, each row takes a few
+        pages, and the connection does not wait for file locks. Two threads take turns: each must see what was
+        committed before its call. It fails while the log is recovered or truncated, and with detectors of blocking
+        calls, such as that of ``langgraph dev``; a reader then waits, and raises the real error.
         """
         try:
-            with self._at_a_glance:
-                return work(self.glancing)
-        except Exception:  # noqa: BLE001 - see above: nothing is swallowed, the reader asks again
+            with self._inline_lock:
+                return work(self.inline, *args)
+        except Exception:  # noqa: BLE001 - nothing is swallowed: a reader repeats it
             return None
 
-    def empty_log(self) -> bool:
-        """Move the write-ahead log into the file and cut it to nothing; return whether nobody was in the way."""
+    def try_read_snapshot(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T | None:
+        """Run several small SELECTs, as of one moment: see :meth:`try_read`."""
+
+        def read(connection: sqlite3.Connection) -> T:
+            with transaction(connection, "DEFERRED"):
+                return work(connection, *args)
+
+        return self.try_read(read)
+
+    def truncate_log(self) -> bool:
+        """Checkpoint and truncate the write-ahead log; return whether no reader prevented it."""
         connection = self.connection
         try:
             connection.execute(f"PRAGMA busy_timeout = {TRUNCATE_SECONDS * 1000:.0f}")
             ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
         except sqlite3.OperationalError as error:
-            log.warning("The write-ahead log of %s could not be emptied (%s); it is tried again", self.path, error)
+            log.warning("The write-ahead log of %s could not be truncated (%s); it is retried", self.path, error)
             return False
         return not busy
 
     def scrub_later(self) -> None:
-        """See to it that what was deleted leaves the write-ahead log, too, where nothing reads it any more."""
+        """Truncate the write-ahead log soon, so that it holds no deleted rows."""
         if self._scrubbing is None and not self.closed:
             self._scrubbing = asyncio.get_running_loop().call_later(SCRUB_SECONDS, self._scrub)
 
     def stop_scrubbing(self) -> None:
-        """Leave it to :meth:`close`, which empties the log."""
+        """Cancel the truncation: :meth:`close` truncates the log."""
         if self._scrubbing is not None:
             self._scrubbing.cancel()
 
@@ -127,44 +416,44 @@ class SqliteConnections:
 
         def work() -> None:
             with self._guard:
-                emptied = self.closed or self.empty_log()
-            if not emptied:
-                with suppress(RuntimeError):  # the loop was closed meanwhile
+                truncated = self.closed or self.truncate_log()
+            if not truncated:
+                with suppress(RuntimeError):  # the loop was closed
                     loop.call_soon_threadsafe(self.scrub_later)
 
         if not self.closed:
             self.writer.submit(work)
 
     def close(self) -> None:
-        """Wait for the readers and close every connection; the last one empties the log."""
+        """Wait for the readers and close every connection; the last one truncates the log."""
         self.readers.shutdown()
         self._close_all()
 
-    def let_go(self) -> None:
-        """Close what nobody closed. In a forked child the connections are the parent's: keep off them."""
+    def release(self) -> None:
+        """Close the connections of a storage that was not closed; in a forked child, leave them to the parent."""
         if self.pid != os.getpid():
             _inherited.append(self)
             return
         self._close_all()
 
     def _close_all(self) -> None:
-        with self._guard, self._at_a_glance:
+        with self._guard, self._inline_lock:
             self.closed = True
-            for connection in (*self.reading, self.glancing, self.connection):
+            for connection in (*self.reading, self.inline, self.connection):
                 connection.close()
 
 
 _inherited: Final[list[SqliteConnections]] = []
-"""Connections that came here by a fork: SQLite forbids to use them, even to close them."""
+"""Connections of a parent process: SQLite forbids a forked child to use them, even to close them."""
 
 
-def opened_at(
-    path: Path, key_prefix: str, synchronous: Literal["FULL", "NORMAL"], writer: ThreadPoolExecutor
+def open_connections(
+    path: Path, synchronous: Literal["FULL", "NORMAL"], writer: ThreadPoolExecutor
 ) -> SqliteConnections:
     """Open the storage at *path*; runs in the thread of *writer*, which the connections then own.
 
     Raises:
-        StorageError: What :func:`~threadkeep.storage.sqlite.file.open_writer` raises.
+        StorageError: See :func:`open_writer`.
     """
     connection = open_writer(path, synchronous=synchronous)
     try:
@@ -173,9 +462,9 @@ def opened_at(
         return SqliteConnections(
             path=path,
             inode=identity(path),
-            tables=SqliteTables(key_prefix=key_prefix, birth=birth),
+            birth=birth,
             connection=connection,
-            glancing=open_reader(path, seconds=0),
+            inline=open_reader(path, seconds=0),
             writer=writer,
             readers=ThreadPoolExecutor(_READERS, "threadkeep-sqlite-reader"),
         )

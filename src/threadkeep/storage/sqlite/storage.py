@@ -1,66 +1,80 @@
 """Items in one SQLite file, which several processes may share.
 
-One thread holds the connection that writes: a commit is one call into it, and commits that wait for
-it at the same moment share one wait for the disk. Up to four threads read,
-each on a connection of its own: they see the last commit and never wait for the next one, because
-the file has a write-ahead log.
+One thread has the connection that writes: a commit is one call into it, and commits that wait for it at the
+same time share one sync of the disk. Up to four threads read, each on a connection of its own: they see the
+last commit and do not wait for the next one, because the file has a write-ahead log.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import functools
+import json
 import sqlite3
 import weakref
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from threadkeep.clock import Clock
-from threadkeep.errors import ClosedError
-from threadkeep.storage.encoding import (
-    check_limit,
-    micros,
-)
-from threadkeep.storage.matching import distinct_namespaces
-from threadkeep.storage.port import (
+from threadkeep.ids import new_id
+from threadkeep.storage.base import ChangedRows, StorageBase, arrange_items, group_refs
+from threadkeep.storage.encoding import Cursor, encode_text, partition_key
+from threadkeep.storage.interface import (
+    MAX_CHANGE_LOG_ROWS,
     Batch,
-    Changes,
-    Delete,
-    Direction,
-    Filter,
     Item,
-    Namespace,
     NamespaceMatch,
-    Page,
     Partition,
     Position,
     Ref,
     Stats,
 )
-from threadkeep.storage.scan import Scan
-from threadkeep.storage.sqlite.connections import SqliteConnections, opened_at
-from threadkeep.storage.sqlite.file import size_bytes, transaction
-from threadkeep.storage.sqlite.group_commit import GroupCommit
-from threadkeep.storage.sqlite.rewriting import rewrite
+from threadkeep.storage.matching import ScanQuery
+from threadkeep.storage.rows import (
+    EncodedBatch,
+    ItemRow,
+    RowChange,
+    RowColumns,
+    RowKey,
+    RowState,
+    check_epoch,
+    plan_commit,
+)
+from threadkeep.storage.sqlite.connections import (
+    SQL,
+    SqliteConnections,
+    open_connections,
+    rewrite,
+    size_bytes,
+)
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
-_FEW: Final = 64
-"""So many items are read on the event loop, in about 0.01 ms each; more of them by a reader."""
+_INLINE_ROWS: Final = 64
+"""Up to this many rows are read in the caller's thread, in about 0.01 ms each; more of them by a reader."""
+
+_GROUP_BATCHES: Final = 100
+"""A transaction writes at most this many batches, so that the first of them does not wait long."""
+
+_MAX_INT64: Final = (1 << 63) - 1
+_FETCHED_ROWS: Final = 64
 
 
-class SqliteStorage:
+class SqliteStorage(StorageBase):
     """Keeps items in the file at *path*.
 
     Args:
-        path: The file; it and its folder are made by the first connection, for this user only.
-        key_prefix: Deployments with different ones share the file and nothing else.
-        clock: What the time is.
-        synchronous: ``FULL``: a commit that returned outlives a power cut. ``NORMAL``: it outlives the
-            process, and a power cut may take the last ones; it saves the wait for the disk.
+        path: The file; the first connection creates it and its folder, for this user only.
+        key_prefix: Deployments with different prefixes share the file and nothing else.
+        clock: Returns the storage's time.
+        synchronous: ``FULL``: a commit that returned survives a power cut. ``NORMAL``: it survives the
+            process, and a power cut may take the last commits; it saves the sync of the disk.
     """
 
     name: str = "sqlite"
@@ -73,202 +87,401 @@ class SqliteStorage:
         clock: Clock,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
     ) -> None:
-        self.location: str = str(path)
+        super().__init__(str(path), clock)
         self._path = path
-        self._key_prefix = key_prefix
-        self._clock = clock
         self._synchronous: Literal["FULL", "NORMAL"] = synchronous
-        self._open: SqliteConnections | None = None
-        self._commits = GroupCommit(clock)
-        self._opening = asyncio.Lock()
-        self._closed = False
-
-    async def connect(self) -> None:
-        """See :meth:`threadkeep.storage.port.Storage.connect`."""
-        async with self._opening:
-            if self._open is not None or self._closed:
-                self._require_open()
-                return
-            writer = ThreadPoolExecutor(1, "threadkeep-sqlite-writer")
-            try:
-                opened = await asyncio.get_running_loop().run_in_executor(
-                    writer, opened_at, self._path, self._key_prefix, self._synchronous, writer
-                )
-            except BaseException:
-                writer.shutdown()
-                raise
-            self._open = opened
-            weakref.finalize(self, opened.let_go)
-
-    async def close(self) -> None:
-        """See :meth:`threadkeep.storage.port.Storage.close`."""
-        self._closed = True
-        opened, self._open = self._open, None
-        if opened is None or opened.pid != os.getpid():
-            return
-        opened.stop_scrubbing()
-        # The writer waits for the readers, the loop for the writer: nothing blocks the loop.
-        await asyncio.get_running_loop().run_in_executor(opened.writer, opened.close)
-        opened.writer.shutdown()
-
-    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.get`."""
-        found = self.get_at_once(refs) if len(refs) <= _FEW else None
-        return found if found is not None else await self._read(self._getting(refs))
-
-    async def commit(self, batch: Batch) -> Position:
-        """See :meth:`threadkeep.storage.port.Storage.commit`."""
-        (position,) = await self.commit_all([batch])
-        return position
+        self._connections: SqliteConnections  # from _open on
+        self._tables = SqliteTables(key_prefix)
+        self._commits = GroupCommit(self._tables, self._now)
 
     async def commit_all(self, batches: Sequence[Batch]) -> tuple[Position, ...]:
-        """See :meth:`threadkeep.storage.port.Spanning.commit_all`."""
-        opened = self._require_open()
-        positions = await self._commits.add(opened, batches)
-        if any(isinstance(operation, Delete) for batch in batches for operation in batch.operations):
-            opened.scrub_later()
-        return positions
+        """See :meth:`threadkeep.storage.interface.MultiPartitionCommits.commit_all`."""
+        self._require_open()
+        return await self._write([await self._encode(batch) for batch in batches])
 
-    async def position(self, partition: Partition) -> Position:
-        """See :meth:`threadkeep.storage.port.Storage.position`."""
-        opened = self._require_open()
+    def try_position(self, partition: Partition) -> Position | None:
+        """See :meth:`threadkeep.storage.interface.ImmediateReads.try_position`."""
+        self._require_open()
+        return self._connections.try_read(self._tables.position, partition)
 
-        def work(connection: sqlite3.Connection) -> Position:
-            return opened.tables.position(connection, partition)
+    def is_at(self, partition: Partition, position: Position) -> bool:
+        """See :meth:`threadkeep.storage.interface.ImmediateReads.is_at`."""
+        return position == self.try_position(partition)
 
-        position = opened.glance(work)
-        return await self._read(work) if position is None else position
+    def try_get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
+        """See :meth:`threadkeep.storage.interface.ImmediateReads.try_get`."""
+        self._require_open()
+        keys, now = group_refs(refs), self._now()
+        rows = self._try_get_rows(keys, now, len(refs))
+        return None if rows is None else arrange_items(rows, keys, len(refs), now)
 
-    def standing(self, partition: Partition) -> Position | None:
-        """See :meth:`threadkeep.storage.port.Telling.standing`."""
-        opened = self._require_open()
-        return opened.glance(lambda connection: opened.tables.position(connection, partition))
+    async def _open(self) -> None:
+        writer = ThreadPoolExecutor(1, "threadkeep-sqlite-writer")
+        try:
+            connections = await asyncio.get_running_loop().run_in_executor(
+                writer, open_connections, self._path, self._synchronous, writer
+            )
+        except BaseException:
+            writer.shutdown()
+            raise
+        self._connections = connections
+        self._tables.birth = connections.birth
+        weakref.finalize(self, connections.release)
 
-    def stands_at(self, partition: Partition, position: Position) -> bool:
-        """See :meth:`threadkeep.storage.port.Telling.stands_at`."""
-        return position == self.standing(partition)
+    async def _close(self) -> None:
+        connections = self._connections
+        connections.stop_scrubbing()
+        # The writer's thread waits for the readers and the loop for the writer: nothing blocks the loop.
+        await asyncio.get_running_loop().run_in_executor(connections.writer, connections.close)
+        connections.writer.shutdown()
 
-    def get_at_once(self, refs: Sequence[Ref]) -> tuple[Item | None, ...] | None:
-        """See :meth:`threadkeep.storage.port.Telling.get_at_once`."""
-        work = self._getting(refs)
-        return self._require_open().glance(lambda connection: _at_one_moment(connection, work))
+    async def _get_rows(
+        self, keys: Mapping[Partition, Collection[RowKey]], *, now: int
+    ) -> Mapping[Partition, Iterable[ItemRow]]:
+        count = sum(map(len, keys.values()))
+        rows = self._try_get_rows(keys, now, count) if count <= _INLINE_ROWS else None
+        return await self._read(self._tables.get, keys, now) if rows is None else rows
 
-    async def scan(
+    async def _commit(self, batch: EncodedBatch) -> Position:
+        return (await self._write([batch]))[0]
+
+    async def _get_position(self, partition: Partition) -> Position:
+        position = self._connections.try_read(self._tables.position, partition)
+        return await self._read(self._tables.position, partition) if position is None else position
+
+    async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
+        return await self._read(self._tables.scan, query, now)
+
+    async def _changed_rows(
         self,
         partition: Partition,
+        since: Position | None,
         *,
-        prefix: Namespace = (),
-        filter: Filter | None = None,  # noqa: A002 - the field's name for it
-        direction: Direction = "newest",
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Page:
-        """See :meth:`threadkeep.storage.port.Storage.scan`."""
-        opened = self._require_open()
-        scan = Scan.checked(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
-        if limit == 0:
-            return Page((), None)
-        now = micros(self._clock.now())
-        return scan.page(await self._read(lambda connection: opened.tables.scan(connection, scan, now)))
+        now: int,  # noqa: ARG002 - the hook has it
+    ) -> ChangedRows:
+        if since is not None and self.is_at(partition, since):
+            return ChangedRows(since, reset=False, rows=(), removed=())
+        return await self._read(self._tables.changes, partition, since)
 
-    async def changes(self, partition: Partition, since: Position | None) -> Changes:
-        """See :meth:`threadkeep.storage.port.Storage.changes`."""
-        opened = self._require_open()
-        if since is not None and self.stands_at(partition, since):
-            return Changes(since, reset=False, puts=(), removed=())
-        now = micros(self._clock.now())
-        return await self._read(lambda connection: opened.tables.changes(connection, partition, since, now))
-
-    async def namespaces(
+    async def _list_namespaces(
         self,
+        match: Sequence[NamespaceMatch],  # noqa: ARG002 - the hook has it
         *,
-        match: Sequence[NamespaceMatch] = (),
-        max_depth: int | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> tuple[Namespace, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.namespaces`."""
-        opened = self._require_open()
-        check_limit(limit, name="limit")
-        check_limit(offset, name="offset")
-        now = micros(self._clock.now())
+        now: int,
+    ) -> Iterable[str]:
+        return await self._read(self._tables.namespaces, now)
 
-        def work(connection: sqlite3.Connection) -> tuple[Namespace, ...]:
-            texts = opened.tables.namespaces(connection, now)
-            return distinct_namespaces(texts, match=match, max_depth=max_depth)[offset : offset + limit]
+    async def _list_partitions(self, after: Partition | None, limit: int) -> Sequence[Partition]:
+        return await self._read(self._tables.partitions, after, limit)
 
-        return await self._read(work)
+    async def _due_rows(self, kind: str, *, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
+        return await self._read(self._tables.due, kind, now, limit)
 
-    async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.partitions`."""
-        opened = self._require_open()
-        check_limit(limit, name="limit")
-        return await self._read(lambda connection: opened.tables.partitions(connection, after, limit))
-
-    async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
-        """See :meth:`threadkeep.storage.port.Storage.due`."""
-        opened = self._require_open()
-        check_limit(limit, name="limit")
-        moment = micros(now)
-        return await self._read(lambda connection: opened.tables.due(connection, kind, moment, limit))
-
-    async def erase(self, partition: Partition) -> int:
-        """See :meth:`threadkeep.storage.port.Storage.erase`.
-
-        Where another process reads for longer than a second, the write-ahead log, from where nothing
-        reads the erased rows, is emptied later.
-        """
-        opened = self._require_open()
+    async def _erase_rows(self, partition: Partition) -> int:
+        """Rewrite the file after the erasure, and truncate the log: where another process reads, later."""
+        connections = self._connections
 
         def work() -> tuple[int, bool]:
-            items = opened.write(lambda connection: opened.tables.erase(connection, partition))
+            items = connections.write(self._tables.erase, partition)
             if items:
-                rewrite(opened.connection, self._path)
-            return items, opened.empty_log()
+                rewrite(connections.connection, self._path)
+            return items, connections.truncate_log()
 
-        items, emptied = await asyncio.get_running_loop().run_in_executor(opened.writer, work)
-        if not emptied:
-            opened.scrub_later()
+        items, truncated = await asyncio.get_running_loop().run_in_executor(connections.writer, work)
+        if not truncated:
+            connections.scrub_later()
         return items
 
-    async def sweep(self, *, now: datetime) -> int:
-        """See :meth:`threadkeep.storage.port.Storage.sweep`."""
-        opened = self._require_open()
-        moment = micros(now)
-
-        def work() -> int:
-            return opened.write(lambda connection: opened.tables.sweep(connection, moment))
-
-        swept = await asyncio.get_running_loop().run_in_executor(opened.writer, work)
+    async def _sweep_rows(self, now: int) -> int:
+        connections = self._connections
+        loop = asyncio.get_running_loop()
+        swept = await loop.run_in_executor(connections.writer, connections.write, self._tables.sweep, now)
         if swept:
-            opened.scrub_later()
+            connections.scrub_later()
         return swept
 
-    async def stats(self) -> Stats:
-        """See :meth:`threadkeep.storage.port.Storage.stats`."""
-        opened = self._require_open()
-        partitions, items = await self._read(opened.tables.count)
+    async def _count(self) -> Stats:
+        partitions, items = await self._read(self._tables.count)
         return Stats(partitions, items, size_bytes(self._path))
 
-    def _getting(self, refs: Sequence[Ref]) -> Callable[[sqlite3.Connection], tuple[Item | None, ...]]:
-        tables, now = self._require_open().tables, micros(self._clock.now())
-        return lambda connection: tables.get(connection, refs, now)
+    async def _write(self, batches: Sequence[EncodedBatch]) -> tuple[Position, ...]:
+        positions = await self._commits.add(self._connections, batches)
+        for batch in batches:
+            for change in batch.changes:
+                if change.kind == "delete":
+                    self._connections.scrub_later()
+                    return positions
+        return positions
 
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        opened = self._require_open()
-        return await asyncio.get_running_loop().run_in_executor(opened.readers, opened.read, work)
+    def _try_get_rows(
+        self, keys: Mapping[Partition, Collection[RowKey]], now: int, count: int
+    ) -> Mapping[Partition, list[ItemRow]] | None:
+        try_read = self._connections.try_read if count == 1 else self._connections.try_read_snapshot
+        return try_read(self._tables.get, keys, now)
 
-    def _require_open(self) -> SqliteConnections:
-        opened = self._open
-        if opened is None:
-            msg = "This storage was closed; open a new one." if self._closed else "Call connect() first."
-            raise ClosedError(msg)
-        if opened.pid != os.getpid():
-            msg = "This storage was opened before the process forked; open one in the child."
-            raise ClosedError(msg)
-        return opened
+    async def _read(self, work: Callable[[sqlite3.Connection, *Ts], T], *args: *Ts) -> T:
+        connections = self._connections
+        return await asyncio.get_running_loop().run_in_executor(
+            connections.readers, functools.partial(connections.read, work, *args)
+        )
 
 
-def _at_one_moment(connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
-    with transaction(connection, "DEFERRED"):
-        return work(connection)
+@dataclass(slots=True)
+class _QueuedCommit:
+    batches: Sequence[EncodedBatch]
+    result: asyncio.Future[tuple[Position, ...]]
+
+
+class GroupCommit:
+    """Queues batches on the event loop and commits them in the writer's thread, in the order of their arrival.
+
+    If one call's batches in a group cannot be committed, the whole group is rolled back and each call is tried
+    alone: so a batch that is refused does not affect the others.
+
+    Args:
+        tables: Write a batch.
+        now: Returns the storage's time in microseconds.
+    """
+
+    def __init__(self, tables: SqliteTables, now: Callable[[], int]) -> None:
+        self._tables = tables
+        self._now = now
+        self._queue: deque[_QueuedCommit] = deque()
+
+    async def add(self, connections: SqliteConnections, batches: Sequence[EncodedBatch]) -> tuple[Position, ...]:
+        """Commit *batches*, all or none, with those that wait now; return when they are durable."""
+        queued = _QueuedCommit(batches, asyncio.get_running_loop().create_future())
+        self._queue.append(queued)
+        # Each call submits work; the work that finds the queue empty does nothing.
+        connections.writer.submit(self._work, connections)
+        return await queued.result
+
+    def _work(self, connections: SqliteConnections) -> None:
+        group: list[_QueuedCommit] = []
+        with suppress(IndexError):
+            while len(group) < _GROUP_BATCHES:
+                group.append(self._queue.popleft())
+        if not group:
+            return
+        results = self._commit(connections, group)
+        # If the loop was closed, no caller waits any more.
+        with suppress(RuntimeError):
+            group[0].result.get_loop().call_soon_threadsafe(_set_results, group, results)
+
+    def _commit(
+        self, connections: SqliteConnections, group: Sequence[_QueuedCommit]
+    ) -> Sequence[tuple[Position, ...] | Exception]:
+        """Write *group* in one transaction; if that fails, write each call's batches in a transaction of their own."""
+        try:
+            return connections.write(self._write_group, group)
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            if len(group) == 1:
+                return [error]
+        return [result for queued in group for result in self._commit(connections, [queued])]
+
+    def _write_group(
+        self, connection: sqlite3.Connection, group: Sequence[_QueuedCommit]
+    ) -> list[tuple[Position, ...]]:
+        positions: list[tuple[Position, ...]] = []
+        for queued in group:
+            written: list[Position] = []
+            for batch in queued.batches:
+                position = self._tables.commit(connection, batch, self._now())
+                written.append(position)
+            positions.append(tuple(written))
+        return positions
+
+
+def _set_results(group: Sequence[_QueuedCommit], outcomes: Sequence[tuple[Position, ...] | Exception]) -> None:
+    for queued, outcome in zip(group, outcomes, strict=True):
+        if queued.result.done():  # the caller was cancelled; what was written stays
+            continue
+        if isinstance(outcome, Exception):
+            queued.result.set_exception(outcome)
+        else:
+            queued.result.set_result(outcome)
+
+
+class _PartitionHead(NamedTuple):
+    """The row of a partition, without its names."""
+
+    epoch: str
+    sequence: int
+    floor: int
+    logged: int
+
+
+class SqliteTables:
+    """Reads and writes the tables of the deployment with *key_prefix*.
+
+    Every method runs on a connection that is inside a transaction. It handles no threads, files or driver errors.
+
+    Attributes:
+        birth: The epoch of partitions that were never erased.
+    """
+
+    def __init__(self, key_prefix: str) -> None:
+        self.birth = ""
+        self._prefix = encode_text(key_prefix)
+
+    def commit(self, connection: sqlite3.Connection, batch: EncodedBatch, now: int) -> Position:
+        """Write *batch* and return the position after it."""
+        digest = self._digest(batch.partition)
+        head = self._head(connection, digest)
+        check_epoch(batch.epoch, head.epoch)
+        states = dict(_read_states(connection, digest, batch.changes))
+        sequence = head.sequence + 1
+        plan = plan_commit(batch.changes, states, revision=sequence, now=now)
+        if plan.rows:
+            connection.executemany(SQL["put"], [(digest, *row) for row in plan.rows])
+        if plan.touched:
+            connection.executemany(
+                SQL["touch"], [(sequence, expires_at, digest, *row_key) for expires_at, *row_key in plan.touched]
+            )
+        if plan.deleted:
+            connection.executemany(SQL["delete"], [(digest, *row_key) for row_key in plan.deleted])
+        if plan.removed:
+            connection.executemany(SQL["log"], [(digest, sequence, *row_key) for row_key in plan.removed])
+            head = _trim_log(connection, digest, head._replace(logged=head.logged + len(plan.removed)))
+        self._write_head(connection, digest, head._replace(sequence=sequence), batch.partition)
+        return Position(head.epoch, sequence)
+
+    def position(self, connection: sqlite3.Connection, partition: Partition) -> Position:
+        """Return the position of *partition*; one statement, so it needs no transaction."""
+        rows = connection.execute(SQL["position"], (self._digest(partition),)).fetchall()
+        return Position(*rows[0]) if rows else Position(self.birth, 0)
+
+    def get(
+        self, connection: sqlite3.Connection, keys: Mapping[Partition, Iterable[RowKey]], now: int
+    ) -> Mapping[Partition, list[ItemRow]]:
+        """Return the unexpired rows with these *keys*."""
+        rows: dict[Partition, list[ItemRow]] = {}
+        for partition, wanted in keys.items():
+            digest = self._digest(partition)
+            stored = rows[partition] = []
+            for row_key in wanted:
+                stored += map(ItemRow._make, connection.execute(SQL["get"], (digest, *row_key, now)))
+        return rows
+
+    def scan(self, connection: sqlite3.Connection, query: ScanQuery, now: int) -> list[tuple[Cursor, Item]]:
+        """Return up to ``query.fetch_limit`` items with their positions in the order."""
+        first, last = query.namespace_range
+        cursor = connection.execute(
+            SQL["scan_newest" if query.direction == "newest" else "scan_oldest"],
+            {
+                "digest": self._digest(query.partition),
+                **query.start._asdict(),
+                "first": first,
+                "last": last,
+                "now": now,
+                "limit": -1 if query.filter else query.fetch_limit,
+            },
+        )
+        selected: list[tuple[Cursor, Item]] = []
+        size = _FETCHED_ROWS if query.filter else query.fetch_limit
+        while len(selected) < query.fetch_limit and (rows := list(map(ItemRow._make, cursor.fetchmany(size)))):
+            selected += query.select(rows)
+        cursor.close()
+        return selected[: query.fetch_limit]
+
+    def changes(self, connection: sqlite3.Connection, partition: Partition, since: Position | None) -> ChangedRows:
+        """Return what happened after *since*."""
+        digest = self._digest(partition)
+        head = self._head(connection, digest)
+        position = Position(head.epoch, head.sequence)
+        reset = since is None or since.epoch != head.epoch or not head.floor <= since.sequence <= head.sequence
+        after = -1 if since is None or reset else since.sequence
+        rows: list[RowColumns] = connection.execute(SQL["searchable"], (digest, after)).fetchall()
+        removed = [] if reset else connection.execute(SQL["removed"], (digest, after)).fetchall()
+        return ChangedRows(position, reset, rows, removed)
+
+    def namespaces(self, connection: sqlite3.Connection, now: int) -> set[str]:
+        """Return the encoded namespaces with an unexpired row."""
+        return {text for (text,) in connection.execute(SQL["namespaces"], {"prefix": self._prefix, "now": now})}
+
+    def partitions(self, connection: sqlite3.Connection, after: Partition | None, limit: int) -> list[Partition]:
+        """Return the partitions after *after*, in the order of their digests."""
+        parameters = {
+            "prefix": self._prefix,
+            "after": b"" if after is None else self._digest(after),
+            "limit": min(limit, _MAX_INT64),
+        }
+        rows = connection.execute(SQL["partitions"], parameters).fetchall()
+        return [_parse_partition(kind, parts) for kind, parts in rows]
+
+    def due(self, connection: sqlite3.Connection, kind: str, now: int, limit: int) -> list[tuple[Partition, ItemRow]]:
+        """Return the unexpired rows whose work of *kind* is due, longest first."""
+        parameters = {"prefix": self._prefix, "kind": kind, "now": now, "limit": min(limit, _MAX_INT64)}
+        rows = connection.execute(SQL["due"], parameters).fetchall()
+        return [(_parse_partition(kind, parts), ItemRow._make(row)) for kind, parts, *row in rows]
+
+    def erase(self, connection: sqlite3.Connection, partition: Partition) -> int:
+        """Delete everything of *partition* but its head; return how many items there were."""
+        digest = self._digest(partition)
+        head = self._head(connection, digest)
+        items = connection.execute(SQL["erase_items"], (digest,)).rowcount
+        connection.execute(SQL["erase_log"], (digest,))
+        self._write_head(connection, digest, _PartitionHead(new_id(), head.sequence, head.sequence, 0), None)
+        return items
+
+    def sweep(self, connection: sqlite3.Connection, now: int) -> int:
+        """Delete what expired by *now*; return how many items."""
+        expired = connection.execute(SQL["expired_partitions"], {"prefix": self._prefix, "now": now}).fetchall()
+        swept = 0
+        for digest, kind, parts, *fields in expired:
+            head = _PartitionHead(*fields)
+            head = head._replace(sequence=head.sequence + 1)
+            parameters = {"digest": digest, "revision": head.sequence, "now": now}
+            logged = connection.execute(SQL["log_expired"], parameters).rowcount
+            swept += connection.execute(SQL["delete_expired"], parameters).rowcount
+            head = _trim_log(connection, digest, head._replace(logged=head.logged + logged))
+            self._write_head(connection, digest, head, _parse_partition(kind, parts))
+        return swept
+
+    def count(self, connection: sqlite3.Connection) -> tuple[int, int]:
+        """Return how many partitions and items there are."""
+        ((partitions, items),) = connection.execute(SQL["stats"], (self._prefix,)).fetchall()
+        return partitions, items
+
+    def _digest(self, partition: Partition) -> bytes:
+        return partition_key(self._prefix, partition.digest)
+
+    def _head(self, connection: sqlite3.Connection, digest: bytes) -> _PartitionHead:
+        rows = connection.execute(SQL["partition"], (digest,)).fetchall()
+        return _PartitionHead(*rows[0]) if rows else _PartitionHead(self.birth, 0, 0, 0)
+
+    def _write_head(
+        self, connection: sqlite3.Connection, digest: bytes, head: _PartitionHead, partition: Partition | None
+    ) -> None:
+        connection.execute(
+            SQL["write_partition"],
+            {
+                "digest": digest,
+                "prefix": self._prefix,
+                "kind": partition.kind if partition else None,
+                "parts": json.dumps(partition.parts) if partition else None,
+                **head._asdict(),
+            },
+        )
+
+
+def _read_states(
+    connection: sqlite3.Connection, digest: bytes, changes: Sequence[RowChange]
+) -> Iterator[tuple[RowKey, RowState]]:
+    for change in changes:
+        rows = connection.execute(SQL["states"], (digest, *change.row_key)).fetchall()
+        if rows:
+            yield change.row_key, RowState(*rows[0])
+
+
+def _trim_log(connection: sqlite3.Connection, digest: bytes, head: _PartitionHead) -> _PartitionHead:
+    """Delete the oldest revisions of a change log that has become too long."""
+    if head.logged <= MAX_CHANGE_LOG_ROWS:
+        return head
+    ((floor,),) = connection.execute(SQL["log_floor"], (digest, MAX_CHANGE_LOG_ROWS)).fetchall()
+    deleted = connection.execute(SQL["trim_log"], (digest, floor)).rowcount
+    return head._replace(floor=floor, logged=head.logged - deleted)
+
+
+def _parse_partition(kind: Any, parts: str) -> Partition:
+    return Partition(kind, tuple(json.loads(parts)))

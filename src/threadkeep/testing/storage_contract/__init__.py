@@ -1,6 +1,6 @@
 """What every storage backend does, as tests to inherit.
 
-The tests are arranged by what the methods of :class:`threadkeep.storage.port.Storage` promise and quote
+The tests are arranged by what the methods of :class:`threadkeep.storage.interface.Storage` promise and quote
 its docstrings. A backend's test file gives a fixture::
 
     class TestMyStorage(SharedStorageContract):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError
-from threadkeep.storage.port import Batch, Position, Ref, Spanning, Storage
+from threadkeep.storage.interface import Batch, MultiPartitionCommits, Position, Ref, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import (
     ANA,
@@ -54,7 +54,7 @@ class Committing(World):
 
     async def test_several_partitions_are_written_in_one_step(self, storage: Storage) -> None:
         """ "All of them or nothing", each at its own partition's next number."""
-        if not isinstance(storage, Spanning):
+        if not isinstance(storage, MultiPartitionCommits):
             return
         await commit(storage, note("1"), partition=BOB)
 
@@ -71,7 +71,7 @@ class Committing(World):
         self, storage: Storage, refused: str, order: str
     ) -> None:
         """Whichever it is, and for whatever it is refused."""
-        if not isinstance(storage, Spanning):
+        if not isinstance(storage, MultiPartitionCommits):
             return
         before = [await storage.position(partition) for partition in (ANA, BOB)]
         bad, error = {

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.storage.port import Due, Storage
+from threadkeep.storage.interface import Due, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import ANA, World, commit, get, keys, note, plain, require, touch
 

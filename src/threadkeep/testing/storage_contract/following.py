@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from threadkeep.storage.port import (
+from threadkeep.storage.interface import (
     MAX_CHANGE_LOG_ROWS,
     Batch,
     Delete,

@@ -10,7 +10,7 @@ import pytest
 
 from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.storage.encoding import MAX_VALUE_DEPTH
-from threadkeep.storage.port import (
+from threadkeep.storage.interface import (
     MAX_BATCH_OPERATIONS,
     MAX_KEY_CHARACTERS,
     MAX_NAMESPACE_CHARACTERS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from threadkeep.errors import ClosedError
-from threadkeep.storage.port import Batch, Due, Embedding, Item, Partition, Put, Ref, Storage, Telling
+from threadkeep.storage.interface import Batch, Due, Embedding, ImmediateReads, Item, Partition, Put, Ref, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import (
     ANA,
@@ -58,21 +58,21 @@ class Reading(World):
 
     async def test_a_few_are_told_from_any_thread(self, storage: Storage, clock: FrozenClock) -> None:
         """ "What get would", while the loop is elsewhere: in the order asked, ``None`` for what is not there."""
-        if not isinstance(storage, Telling):
+        if not isinstance(storage, ImmediateReads):
             return
         await commit(storage, plain("1", {"of": "ana"}), plain("2", ttl=timedelta(minutes=1)))
         await commit(storage, plain("1", {"of": "bob"}), partition=BOB)
         refs = [Ref(BOB, NOTES, "1"), Ref(ANA, NOTES, "none"), Ref(ANA, NOTES, "2"), Ref(ANA, NOTES, "1")]
 
-        told = await asyncio.to_thread(storage.get_at_once, refs)
+        told = await asyncio.to_thread(storage.try_get, refs)
         clock.advance(timedelta(minutes=1))
-        later = storage.get_at_once(refs)
+        later = storage.try_get(refs)
 
         assert told is not None
         assert later is not None
         assert [item and item.value for item in told] == [{"of": "bob"}, None, {"data": "likes tea"}, {"of": "ana"}]
         assert later == await storage.get(refs) == (told[0], None, None, told[3])
-        assert storage.get_at_once([]) == ()
+        assert storage.try_get([]) == ()
 
     async def test_no_refs_give_no_items(self, storage: Storage) -> None:
         """Asking for nothing is no error."""

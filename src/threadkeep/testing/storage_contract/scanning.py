@@ -9,7 +9,7 @@ import pytest
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.storage.encoding import encode_namespace, encode_text
-from threadkeep.storage.port import Direction, Item, Storage
+from threadkeep.storage.interface import Direction, Item, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import (
     ANA,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.storage.port import Due, NamespaceMatch, Partition, Storage
+from threadkeep.storage.interface import Due, NamespaceMatch, Partition, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.world import ANA, BOB, World, commit, delete, keys, note, plain
 from threadkeep.testing.texts import NASTY_TEXTS

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.storage.port import Due, Position, Ref, Storage, Telling
+from threadkeep.storage.interface import Due, ImmediateReads, Position, Ref, Storage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.expiring import MINUTE
 from threadkeep.testing.storage_contract.following import Follower
@@ -60,13 +60,13 @@ class Sharing(World):
         assert keys((await beside.changes(ANA, before)).puts) == ["1"]
         assert await beside.namespaces() == (("memories", "ana"),)
         assert await beside.partitions() == (ANA,)
-        if isinstance(beside, Telling):
-            assert not beside.stands_at(ANA, before)
-            assert beside.stands_at(ANA, position)
-            assert beside.standing(ANA) == await asyncio.to_thread(beside.standing, ANA) == position
-            assert await asyncio.to_thread(beside.stands_at, ANA, position)
-            assert not await asyncio.to_thread(beside.stands_at, ANA, before)
-            told = await asyncio.to_thread(beside.get_at_once, [Ref(ANA, NOTES, "1")])
+        if isinstance(beside, ImmediateReads):
+            assert not beside.is_at(ANA, before)
+            assert beside.is_at(ANA, position)
+            assert beside.try_position(ANA) == await asyncio.to_thread(beside.try_position, ANA) == position
+            assert await asyncio.to_thread(beside.is_at, ANA, position)
+            assert not await asyncio.to_thread(beside.is_at, ANA, before)
+            told = await asyncio.to_thread(beside.try_get, [Ref(ANA, NOTES, "1")])
             assert told == (await require(beside, "1"),)
 
     async def test_what_was_written_outlives_the_storage(self, open_storage: OpenStorage) -> None:
@@ -126,8 +126,8 @@ class Sharing(World):
         await storage.erase(ANA)
 
         assert (await beside.scan(ANA)).items == ()
-        if isinstance(beside, Telling):
-            assert beside.get_at_once([Ref(ANA, NOTES, "1")]) == (None,)
+        if isinstance(beside, ImmediateReads):
+            assert beside.try_get([Ref(ANA, NOTES, "1")]) == (None,)
         with pytest.raises(PartitionErasedError):
             await commit(beside, note("2"), epoch=begun.epoch)
 
@@ -138,8 +138,8 @@ class Sharing(World):
         await commit(storage, note("1", due=Due("work", clock.now())))
 
         assert await get(stranger, "1") is None
-        if isinstance(stranger, Telling):
-            assert stranger.get_at_once([Ref(ANA, NOTES, "1")]) == (None,)
+        if isinstance(stranger, ImmediateReads):
+            assert stranger.try_get([Ref(ANA, NOTES, "1")]) == (None,)
         assert (await stranger.position(ANA)).sequence == 0
         assert (await stranger.scan(ANA)).items == ()
         assert (await stranger.changes(ANA, None)).puts == ()

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 import pytest
 import pytest_asyncio
 
-from threadkeep.storage.port import (
+from threadkeep.storage.interface import (
     Batch,
     Delete,
     Embedding,

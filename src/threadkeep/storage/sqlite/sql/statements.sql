@@ -23,7 +23,7 @@ ON CONFLICT (digest) DO UPDATE SET
     floor = excluded.floor,
     logged = excluded.logged
 
--- name: known
+-- name: states
 SELECT revision, created_at, ttl, expires_at, paths
 FROM items WHERE partition = ? AND namespace = ? AND key = ?
 

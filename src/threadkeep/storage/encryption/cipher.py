@@ -1,9 +1,9 @@
-"""One partition's items as they are stored, sealed, and back.
+"""Encrypt and decrypt the items of one partition.
 
-What has to be found again is a keyed digest: the beginnings of a namespace, one after the other, so that a
-prefix can be asked for. Beside them stands what the digests are of, encrypted so that the same name
-gives the same text (AES-SIV). Everything else, value, vectors, paths, kind of work, is one sealed text
-(AES-256-GCM) in the place of the vectors, bound to its row: moved to another one it does not open.
+What queries look up is a keyed digest: of each prefix of a namespace, so that a scan can use prefixes. The names
+themselves are stored beside the digests, encrypted deterministically (AES-SIV). Value, vectors, paths and kind of
+work are one ciphertext (AES-256-GCM) in the place of the vectors, bound to its row: copied to another row it does
+not decrypt.
 
 Source:
     AES-SIV: RFC 5297. AES-GCM: NIST SP 800-38D; nonces are random, 96 bits.
@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from threadkeep.errors import DamagedItemError
 from threadkeep.storage.encoding import (
@@ -31,20 +33,21 @@ from threadkeep.storage.encoding import (
     decode_text,
     encode_namespace,
     encode_text,
-    micros,
-    ttl_micros,
+    to_micros,
+    ttl_to_micros,
 )
-from threadkeep.storage.port import Delete, Due, Embedding, Item, Namespace, Operation, Partition, Put, Ref, Touch
-from threadkeep.storage.sealed.master import KEY_BYTES, NONCE_BYTES, derived
+from threadkeep.storage.interface import Delete, Due, Embedding, Item, Namespace, Operation, Partition, Put, Ref, Touch
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from threadkeep.storage.row import Change, Content
+    from threadkeep.storage.rows import PutRow, RowChange
 
-SEALED_INDEX: Final = ("sealed",)
-"""Stands for the paths of an item that is searchable."""
+ENCRYPTED_INDEX: Final = ("sealed",)
+"""The stored paths of a searchable item."""
 
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
 KEY_ID_BYTES: Final = 8
 
 _MAGIC: Final = b"TKS1"
@@ -52,40 +55,40 @@ _MODEL: Final = "sealed"
 _HEADER: Final = len(_MAGIC) + KEY_ID_BYTES + NONCE_BYTES
 _LENGTHS: Final = struct.Struct(">II")
 _STEP: Final = 64
-"""Sealed texts are as long as the next multiple, so that their length says less."""
+"""Plaintexts are padded to a multiple of this, so that lengths reveal less."""
 
 _PATH_BYTES: Final = 12
-_LABELS_FOUND: Final = 64
-"""So many labels of a namespace can be asked for by prefix in the backend; deeper ones are told after opening."""
+_INDEXED_LABELS: Final = 64
+"""How many labels of a prefix the backend can match; the rest is matched after decryption."""
 
-_SPELLED_NAME: Final = 512
-_SPELLED_KEY: Final = 1024
-"""So many bytes are encrypted beside the digests; of longer names there is a digest only, and the row says the rest."""
+_MAX_NAME_BYTES: Final = 512
+_MAX_KEY_BYTES: Final = 1024
+"""Longer names are stored as a digest only; the row's ciphertext has the plaintext."""
 
 _BLOCK: Final = 16
-_NAMES_KEPT: Final = 32
+_CACHED_NAMES: Final = 32
 _CHUNK: Final = 256
 
 
 class UnknownKeyError(Exception):
-    """Something was sealed with another key than this one. Inside this package only."""
+    """An item is encrypted with another key. Internal to this package."""
 
 
-class _Names(NamedTuple):
-    """Both spellings of a namespace, and how the first labels of it are stored."""
+class _StoredNames(NamedTuple):
+    """A stored namespace, and the digests of its first labels."""
 
     stored: Namespace
     paths: tuple[str, ...]
 
 
-class PartitionSeal:
-    """Seals and opens what belongs to one partition.
+class PartitionCipher:
+    """Encrypts and decrypts the items of one partition.
 
     Args:
-        data_key: 32 random bytes, this partition's own.
-        partition: As it is spelled.
-        pid: As it is stored.
-        former: Ids of the keys that this partition had before and that were destroyed.
+        data_key: The partition's key, 32 random bytes.
+        partition: The partition.
+        pid: Its stored id.
+        former: Ids of its destroyed keys.
     """
 
     def __init__(self, data_key: bytes, *, partition: Partition, pid: str, former: Iterable[bytes] = ()) -> None:
@@ -94,70 +97,70 @@ class PartitionSeal:
         self.key_id: bytes = key_id_of(data_key)
         self.former: frozenset[bytes] = frozenset(former)
         self._pid = pid
-        self._content = AESGCM(derived(data_key, b"content"))
-        self._spelling = AESSIV(derived(data_key, b"names", 2 * KEY_BYTES))
-        self._digesting = derived(data_key, b"digests")
-        self._names: dict[Namespace, _Names] = {}
+        self._content_cipher = AESGCM(derive_key(data_key, b"content"))
+        self._name_cipher = AESSIV(derive_key(data_key, b"names", 2 * KEY_BYTES))
+        self._digesting = derive_key(data_key, b"digests")
+        self._names: dict[Namespace, _StoredNames] = {}
         self._namespaces: dict[Namespace, Namespace] = {}
 
     def namespace(self, namespace: Namespace) -> Namespace:
-        """Return how *namespace* is stored."""
-        return self._named(namespace).stored
+        """Return the stored form of *namespace*."""
+        return self._stored_names(namespace).stored
 
     def prefix(self, prefix: Namespace) -> Namespace:
-        """Return what the stored form of every namespace that begins with *prefix* begins with."""
+        """Return the stored prefix of every namespace that begins with *prefix*."""
         if not prefix:
             return ()
-        return self._named(prefix).paths
+        return self._stored_names(prefix).paths
 
     def key(self, key: str) -> str:
-        """Return how *key* is stored."""
-        return self._spelled(b"key", encode_text(key).encode("ascii"), _SPELLED_KEY)
+        """Return the stored form of *key*."""
+        return self._encrypt_name(b"key", encode_text(key).encode("ascii"), _MAX_KEY_BYTES)
 
     def namespace_of(self, stored: Namespace) -> Namespace | None:
-        """Return the namespace that is stored as *stored*; ``None`` where only a row of it can say so."""
+        """Return the plaintext of a stored namespace; ``None`` if only a row of it has it."""
         known = self._namespaces.get(stored)
         if known is not None:
             return known
-        text = self._unspelled(b"namespace", stored[-1]) if stored else None
+        text = self._decrypt_name(b"namespace", stored[-1]) if stored else None
         if text is None:
             return None
         namespace = decode_namespace(text)
         return namespace if self.namespace(namespace) == stored else None
 
     def key_of(self, stored: str) -> str | None:
-        """Return the key that is stored as *stored*; ``None`` where only its row can say so."""
-        text = self._unspelled(b"key", stored)
+        """Return the plaintext of a stored key; ``None`` if only its row has it."""
+        text = self._decrypt_name(b"key", stored)
         key = None if text is None else decode_text(text)
         return key if key is not None and self.key(key) == stored else None
 
-    def note(self, text: str) -> str:
-        """Return *text*, ASCII, encrypted; the same text gives the same note."""
-        return _spell(self._spelling.encrypt(_padded(text.encode("ascii")), [b"note"]))
+    def encrypt_text(self, text: str) -> str:
+        """Return *text*, ASCII, encrypted deterministically."""
+        return _to_base64(self._name_cipher.encrypt(_padded(text.encode("ascii")), [b"note"]))
 
-    def note_of(self, note: str) -> str | None:
-        """Undo :meth:`note`; ``None`` where it is none of this partition's."""
-        return self._decrypted(b"note", note)
+    def decrypt_text(self, note: str) -> str | None:
+        """Undo :meth:`encrypt_text`; ``None`` if it is not of this partition."""
+        return self._decrypt_siv(b"note", note)
 
-    def operation(
-        self, change: Change, operation: Operation, *, now: datetime, due_kind: Callable[[str], str]
+    def encrypt_operation(
+        self, change: RowChange, operation: Operation, *, now: datetime, due_kind: Callable[[str], str]
     ) -> Operation:
-        """Return *operation*, which was checked and encoded to *change*, as it is committed.
+        """Return *operation* as it is committed to the inner storage.
 
         Args:
             change: The same operation, encoded.
-            operation: What was asked for.
-            now: When it is put, where it does not say so itself.
-            due_kind: Tells how a kind of work is stored.
+            operation: The operation in plaintext.
+            now: The time of a put without ``updated_at``.
+            due_kind: Returns the stored form of a kind of work.
         """
         namespace, key = self.namespace(operation.namespace), self.key(operation.key)
         match operation:
             case Put() as put:
-                index = SEALED_INDEX if put.index else ()
+                index = ENCRYPTED_INDEX if put.index else ()
                 due = None if put.due is None else Due(due_kind(put.due.kind), put.due.at)
                 updated_at = put.updated_at or now
-                place = _bound(namespace, key, index, put.ttl, due, updated_at)
-                data = self._sealed(_plain(change.place, cast("Content", change.content)), place)
+                place = _associated_data(namespace, key, index, put.ttl, due, updated_at)
+                data = self._encrypt(_to_plaintext(change.row_key, cast("PutRow", change.content)), place)
                 return replace(
                     put,
                     namespace=namespace,
@@ -173,43 +176,43 @@ class PartitionSeal:
             case Touch():
                 return Touch(namespace, key)
 
-    def opened(self, stored: Sequence[Item]) -> list[Item | None]:
+    def decrypt(self, stored: Sequence[Item]) -> list[Item | None]:
         """Return the items of this partition that were *stored*; ``None`` where the key was destroyed.
 
-        Texts are parsed by the hundred, as :func:`threadkeep.storage.row.items_of` does.
+        Texts are parsed by the hundred, as :func:`threadkeep.storage.rows.parse_rows` does.
 
         Raises:
             UnknownKeyError: One was sealed with a key that this partition does not have.
             DamagedItemError: One was changed.
         """
-        found: list[Item | None] = []
+        items: list[Item | None] = []
         for start in range(0, len(stored), _CHUNK):
             chunk = stored[start : start + _CHUNK]
-            plain = [self._plain_of(item) for item in chunk]
+            plain = [self._decrypt_item(item) for item in chunk]
             texts = b",".join([text for text, _ in filter(None, plain)])
             contents = iter(json.loads(b"[" + texts + b"]"))
-            found += [
+            items += [
                 None if parts is None else self._item(item, next(contents), parts[1])
                 for item, parts in zip(chunk, plain, strict=True)
             ]
-        return found
+        return items
 
-    def _plain_of(self, item: Item) -> tuple[bytes, bytes] | None:
-        """Return the JSON and the vectors of *item*; ``None`` where its key was destroyed."""
+    def _decrypt_item(self, item: Item) -> tuple[bytes, bytes] | None:
+        """Return the JSON and the vectors of *item*; ``None`` if its key was destroyed."""
         data = item.embedding.data if item.embedding is not None else b""
         if data[: len(_MAGIC)] != _MAGIC or item.ref.partition != self.stored_partition:
-            raise damaged(item.ref)
+            raise damaged_item(item.ref)
         key_id, nonce = data[len(_MAGIC) : len(_MAGIC) + KEY_ID_BYTES], data[_HEADER - NONCE_BYTES : _HEADER]
         if key_id != self.key_id:
             if key_id in self.former:
                 return None
             raise UnknownKeyError
         ref = item.ref
-        place = _bound(ref.namespace, ref.key, item.index, item.ttl, item.due, item.updated_at)
+        place = _associated_data(ref.namespace, ref.key, item.index, item.ttl, item.due, item.updated_at)
         try:
-            plain = self._content.decrypt(nonce, data[_HEADER:], place)
+            plain = self._content_cipher.decrypt(nonce, data[_HEADER:], place)
         except (InvalidTag, ValueError) as error:
-            raise damaged(ref) from error
+            raise damaged_item(ref) from error
         text, vectors = _LENGTHS.unpack_from(plain)
         end = _LENGTHS.size + text
         return plain[_LENGTHS.size : end], plain[end : end + vectors]
@@ -218,14 +221,14 @@ class PartitionSeal:
         labels, key, paths, model, dims, due_kind, imported, value = content
         namespace = self._namespaces.get(stored.ref.namespace)
         if namespace is None:
-            if len(self._namespaces) >= _NAMES_KEPT:
+            if len(self._namespaces) >= _CACHED_NAMES:
                 self._namespaces.clear()
             namespace = self._namespaces.setdefault(stored.ref.namespace, tuple(labels))
         return Item(
             Ref(self.partition, namespace, key),
             value,
             stored.revision,
-            # The backend's moment of a first put is a little after the one that was sealed with it.
+            # The backend's time of a first put is a little later than the encrypted one.
             stored.created_at if imported else min(stored.created_at, stored.updated_at),
             stored.updated_at,
             tuple(paths),
@@ -235,69 +238,79 @@ class PartitionSeal:
             None if due_kind is None or stored.due is None else Due(due_kind, stored.due.at),
         )
 
-    def _sealed(self, plain: bytes, place: bytes) -> bytes:
+    def _encrypt(self, plain: bytes, place: bytes) -> bytes:
         nonce = os.urandom(NONCE_BYTES)
-        return _MAGIC + self.key_id + nonce + self._content.encrypt(nonce, plain, place)
+        return _MAGIC + self.key_id + nonce + self._content_cipher.encrypt(nonce, plain, place)
 
-    def _named(self, namespace: Namespace) -> _Names:
+    def _stored_names(self, namespace: Namespace) -> _StoredNames:
         known = self._names.get(namespace)
         if known is not None:
             return known
-        # Internal namespaces stay so, and the partition stands first, so that a list of all can be told apart.
+        # Internal namespaces stay internal; the partition comes first, so that a list of all namespaces shows it.
         paths = [f".{self._pid}" if namespace and namespace[0].startswith(".") else self._pid]
         digest = b""
-        for label in namespace[:_LABELS_FOUND]:
+        for label in namespace[:_INDEXED_LABELS]:
             digest = hmac.digest(self._digesting, b"path" + digest + encode_text(label).encode("ascii"), "sha256")
-            paths.append(_spell(digest[:_PATH_BYTES]))
-        spelled = self._spelled(b"namespace", encode_namespace(namespace).encode("ascii"), _SPELLED_NAME)
-        if len(self._names) >= _NAMES_KEPT:
+            paths.append(_to_base64(digest[:_PATH_BYTES]))
+        name = self._encrypt_name(b"namespace", encode_namespace(namespace).encode("ascii"), _MAX_NAME_BYTES)
+        if len(self._names) >= _CACHED_NAMES:
             self._names.clear()
-        return self._names.setdefault(namespace, _Names((*paths, spelled), tuple(paths)))
+        return self._names.setdefault(namespace, _StoredNames((*paths, name), tuple(paths)))
 
-    def _spelled(self, what: bytes, text: bytes, longest: int) -> str:
+    def _encrypt_name(self, what: bytes, text: bytes, longest: int) -> str:
         if len(text) > longest:
-            return "~" + _spell(hmac.digest(self._digesting, what + text, "sha256"))
-        return "=" + _spell(self._spelling.encrypt(_padded(text), [what]))
+            return "~" + _to_base64(hmac.digest(self._digesting, what + text, "sha256"))
+        return "=" + _to_base64(self._name_cipher.encrypt(_padded(text), [what]))
 
-    def _unspelled(self, what: bytes, stored: str) -> str | None:
-        return self._decrypted(what, stored[1:]) if stored.startswith("=") else None
+    def _decrypt_name(self, what: bytes, stored: str) -> str | None:
+        return self._decrypt_siv(what, stored[1:]) if stored.startswith("=") else None
 
-    def _decrypted(self, what: bytes, text: str) -> str | None:
+    def _decrypt_siv(self, what: bytes, text: str) -> str | None:
         try:
-            padded = self._spelling.decrypt(base64.b64decode(text + "=" * (-len(text) % 4), b"-_"), [what])
+            padded = self._name_cipher.decrypt(base64.b64decode(text + "=" * (-len(text) % 4), b"-_"), [what])
         except (InvalidTag, ValueError, binascii.Error):
             return None
         return _unpadded(padded).decode("ascii")
 
 
+def new_master_key() -> str:
+    """Return a new master key as text."""
+    return base64.b64encode(os.urandom(KEY_BYTES)).decode("ascii")
+
+
+def derive_key(key: bytes, purpose: bytes, length: int = KEY_BYTES) -> bytes:
+    """Derive a key of *length* bytes for one *purpose* from *key*, which is random."""
+    return HKDFExpand(algorithm=SHA256(), length=length, info=b"threadkeep sealed 1: " + purpose).derive(key)
+
+
 @lru_cache(maxsize=4096)
 def stored_partition(pid: str) -> Partition:
-    """Return the partition that is stored as *pid*."""
+    """Return the partition of the inner storage for *pid*."""
     return Partition("root", (pid,))
 
 
 def key_id_of(data_key: bytes) -> bytes:
-    """Return 8 bytes that tell *data_key* from other keys, and nothing else of it."""
-    return derived(data_key, b"id", KEY_ID_BYTES)
+    """Return 8 bytes that identify *data_key* and reveal nothing else of it."""
+    return derive_key(data_key, b"id", KEY_ID_BYTES)
 
 
-def sealed_with(item: Item) -> bytes:
-    """Return the id of the key that *item* says it was sealed with."""
+def encrypted_with(item: Item) -> bytes:
+    """Return the id of the key in the header of *item*."""
     data = item.embedding.data if item.embedding is not None else b""
     return data[len(_MAGIC) : len(_MAGIC) + KEY_ID_BYTES]
 
 
-def damaged(ref: Ref) -> DamagedItemError:
-    """Return the error for the row that is stored at *ref*."""
+def damaged_item(ref: Ref) -> DamagedItemError:
+    """Return the error for the stored row at *ref*."""
     msg = (
-        "A sealed item does not open: it is damaged, or was changed outside Threadkeep. "
+        "An encrypted item is damaged, or was changed outside Threadkeep. "
         "Restore it from a backup, or remove it with: threadkeep keys check --remove"
     )
     return DamagedItemError(msg, partition=ref.partition.parts, namespace=ref.namespace, key=ref.key)
 
 
-def _plain(place: tuple[str, str], content: Content) -> bytes:
-    """Return what is sealed of an item: lengths, one JSON array, the vectors, zeros up to the next step."""
+def _to_plaintext(place: tuple[str, str], content: PutRow) -> bytes:
+    """Return the plaintext of an item: lengths, one JSON array, the vectors, padding."""
     vectors = content.embedding or b""
     text = (
         f"[{place[0]},{place[1]},{content.paths},{content.model or 'null'},"
@@ -308,17 +321,17 @@ def _plain(place: tuple[str, str], content: Content) -> bytes:
     return b"".join((_LENGTHS.pack(len(text), len(vectors)), text, vectors, bytes(-size % _STEP)))
 
 
-def _bound(
+def _associated_data(
     namespace: Namespace, key: str, index: Sequence[str], ttl: timedelta | None, due: Due | None, updated_at: datetime
 ) -> bytes:
-    """Return what a sealed text is bound to: its place, when it was put, and what the backend acts on."""
-    lives = "" if ttl is None else ttl_micros(ttl)
-    work = "" if due is None else f"{due.kind} {micros(due.at)}"
-    text = f"{'|'.join(namespace)}|{key}|{'|'.join(index)} {micros(updated_at)} {lives} {work}"
+    """Return the associated data of a ciphertext: its address, time, and what the backend acts on."""
+    lives = "" if ttl is None else ttl_to_micros(ttl)
+    work = "" if due is None else f"{due.kind} {to_micros(due.at)}"
+    text = f"{'|'.join(namespace)}|{key}|{'|'.join(index)} {to_micros(updated_at)} {lives} {work}"
     return text.encode("ascii", "backslashreplace")
 
 
-def _spell(data: bytes) -> str:
+def _to_base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
 
 

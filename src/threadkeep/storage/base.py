@@ -1,0 +1,398 @@
+"""The base class of every backend: it checks, encodes and pages once, and a backend moves rows.
+
+A backend derives from :class:`StorageBase`, passes its location and clock to ``super().__init__``, and
+implements the hooks, which are the abstract methods below. Hooks get checked and encoded arguments and
+times in microseconds since 1970. Their docstrings say what they return. A hook raises ``StorageError`` or
+a subclass of it for what its driver raises.
+
+:class:`CallRunner` is for backends on a network: it runs a call to its end although its caller is
+cancelled, and repeats a call after a lost connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+
+from threadkeep.clock import Clock
+from threadkeep.errors import ClosedError
+from threadkeep.storage.encoding import Cursor, check_limit, encode_text, to_micros
+from threadkeep.storage.interface import (
+    Batch,
+    Changes,
+    Direction,
+    Filter,
+    Item,
+    Namespace,
+    NamespaceMatch,
+    Page,
+    Partition,
+    Position,
+    Ref,
+    Stats,
+)
+from threadkeep.storage.matching import ScanQuery, distinct_namespaces
+from threadkeep.storage.rows import (
+    EXPIRES_AT,
+    EncodedBatch,
+    ItemRow,
+    RowColumns,
+    RowKey,
+    encode_batch,
+    parse_row_key,
+    parse_rows,
+    to_items,
+    to_row_key,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_INLINE_OPERATIONS: Final = 64
+"""Up to this many operations are encoded on the event loop, in about 0.01 ms each; more of them in a thread."""
+
+_INLINE_NAMESPACES: Final = 1_000
+
+_STATEMENT_HEADING: Final = re.compile(r"^-- name: *(\w+)\s*$", re.MULTILINE)
+
+
+class ChangedRows(NamedTuple):
+    """What a backend read of a partition's change log.
+
+    Attributes:
+        position: The partition's position when it was read.
+        reset: Whether *rows* are all searchable rows, because the log does not reach back.
+        rows: Searchable rows in the order of their revisions; expired ones may be among them.
+        removed: Rows that were deleted, or written without an index.
+    """
+
+    position: Position
+    reset: bool
+    rows: Sequence[RowColumns]
+    removed: Iterable[RowKey]
+
+
+class StorageBase(ABC):
+    """Implements :class:`~threadkeep.storage.interface.Storage` over a few hooks.
+
+    Args:
+        location: The path, or the URL with its password masked.
+        clock: Returns the storage's time.
+    """
+
+    name: str
+
+    def __init__(self, location: str, clock: Clock) -> None:
+        self.location: str = location
+        self._clock = clock
+        self._connecting = asyncio.Lock()
+        self._connected = False
+        self._closed = False
+        self._pid = 0
+
+    async def connect(self) -> None:
+        """See :meth:`threadkeep.storage.interface.Storage.connect`."""
+        async with self._connecting:
+            if self._connected or self._closed:
+                self._require_open()
+                return
+            await self._open()
+            self._pid = os.getpid()
+            self._connected = True
+
+    async def close(self) -> None:
+        """See :meth:`threadkeep.storage.interface.Storage.close`."""
+        self._closed = True
+        connected, self._connected = self._connected, False
+        if connected and self._pid == os.getpid():
+            await self._close()
+
+    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
+        """See :meth:`threadkeep.storage.interface.Storage.get`."""
+        self._require_open()
+        keys = group_refs(refs)
+        now = self._now()
+        return arrange_items(await self._get_rows(keys, now=now), keys, len(refs), now)
+
+    async def commit(self, batch: Batch) -> Position:
+        """See :meth:`threadkeep.storage.interface.Storage.commit`."""
+        self._require_open()
+        return await self._commit(await self._encode(batch))
+
+    async def position(self, partition: Partition) -> Position:
+        """See :meth:`threadkeep.storage.interface.Storage.position`."""
+        self._require_open()
+        return await self._get_position(partition)
+
+    async def scan(
+        self,
+        partition: Partition,
+        *,
+        prefix: Namespace = (),
+        filter: Filter | None = None,  # noqa: A002 - the field's name for it
+        direction: Direction = "newest",
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page:
+        """See :meth:`threadkeep.storage.interface.Storage.scan`."""
+        self._require_open()
+        query = ScanQuery.create(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
+        if limit == 0:
+            return Page((), None)
+        return query.to_page(await self._scan_rows(query, now=self._now()))
+
+    async def changes(self, partition: Partition, since: Position | None) -> Changes:
+        """See :meth:`threadkeep.storage.interface.Storage.changes`."""
+        self._require_open()
+        now = self._now()
+        changed = await self._changed_rows(partition, since, now=now)
+        rows = changed.rows
+        alive = [row for row in rows if (at := row[EXPIRES_AT]) is None or at > now]
+        removed = dict.fromkeys(changed.removed)
+        if not changed.reset and len(alive) < len(rows):
+            # A follower may hold an older version of an expired row, which did not expire.
+            removed.update(dict.fromkeys(row[:2] for row in rows if (at := row[EXPIRES_AT]) is not None and at <= now))
+        return Changes(changed.position, changed.reset, to_items(alive, partition), tuple(map(parse_row_key, removed)))
+
+    async def namespaces(
+        self,
+        *,
+        match: Sequence[NamespaceMatch] = (),
+        max_depth: int | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> tuple[Namespace, ...]:
+        """See :meth:`threadkeep.storage.interface.Storage.namespaces`."""
+        self._require_open()
+        check_limit(limit, name="limit")
+        check_limit(offset, name="offset")
+        if max_depth is not None:
+            check_limit(max_depth, name="max_depth")
+        texts = set(await self._list_namespaces(match, now=self._now()))
+        names = await call_in_thread_if(
+            len(texts) > _INLINE_NAMESPACES, lambda: distinct_namespaces(texts, match=match, max_depth=max_depth)
+        )
+        return names[offset : offset + limit]
+
+    async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
+        """See :meth:`threadkeep.storage.interface.Storage.partitions`."""
+        self._require_open()
+        check_limit(limit, name="limit")
+        return tuple(await self._list_partitions(after, limit)) if limit else ()
+
+    async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
+        """See :meth:`threadkeep.storage.interface.Storage.due`."""
+        self._require_open()
+        check_limit(limit, name="limit")
+        time = to_micros(now)
+        if limit == 0:
+            return ()
+        rows = await self._due_rows(encode_text(kind), now=time, limit=limit)
+        return tuple(item for partition, row in rows for item in parse_rows([row], partition))
+
+    async def erase(self, partition: Partition) -> int:
+        """See :meth:`threadkeep.storage.interface.Storage.erase`."""
+        self._require_open()
+        return await self._erase_rows(partition)
+
+    async def sweep(self, *, now: datetime) -> int:
+        """See :meth:`threadkeep.storage.interface.Storage.sweep`."""
+        self._require_open()
+        return await self._sweep_rows(to_micros(now))
+
+    async def stats(self) -> Stats:
+        """See :meth:`threadkeep.storage.interface.Storage.stats`."""
+        self._require_open()
+        return await self._count()
+
+    def _now(self) -> int:
+        """Return the storage's time in microseconds."""
+        return to_micros(self._clock.now())
+
+    async def _encode(self, batch: Batch) -> EncodedBatch:
+        """Check and encode *batch*, in a thread if it is large."""
+        if len(batch.operations) > _INLINE_OPERATIONS:
+            return await asyncio.to_thread(encode_batch, batch)
+        return encode_batch(batch)
+
+    def _require_open(self) -> None:
+        """Raise ``ClosedError`` unless :meth:`connect` was called in this process and :meth:`close` was not."""
+        if not self._connected:
+            raise self._closed_error()
+        if self._pid != os.getpid():
+            msg = "This storage was opened before the process forked: open one in the child."
+            raise ClosedError(msg)
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError("This storage was closed: open a new one." if self._closed else "Call connect() first.")
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Connect, and create or check what is needed. A call that raises releases what it acquired."""
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Release connections and threads. It is called once, after :meth:`_open`, in the same process."""
+
+    @abstractmethod
+    async def _get_rows(
+        self, keys: Mapping[Partition, Collection[RowKey]], *, now: int
+    ) -> Mapping[Partition, Iterable[ItemRow]]:
+        """Return the rows with these *keys*, in any order; expired ones may be left out or not.
+
+        Rows of one partition are of one moment. The keys of a partition are distinct.
+        """
+
+    @abstractmethod
+    async def _commit(self, batch: EncodedBatch) -> Position:
+        """Apply *batch* as :func:`~threadkeep.storage.rows.plan_commit` says, all or nothing, and return its position.
+
+        Raises:
+            RevisionConflictError: See :func:`~threadkeep.storage.rows.check_expectation`.
+            PartitionErasedError: See :func:`~threadkeep.storage.rows.check_epoch`.
+        """
+
+    @abstractmethod
+    async def _get_position(self, partition: Partition) -> Position:
+        """Return the position of *partition*."""
+
+    @abstractmethod
+    async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
+        """Return the first items after ``query.start`` that match, at most ``query.fetch_limit``.
+
+        Read unexpired rows of ``query.namespace_range`` in the query's order, part by part, and pass each part to
+        ``query.select``, until there are enough or no more.
+        """
+
+    @abstractmethod
+    async def _changed_rows(self, partition: Partition, since: Position | None, *, now: int) -> ChangedRows:
+        """Return what happened to the searchable rows of *partition* after *since*, of one moment."""
+
+    @abstractmethod
+    async def _list_namespaces(self, match: Sequence[NamespaceMatch], *, now: int) -> Iterable[str]:
+        """Return the encoded namespaces with an unexpired row; those that do not meet *match* may be left out."""
+
+    @abstractmethod
+    async def _list_partitions(self, after: Partition | None, limit: int) -> Sequence[Partition]:
+        """Return up to *limit* partitions after *after*, in the storage's own stable order."""
+
+    @abstractmethod
+    async def _due_rows(self, kind: str, *, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
+        """Return up to *limit* unexpired rows whose work of the encoded *kind* is due, longest due first."""
+
+    @abstractmethod
+    async def _erase_rows(self, partition: Partition) -> int:
+        """Delete everything of *partition* but its digest, a new epoch and its sequence; return how many rows."""
+
+    @abstractmethod
+    async def _sweep_rows(self, now: int) -> int:
+        """Delete rows that expired by *now*; return how many."""
+
+    @abstractmethod
+    async def _count(self) -> Stats:
+        """Return how much the storage holds."""
+
+
+class CallRunner:
+    """Runs calls of a backend to their end although their caller is cancelled, and repeats one after a lost connection.
+
+    A cancelled call would leave half a commit behind, or a connection whose answer is still to come.
+
+    Args:
+        is_lost: Returns whether an error means that the connection was lost.
+        reconnect: Is awaited before a call is repeated.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_lost: Callable[[Exception], bool] = lambda _: False,
+        reconnect: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._is_lost = is_lost
+        self._reconnect = reconnect
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, call: Callable[[], Awaitable[T]], *, repeatable: Callable[[], bool] = lambda: True) -> T:
+        """Return what *call* returns.
+
+        Args:
+            call: The call; it runs in a task of its own.
+            repeatable: Returns, after a lost connection, whether *call* may run once more. A commit that may
+                have been applied may not.
+        """
+        task = asyncio.create_task(self._attempt(call, repeatable))
+        self._tasks.add(task)
+        task.add_done_callback(self._discard)
+        return await asyncio.shield(task)
+
+    async def drain(self) -> None:
+        """Wait for the calls that are running."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _attempt(self, call: Callable[[], Awaitable[T]], repeatable: Callable[[], bool]) -> T:
+        try:
+            return await call()
+        except Exception as error:
+            if not (self._is_lost(error) and repeatable()):
+                raise
+        if self._reconnect is not None:
+            await self._reconnect()
+        return await call()
+
+    def _discard(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller raises it, unless it was cancelled
+
+
+def group_refs(refs: Sequence[Ref]) -> dict[Partition, dict[RowKey, list[int]]]:
+    """Return the distinct keys of *refs* by partition, each with its indexes in *refs*.
+
+    Raises:
+        InvalidInputError, TooLargeError: A namespace or a key cannot be stored.
+    """
+    keys: dict[Partition, dict[RowKey, list[int]]] = {}
+    for index, ref in enumerate(refs):
+        keys.setdefault(ref.partition, {}).setdefault(to_row_key(ref.namespace, ref.key), []).append(index)
+    return keys
+
+
+def arrange_items(
+    rows: Mapping[Partition, Iterable[ItemRow]],
+    keys: Mapping[Partition, Mapping[RowKey, Sequence[int]]],
+    count: int,
+    now: int,
+) -> tuple[Item | None, ...]:
+    """Return *count* items: the unexpired ones of *rows*, at their indexes in *keys* (see :func:`group_refs`)."""
+    items: list[Item | None] = [None] * count
+    for partition, stored in rows.items():
+        wanted = keys[partition]
+        alive: list[ItemRow] = []
+        indexes: list[int] = []
+        for row in stored:
+            if row.expires_at is None or row.expires_at > now:
+                for index in wanted[row[:2]]:
+                    alive.append(row)
+                    indexes.append(index)
+        for index, item in zip(indexes, parse_rows(alive, partition), strict=True):
+            items[index] = item
+    return tuple(items)
+
+
+async def call_in_thread_if(large: bool, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:  # noqa: FBT001 - the condition in its name
+    """Call *call*, in a thread if the work is *large*."""
+    return await asyncio.to_thread(call, *args, **kwargs) if large else call(*args, **kwargs)
+
+
+def read_statements(path: Path) -> dict[str, str]:
+    """Return the SQL statements of the file at *path* by their ``-- name: …`` headings."""
+    _, *parts = _STATEMENT_HEADING.split(path.read_text(encoding="utf-8"))
+    return {heading: statement.strip() for heading, statement in zip(parts[::2], parts[1::2], strict=True)}
