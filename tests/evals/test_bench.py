@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from threadkeep.models import local
-from threadkeep_evals.bench import render_table, run_bench
-from threadkeep_evals.bench_rig import Line, Lookup, alternated
+from threadkeep_evals.bench import run_bench
 from threadkeep_evals.bench_turn import embedding_lines
 from threadkeep_evals.facts import make_facts
+from threadkeep_evals.rig import Line, Lookup, Side, alternate, alternated, render_table
 
 KEYS = ["name", "n", "ours_p50_ms", "ours_p95_ms", "peer", "peer_p50_ms", "ratio"]
 
@@ -50,8 +50,32 @@ class TestLookup:
         assert ours.tolist() == theirs
         assert (ours**2).sum(axis=1) == pytest.approx([1.0, 1.0], abs=1e-6)
 
+    async def test_are_the_same_in_every_process(self):
+        """What one process stores is near what another asks for, and everything else is not."""
+        first, second = await Lookup(["a"]).embed(["a", "b"]), await Lookup().embed(["b", "a"])
+
+        assert first.tolist() == second[::-1].tolist()
+        assert (first[0] @ first[0]) == pytest.approx(1.0)
+        assert abs(first[0] @ first[1]) < 0.3
+
 
 class TestAlternate:
+    async def test_each_round_of_many_sides_begins_with_another_one(self):
+        """No side always follows the same one."""
+        calls: list[str] = []
+
+        def side(name: str) -> Side:
+            async def measure(_number: int) -> float:
+                calls.append(name)
+                return 1.0
+
+            return Side(measure, 3)
+
+        milliseconds = await alternate(*map(side, "abc"), in_a_row=1)
+
+        assert milliseconds == [[1.0] * 3] * 3
+        assert "".join(calls) == "abc" + "abc" + "bca" + "cab"
+
     @pytest.mark.parametrize(
         ("ours_times", "peer_times", "rounds"),
         [(240, 24, 12), (24, 240, 12), (240, 240, 12), (60, 20, 10), (20, 20, 10), (6, 6, 6), (20, 0, 10)],

@@ -13,8 +13,6 @@ from threadkeep.memories.models import NewMemory
 from threadkeep_evals.bench_curve import (
     EXACT,
     Cell,
-    Directions,
-    _facts,
     _opened,
     _owner,
     charts,
@@ -23,6 +21,7 @@ from threadkeep_evals.bench_curve import (
     run_curve,
     taken_over,
 )
+from threadkeep_evals.facts import more_facts
 from threadkeep_evals.plot import svg
 
 
@@ -43,16 +42,6 @@ class TestTakenOver:
             {"index": "b", "over": EXACT, "from": None},
             {"index": "c", "over": EXACT, "from": 100},
         ]
-
-
-class TestDirections:
-    async def test_are_the_same_in_every_process(self):
-        """What one process stores is near what another asks for, and everything else is not."""
-        first, second = await Directions().embed(["a", "b"]), await Directions().embed(["b", "a"])
-
-        assert first.tolist() == second[::-1].tolist()
-        assert (first[0] @ first[0]) == pytest.approx(1.0)
-        assert abs(first[0] @ first[1]) < 0.3
 
 
 @pytest.mark.slow
@@ -90,7 +79,7 @@ class TestRun:
         )
         exact = replace(nowhere, index=EXACT, dsn="")
         async with _opened(exact) as tk:
-            await tk.memories.remember_many([NewMemory(fact.text) for fact in _facts(20)], owner=_owner(20))
+            await tk.memories.remember_many([NewMemory(fact.text) for fact in more_facts(20, seed=1)], owner=_owner(20))
 
         assert (await measure(exact))["index"] == EXACT
         with pytest.raises(SettingsError, match="did without vectors"):

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep.testing.servers import PostgresServer
-from threadkeep_evals.bench import render_table
 from threadkeep_evals.bench_peers import KINDS
 from threadkeep_evals.bench_storage import StorageSizes, run_storage_bench
 from threadkeep_evals.facts import capacity, more_facts
+from threadkeep_evals.rig import render_table
 
 KEYS = ["name", "n", "ours_p50_ms", "ours_p95_ms", "peer", "peer_p50_ms", "ratio"]
 TINY = StorageSizes(totals=(24,), writes=8, searches=8, peer_searches=5, cold=1)

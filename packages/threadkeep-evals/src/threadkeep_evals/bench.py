@@ -10,27 +10,22 @@ the garbage collector runs as it does in any application.
 from __future__ import annotations
 
 import asyncio
-import platform
-import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.identity import Owner
 from threadkeep_evals.bench_peer_search import peer_search_lines
-from threadkeep_evals.bench_rig import ONE_OWNER, TOP, Line, Lookup, Sizes, alternated, learn, opened, timed
 from threadkeep_evals.bench_turn import embedding_lines, turn_lines
 from threadkeep_evals.facts import make_facts, more_facts
 from threadkeep_evals.peers import SEARCHING, environments_folder
 from threadkeep_evals.progress import Progress, Steps, silent
+from threadkeep_evals.rig import ONE_OWNER, TOP, Line, Lookup, Sizes, alternated, learn, machine, opened, timed
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from threadkeep.client import Threadkeep
     from threadkeep.container import Services
     from threadkeep_evals.facts import Fact
@@ -307,56 +302,3 @@ async def _sqlite_peer(path: Path) -> AsyncGenerator[Any]:
 
 def _value(place: int) -> dict[str, Any]:
     return {"data": f"Statement number {place} of a benchmark, about as long as a statement is.", "place": place}
-
-
-def machine(embedder: str) -> dict[str, Any]:
-    """Return what the figures were measured on."""
-    import os
-
-    return {
-        "cpu": _cpu_name(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        **{name: version(name) for name in ("threadkeep", "langgraph", "langchain", "numpy")},
-        "embedder": embedder,
-    }
-
-
-def _cpu_name() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass  # not Linux
-    return platform.processor() or platform.machine()
-
-
-def render_table(results: dict[str, Any]) -> Table:
-    """Return the figures of :func:`run_bench` for people."""
-    from rich.table import Table
-
-    machine = results["machine"]
-    table = Table(title=f"{machine['cpu']}, {machine['cores']} cores; embedder {machine['embedder']}")
-    table.add_column("what")
-    for name in ("n", "ours p50", "ours p95"):
-        table.add_column(name, justify="right")
-    table.add_column("peer")
-    for name in ("peer p50", "ratio"):
-        table.add_column(name, justify="right")
-    for line in results["lines"]:
-        if "ours_mb" in line:
-            table.add_row(line["name"], f"{line['n']:,}", f"{line['ours_mb']:.1f} MB")
-            continue
-        ours, tail, theirs = (_milliseconds(line[name]) for name in ("ours_p50_ms", "ours_p95_ms", "peer_p50_ms"))
-        ratio = "–" if line["ratio"] is None else f"{line['ratio']:.1f}×"
-        table.add_row(line["name"], f"{line['n']:,}", ours, tail, line["peer"] or "–", theirs, ratio)
-    if missing := results.get("not_run"):
-        table.caption = "\n".join(f"{one['peer']} did not run: {one['why']}" for one in missing)
-    return table
-
-
-def _milliseconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f} ms"

@@ -67,9 +67,10 @@ def bench(
         sizes = sorted(memories) if memories else _curve_sizes(quick=quick, full=full)
         _curve(sizes, plot=plot, rows=rows, style=style, json=json)
         return
-    from threadkeep_evals.bench import render_table, run_bench, run_peers_bench
+    from threadkeep_evals.bench import run_bench, run_peers_bench
     from threadkeep_evals.bench_storage import StorageSizes, run_storage_bench
     from threadkeep_evals.peers import chosen_peers
+    from threadkeep_evals.rig import render_table
 
     if plot or rows:
         msg = "--plot draws the lines of --curve, and --rows writes them; give --curve, too."

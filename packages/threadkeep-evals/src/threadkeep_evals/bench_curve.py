@@ -12,31 +12,26 @@ import itertools
 import json
 import sys
 import tempfile
-import zlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import SettingsError
-from threadkeep.memories.models import NewMemory
-from threadkeep_evals.bench import machine
-from threadkeep_evals.bench_rig import timed
-from threadkeep_evals.facts import capacity, make_facts
+from threadkeep_evals.facts import more_facts
 from threadkeep_evals.metrics import percentile
 from threadkeep_evals.plot import Chart, Series
 from threadkeep_evals.progress import Progress, Steps, silent
 from threadkeep_evals.resident import give_back, resident_bytes
+from threadkeep_evals.rig import TOP, Lookup, Side, alternate, learn, machine, opened, start_server, timed
+from threadkeep_evals.tables import build_table
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from rich.table import Table
 
     from threadkeep.client import Threadkeep
-    from threadkeep_evals.facts import Fact
 
 EXACT: Final = "exact, float32"
 _SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -53,8 +48,6 @@ FULL_SIZES: Final = (*SIZES, 1_000_000)
 QUICK_SIZES: Final = (100, 400)
 
 _SEED: Final = 13
-_TOP: Final = 10
-_SLICE: Final = 1_000
 _SEARCHES: Final = 60
 _SETTLING: Final = 5
 _SECONDS: Final = 20.0
@@ -86,29 +79,6 @@ class Cell:
     folder: str
     dsn: str = ""
     searches: int = _SEARCHES
-
-
-class Directions:
-    """An embedder whose vectors are random directions, one for each text and the same in every process."""
-
-    name = "directions"
-    remote = False
-    dims: int = 384
-
-    async def ready(self) -> None:
-        """Be ready."""
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the direction of each of *texts*."""
-        import numpy as np
-
-        rows = np.stack(
-            [
-                np.random.default_rng(zlib.crc32(text.encode())).standard_normal(self.dims, dtype=np.float32)
-                for text in texts
-            ]
-        )
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 def run_curve(
@@ -160,10 +130,9 @@ def _serving(dsn: str, size: int) -> str:
 def _server(running: ExitStack) -> tuple[str, str]:
     """Start a PostgreSQL, and return where it is, or why there is none."""
     from threadkeep.testing.servers import PostgresServer
-    from threadkeep_evals.bench_peers import started
 
     try:
-        return started(PostgresServer, running), ""
+        return start_server(PostgresServer, running), ""
     except SettingsError as error:
         return "", str(error)
 
@@ -175,9 +144,7 @@ async def _measure(
     for size in sizes:
         of_size = [cell for cell in cells if cell.n == size]
         async with _opened(of_size[0]) as tk:
-            texts = (NewMemory(fact.text) for fact in _facts(size))
-            while part := list(itertools.islice(texts, _SLICE)):
-                await tk.memories.remember_many(part, owner=_owner(size))
+            await learn(tk, _owner(size), more_facts(size, seed=_SEED))
         steps.advance()
         for cell in of_size:
             rows.append(await _in_a_process(cell))
@@ -208,25 +175,27 @@ async def measure(cell: Cell) -> dict[str, Any]:
 
     With an engine it is opened twice: what that builds for an owner is built before it is measured.
     """
-    questions = [fact.question for fact in _facts(min(cell.n, _SEARCHES))]
+    questions = [fact.question for fact in more_facts(min(cell.n, _SEARCHES), seed=_SEED)]
     owner = _owner(cell.n)
     built: float | None = None
     if "vectors" in _SETTINGS[cell.index]:
         async with _opened(cell) as tk:
-            built = await timed(tk.memories.search(questions[0], owner=owner, limit=_TOP))
+            built = await timed(tk.memories.search(questions[0], owner=owner, limit=TOP))
             for question in questions[:_SETTLING]:
-                await tk.memories.search(question, owner=owner, limit=_TOP)
+                await tk.memories.search(question, owner=owner, limit=TOP)
     async with _opened(cell) as tk:
         # Another, empty owner first: what numpy, SQLite and the stemmer take is not the index's.
-        await tk.memories.search(questions[0], owner="nobody", limit=_TOP)
+        await tk.memories.search(questions[0], owner="nobody", limit=TOP)
         give_back()
         before = resident_bytes()
-        loaded = await timed(tk.memories.search(questions[0], owner=owner, limit=_TOP))
-        taken: list[float] = []
-        for question in itertools.islice(itertools.cycle(questions), _SETTLING + cell.searches):
-            taken.append(await timed(tk.memories.search(question, owner=owner, limit=_TOP)))
-            if sum(taken) > _SECONDS * 1000 and len(taken) > _SETTLING + 2:
-                break
+        loaded = await timed(tk.memories.search(questions[0], owner=owner, limit=TOP))
+
+        async def search(number: int) -> float:
+            return await timed(tk.memories.search(questions[number % len(questions)], owner=owner, limit=TOP))
+
+        for number in range(_SETTLING):
+            await search(number)
+        (taken,) = await alternate(Side(search, cell.searches, _SECONDS))
         give_back()
         held = resident_bytes() - before
         recalled = await tk.recall(questions[0], owner=owner, timeout=timedelta(hours=1))
@@ -236,43 +205,26 @@ async def measure(cell: Cell) -> dict[str, Any]:
     return {
         "index": cell.index,
         "n": cell.n,
-        "p50_ms": round(percentile(taken[_SETTLING:], 0.5), 4),
-        "p95_ms": round(percentile(taken[_SETTLING:], 0.95), 4),
+        "p50_ms": round(percentile(taken, 0.5), 4),
+        "p95_ms": round(percentile(taken, 0.95), 4),
         "mb": round(held / 1e6, 1),
         "built_ms": None if built is None else round(built, 1),
         "loaded_ms": round(loaded, 1),
     }
 
 
-@asynccontextmanager
-async def _opened(cell: Cell) -> AsyncGenerator[Threadkeep]:
+def _opened(cell: Cell) -> AbstractAsyncContextManager[Threadkeep]:
     from pydantic import SecretStr
 
-    from threadkeep.client import open as open_threadkeep
-    from threadkeep.settings import Settings
-
-    settings = Settings.load().model_copy(
-        update={
-            "capture": "off",
-            "index_megabytes": _WHOLE_MACHINE,
-            "vectors_timeout_ms": 1000 * _WHOLE_MACHINE,
-            "vectors_folder": Path(cell.folder),
-            "vectors_postgres_dsn": SecretStr(cell.dsn) if cell.dsn else None,
-            **_SETTINGS[cell.index],
-        }
-    )
-    async with open_threadkeep(f"sqlite:///{cell.path}", settings=settings, embedder=Directions()) as tk:
-        await tk.ready()
-        yield tk
-
-
-def _facts(count: int) -> Iterator[Fact]:
-    """Return so many facts; where there are not as many, the same ones again, each with a number of its own."""
-    from dataclasses import replace
-
-    some = make_facts(min(count, capacity()), seed=_SEED)
-    for place, fact in zip(range(count), itertools.cycle(some), strict=False):
-        yield fact if place < len(some) else replace(fact, text=f"{fact.text} Noted on page {place}.")
+    settings: dict[str, Any] = {
+        "capture": "off",
+        "index_megabytes": _WHOLE_MACHINE,
+        "vectors_timeout_ms": 1000 * _WHOLE_MACHINE,
+        "vectors_folder": Path(cell.folder),
+        "vectors_postgres_dsn": SecretStr(cell.dsn) if cell.dsn else None,
+        **_SETTINGS[cell.index],
+    }
+    return opened(Path(cell.path), Lookup(), **settings)
 
 
 def _owner(size: int) -> str:
@@ -312,32 +264,33 @@ def charts(report: Mapping[str, Any]) -> tuple[Chart, Chart]:
 
 def render_table(report: Mapping[str, Any]) -> Table:
     """Return the figures of :func:`run_curve` for people."""
-    from rich.table import Table
-
-    of = report["machine"]
-    table = Table(title=f"One owner's memories; {of['cpu']}, {of['cores']} cores", title_justify="left")
-    table.add_column("index")
-    for name in ("memories", "p50", "p95", "RAM", "first search", "first of all"):
-        table.add_column(name, justify="right")
+    machine = report["machine"]
     rows = report["curve"]
-    for row, after in zip(rows, (*rows[1:], None), strict=True):
-        table.add_row(
-            row["index"],
-            f"{row['n']:,}",
-            f"{row['p50_ms']:.3f} ms",
-            f"{row['p95_ms']:.3f} ms",
-            f"{row['mb']:,.1f} MB",
-            f"{row['loaded_ms']:,.0f} ms",
-            "–" if row["built_ms"] is None else f"{row['built_ms']:,.0f} ms",
-            end_section=after is not None and after["n"] != row["n"],
-        )
+    ends = [number for number, (row, after) in enumerate(itertools.pairwise(rows)) if row["n"] != after["n"]]
     lines = [
         f"{one['index']} is quicker than {one['over']} "
         + (f"from {one['from']:,} memories on." if one["from"] else "at none of these sizes.")
         for one in report["takes_over"]
     ]
-    table.caption = "\n".join([*lines, *(f"{one['index']} was not run: {one['why']}" for one in report["not_run"])])
-    return table
+    return build_table(
+        f"One owner's memories; {machine['cpu']}, {machine['cores']} cores",
+        ("index", ">memories", ">p50", ">p95", ">RAM", ">first search", ">first of all"),
+        [_row(row) for row in rows],
+        caption="\n".join([*lines, *(f"{one['index']} was not run: {one['why']}" for one in report["not_run"])]),
+        ends=ends,
+    )
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    return [
+        row["index"],
+        f"{row['n']:,}",
+        f"{row['p50_ms']:.3f} ms",
+        f"{row['p95_ms']:.3f} ms",
+        f"{row['mb']:,.1f} MB",
+        f"{row['loaded_ms']:,.0f} ms",
+        "–" if row["built_ms"] is None else f"{row['built_ms']:,.0f} ms",
+    ]
 
 
 if __name__ == "__main__":

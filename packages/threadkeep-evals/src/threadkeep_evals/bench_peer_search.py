@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep_evals.bench_rig import ONE_OWNER, TOP, Line, learn, opened, timed
 from threadkeep_evals.methods import RecordingEmbedder
 from threadkeep_evals.peers import NotRun, SearchingMethod, open_peers
 from threadkeep_evals.progress import Progress, Steps, silent
+from threadkeep_evals.rig import ONE_OWNER, TOP, Line, Side, alternate, learn, opened, timed
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -70,10 +70,14 @@ async def _beside(
     tk: Threadkeep, peer: SearchingMethod, recording: RecordingEmbedder, questions: Sequence[str], size: int
 ) -> Line:
     """Ask ours and *peer* each of *questions*; the first is not counted."""
-    ours: list[float] = []
-    theirs: list[float] = []
-    for question in questions:
-        await tk.app.home.run(recording.question(question))
-        ours.append(await timed(tk.memories.search(question, owner=_OWNER, limit=TOP)))
-        theirs.append((await peer.search(question, TOP))[1])
-    return Line(ONE_OWNER, size, ours[1:], peer.name, theirs[1:])
+
+    async def search_ours(number: int) -> float:
+        await tk.app.home.run(recording.question(questions[number]))
+        return await timed(tk.memories.search(questions[number], owner=_OWNER, limit=TOP))
+
+    async def search_peer(number: int) -> float:
+        return (await peer.search(questions[number], TOP))[1]
+
+    times = len(questions) - 1
+    ours, theirs = await alternate(Side(search_ours, times), Side(search_peer, times), in_a_row=1)
+    return Line(ONE_OWNER, size, ours, peer.name, theirs)

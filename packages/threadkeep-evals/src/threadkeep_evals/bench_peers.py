@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.errors import SettingsError
 from threadkeep.ids import new_id
+from threadkeep_evals.rig import opened, start_server
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.testing.servers import Server
-    from threadkeep_evals.bench_rig import Lookup
+    from threadkeep_evals.rig import Lookup
 
 KINDS: Final = ("memory", "sqlite", "postgres", "redis", "mongodb")
 
 CONNECTIONS: Final = 8
+
+_TIMEOUT_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +62,18 @@ def beside(kind: str, folder: Path, lookup: Lookup, running: ExitStack) -> Besid
 
     if kind == "postgres":
         durable = {"fsync": "on", "full_page_writes": "on"}
-        url = started(servers.PostgresServer, running, durable)
+        url = start_server(servers.PostgresServer, running, durable)
         return _postgres(url, lookup, index)
     if kind == "redis":
-        return _redis(started(servers.RedisStackServer, running), lookup, index)
-    return _mongodb(started(servers.MongoServer, running), lookup)
-
-
-def started(kind: type[Server], running: ExitStack, *arguments: Any) -> str:
-    """Start a server that *running* ends, and return its URL.
-
-    Raises:
-        SettingsError: The packages that it is started from are not installed.
-    """
-    if lacking := kind.missing():
-        msg = (
-            f"{', '.join(lacking)} is not installed, from which the server is started; the test group of "
-            "pyproject.toml names the packages."
-        )
-        raise SettingsError(msg)
-    return running.enter_context(kind(*arguments)).url
+        return _redis(start_server(servers.RedisStackServer, running), lookup, index)
+    return _mongodb(start_server(servers.MongoServer, running), lookup)
 
 
 def _ours(url: str, lookup: Lookup) -> Callable[[], AbstractAsyncContextManager[Threadkeep]]:
-    @asynccontextmanager
-    async def opened() -> AsyncGenerator[Threadkeep]:
-        from threadkeep.client import open as open_threadkeep
-        from threadkeep.settings import Settings
-
-        patient = {"postgres_statement_timeout_ms": 60_000, "redis_timeout_ms": 60_000}
-        settings = Settings.load().model_copy(update={"sqlite_synchronous": "FULL", "capture": "off", **patient})
-        async with open_threadkeep(url, settings=settings, embedder=lookup) as tk:
-            await tk.ready()
-            yield tk
-
-    return opened
+    """Return what opens ours, with timeouts that a busy machine does not reach."""
+    return lambda: opened(
+        url, lookup, capture="off", postgres_statement_timeout_ms=_TIMEOUT_MS, redis_timeout_ms=_TIMEOUT_MS
+    )
 
 
 def _memory(lookup: Lookup, index: Any) -> Beside:

@@ -13,11 +13,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
-from threadkeep_evals.bench import machine
 from threadkeep_evals.bench_peers import KINDS, Beside, beside
-from threadkeep_evals.bench_rig import Line, Lookup, alternated, timed
 from threadkeep_evals.facts import more_facts
 from threadkeep_evals.progress import Progress, Steps, silent
+from threadkeep_evals.rig import Line, Lookup, alternated, machine, timed
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep_evals.bench_rig import Line, Lookup, Sizes, learn, opened, timed
 from threadkeep_evals.metrics import percentile
+from threadkeep_evals.rig import Line, Lookup, Side, Sizes, alternate, learn, opened, timed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,14 +87,8 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
             await words.drain()
             return milliseconds
 
-        times: dict[str, list[float]] = {name: [] for name in graphs}
-        names = list(graphs)
-        for number in range(sizes.turns + 1):
-            first = number % len(names)  # none always comes after the same one, and what that one left behind
-            for name in names[first:] + names[:first]:
-                milliseconds = await turn(name, number)
-                if number:  # the first of each is not measured
-                    times[name].append(milliseconds)
+        sides = [Side(partial(turn, name), sizes.turns) for name in graphs]
+        times = dict(zip(graphs, await alternate(*sides, in_a_row=1), strict=True))
     usual = percentile(times["thread"], 0.5)
 
     def beside(name: str, of: str, peer: str = "thread") -> Line:

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadkeep_evals.bench_rig import Lookup, opened
+from threadkeep_evals.rig import Lookup, opened
 
 if TYPE_CHECKING:
     from threadkeep.container import Services

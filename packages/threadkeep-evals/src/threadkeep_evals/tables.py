@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -41,6 +41,28 @@ def show(report: object, tables: Callable[[], Sequence[Table]], style: Style, *,
             out.print(("\n" if place else "") + markdown(table), markup=False)
         else:
             out.print(table)
+
+
+def build_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str = "", ends: Sequence[int] = ()
+) -> Table:
+    """Return a table of figures.
+
+    Args:
+        title: Above it.
+        columns: Their names; a ``>`` in front sets the column's cells on the right.
+        rows: The cells.
+        caption: Below it.
+        ends: The rows, counted from 0, that end a section.
+    """
+    from rich.table import Table
+
+    table = Table(title=title, caption=caption or None)
+    for column in columns:
+        table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    for number, row in enumerate(rows):
+        table.add_row(*row, end_section=number in ends)
+    return table
 
 
 def markdown(table: Table) -> str:
