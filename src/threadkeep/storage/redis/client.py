@@ -8,8 +8,8 @@ timeout covers all attempts of a call, and ``ASKING`` travels on the connection 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 from redis.asyncio.cluster import ClusterNode, NodesManager, PipelineCommand
@@ -34,30 +34,34 @@ from threadkeep.storage.redis.errors import (
     to_storage_error,
 )
 from threadkeep.storage.redis.location import RedisLocation
-from threadkeep.storage.redis.scripts import Argument, Command
+from threadkeep.storage.redis.scripts import Command
 
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _LONGEST_PAUSE_SECONDS: Final = 0.25
 _MOST_ATTEMPTS: Final = 1_000
 """More than fit into a timeout; redis-py's exponential backoff overflows a float from 1,024 on."""
 
-_ASKING: Final[tuple[Argument, ...]] = ("ASKING",)
 
-
-@dataclass(slots=True)
 class _Call:
-    """The state of one call: the commands without a reply yet, by their index, and what went wrong last."""
+    """The state of one call.
 
-    pending: dict[int, Command]
-    replies: list[Any]
-    node: ClusterNode | None = None
-    last_error: Exception | None = None
-    refused_by_replica: bool = False
+    Attributes:
+        commands: The commands as they were given.
+        sent: The same as redis-py sends them; each holds its reply, which may be an error.
+        pending: Those without a reply that counts.
+        node: The node asked last.
+        last_error: The error of the last attempt.
+    """
 
-    def settle(self, index: int, reply: Any) -> None:
-        """Take *reply* as the answer to a command."""
-        self.replies[index] = reply
-        del self.pending[index]
+    __slots__ = ("commands", "last_error", "node", "pending", "refused_by_replica", "sent")
+
+    def __init__(self, commands: Sequence[Command]) -> None:
+        self.commands = commands
+        self.sent = [PipelineCommand(index, *command.arguments) for index, command in enumerate(commands)]
+        self.pending = self.sent
+        self.node: ClusterNode | None = None
+        self.last_error: Exception | None = None
+        self.refused_by_replica = False
 
     def is_retryable(self, error: Exception) -> bool:
         """Return whether another attempt may succeed.
@@ -104,8 +108,7 @@ class RedisClient:
 
     async def call(self, command: Command, *, timeout_factor: float = 1.0) -> Any:
         """Return the reply to *command*; see :meth:`call_all`."""
-        (reply,) = await self.call_all((command,), timeout_factor=timeout_factor)
-        return reply
+        return (await self.call_all((command,), timeout_factor=timeout_factor))[0]
 
     async def call_all(self, commands: Sequence[Command], *, timeout_factor: float = 1.0) -> list[Any]:
         """Return the replies to *commands* in their order; commands for one server travel together.
@@ -118,21 +121,18 @@ class RedisClient:
             StorageError: The server refused a command.
             StorageUnavailableError: There was no reply in time; a write may have been carried out.
         """
-        call = _Call(dict(enumerate(commands)), [None] * len(commands))
-
-        async def recover(error: Exception) -> None:
-            call.last_error = error
-            self._recover(call, error)
-
+        call = _Call(commands)
         try:
             async with asyncio.timeout(self._timeout_seconds * timeout_factor):
-                await self._retry.call_with_retry(lambda: self._attempt(call), recover, call.is_retryable)
+                await self._retry.call_with_retry(
+                    partial(self._attempt, call), partial(self._recover, call), call.is_retryable
+                )
         except RedisError as error:
             raise to_storage_error(error, self._location.masked) from error
         except TimeoutError as error:
-            self._recover(call, error)
+            await self._recover(call, error)
             raise to_storage_error(call.last_error or error, self._location.masked) from error
-        return call.replies
+        return [command.result for command in call.sent]
 
     async def close(self) -> None:
         """Wait for the running calls, then close every connection."""
@@ -152,33 +152,17 @@ class RedisClient:
     async def _attempt(self, call: _Call) -> None:
         """Send the pending commands of *call* until each has a reply."""
         while call.pending:
-            for node, indexes in (await self._group_by_node(call.pending)).items():
-                call.node = node
-                replies = await self._exchange(node, [call.pending[index].arguments for index in indexes])
-                for index, reply in zip(indexes, replies, strict=True):
-                    if isinstance(reply, Exception):
-                        await self._redirect(call, index, reply)
-                    else:
-                        call.settle(index, reply)
-
-    async def _redirect(self, call: _Call, index: int, error: Exception) -> None:
-        """Arrange for the refused command to be sent in full or elsewhere, or raise *error*."""
-        if isinstance(error, NoScriptError):
-            call.pending[index] = call.pending[index].with_source()
-        elif self._cluster is None or not isinstance(error, AskError):
-            raise error
-        elif isinstance(error, MovedError):
-            await self._cluster.move_slot(_with_host(error, call.node))
-        else:
-            call.node = self._importing_node(self._cluster, _with_host(error, call.node))
-            _, reply = await self._exchange(call.node, [_ASKING, call.pending[index].arguments])
-            if isinstance(reply, Exception):
-                await self._redirect(call, index, reply)
+            if self._cluster is None:
+                await self._send(call, self._node, call.pending)
             else:
-                call.settle(index, reply)
+                for node, commands in (await self._group_by_primary(self._cluster, call)).items():
+                    await self._send(call, node, commands)
+            refused = [command for command in call.pending if isinstance(command.result, Exception)]
+            call.pending = [command for command in refused if not await self._redirect(call, command)]
 
-    async def _exchange(self, node: ClusterNode, commands: Sequence[tuple[Argument, ...]]) -> list[Any]:
-        """Send *commands* on one connection and return their replies; an error reply is returned, not raised."""
+    async def _send(self, call: _Call, node: ClusterNode, commands: list[PipelineCommand]) -> None:
+        """Send *commands* on one connection to *node*; each gets its reply, which may be an error."""
+        call.node = node
         permits = self._permits.get(node.name)
         if permits is None:
             permits = self._permits[node.name] = asyncio.Semaphore(self._location.max_connections)
@@ -186,25 +170,40 @@ class RedisClient:
             if self._closed:
                 msg = "This storage is closed; open a new one."
                 raise ClosedError(msg)
-            pipeline = [PipelineCommand(position, *arguments) for position, arguments in enumerate(commands)]
-            await node.execute_pipeline(pipeline)
-            return [command.result for command in pipeline]
+            await node.execute_pipeline(commands)
 
-    async def _group_by_node(self, commands: Mapping[int, Command]) -> dict[ClusterNode, list[int]]:
-        """Return the indexes of *commands* by the primary of their keys."""
-        if self._cluster is None:
-            return {self._node: list(commands)}
+    async def _redirect(self, call: _Call, command: PipelineCommand) -> bool:
+        """Return whether a refused command got its reply elsewhere; if not, it is to be sent again.
+
+        Raises:
+            RedisError: The server's error, if neither another node nor the text of a script helps.
+        """
+        error = command.result
+        if isinstance(error, NoScriptError):
+            command.args = call.commands[command.position].with_source().arguments
+        elif self._cluster is None or not isinstance(error, AskError):
+            raise error
+        elif isinstance(error, MovedError):
+            await self._cluster.move_slot(_with_host(error, call.node))
+        else:
+            node = self._importing_node(self._cluster, _with_host(error, call.node))
+            await self._send(call, node, [PipelineCommand(0, "ASKING"), command])
+            return not isinstance(command.result, Exception) or await self._redirect(call, command)
+        return False
+
+    async def _group_by_primary(self, cluster: NodesManager, call: _Call) -> dict[ClusterNode, list[PipelineCommand]]:
+        """Return the pending commands of *call* by the primary of their keys."""
         if self._slots_are_stale:
-            await self._read_slots(self._cluster)
-        indexes: dict[ClusterNode, list[int]] = {}
-        for index, command in commands.items():
+            await self._read_slots(cluster)
+        groups: dict[ClusterNode, list[PipelineCommand]] = {}
+        for command in call.pending:
             try:
-                node = self._cluster.slots_cache[key_slot(command.key)][0]
+                node = cluster.slots_cache[key_slot(call.commands[command.position].key)][0]
             except LookupError as error:
                 msg = "CLUSTERDOWN Hash slot not served"
                 raise ClusterDownError(msg) from error
-            indexes.setdefault(node, []).append(index)
-        return indexes
+            groups.setdefault(node, []).append(command)
+        return groups
 
     def _importing_node(self, cluster: NodesManager, error: AskError) -> ClusterNode:
         """Return the node that *error* points to; one that holds no slot yet is not on the map."""
@@ -227,8 +226,10 @@ class RedisClient:
             self._slots_are_stale = True
             raise
 
-    def _recover(self, call: _Call, error: BaseException) -> None:
+    async def _recover(self, call: _Call, error: Exception) -> None:
         """Drop the idle connections of the node that failed: what broke one has mostly broken them all."""
+        if isinstance(error, RedisError):
+            call.last_error = error
         if error_code(error) in BRIEF_CODES:
             return
         self._slots_are_stale = True

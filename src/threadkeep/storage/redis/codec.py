@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, cast
 from urllib.parse import quote
 
-from threadkeep.storage.encoding import Cursor, encode_text
+from threadkeep.storage.encoding import Cursor
 from threadkeep.storage.interface import Partition, Position
 from threadkeep.storage.rows import NO_PATHS, ItemRow, PutRow, RowChange, RowKey, RowState
 
@@ -27,6 +27,8 @@ GROUPS: Final = tuple(f"{number:02x}" for number in range(256))
 
 NEVER: Final = "9" * 18
 """Later than any moment."""
+
+_NEVER_BYTES: Final = NEVER.encode("ascii")
 
 _SHIFT: Final = 10**17
 """Added to microseconds, so that moments before 1970 sort as texts, too."""
@@ -91,9 +93,9 @@ def encode_moment(microseconds: int) -> str:
     return f"{microseconds + _SHIFT:018d}"
 
 
-def encode_place(place: RowKey) -> str:
-    """Return *place* as members and fields spell it."""
-    return "\n".join(place)
+def encode_place(row_key: RowKey) -> bytes:
+    """Return the place of an item: as fields and members spell its encoded namespace and key."""
+    return "\n".join(row_key).encode("ascii")
 
 
 def parse_place(place: bytes) -> RowKey:
@@ -101,9 +103,9 @@ def parse_place(place: bytes) -> RowKey:
     return cast("RowKey", tuple(place.decode("ascii").split("\n")))
 
 
-def item_fields(place: str | bytes) -> tuple[str, str] | tuple[bytes, bytes]:
+def item_fields(place: bytes) -> tuple[bytes, bytes]:
     """Return the fields that hold the mark and the body of the item at *place*."""
-    return (f"m{place}", f"b{place}") if isinstance(place, str) else (b"m" + place, b"b" + place)
+    return b"m" + place, b"b" + place
 
 
 def parse_position(head: bytes) -> Position:
@@ -127,49 +129,47 @@ def parse_partition(head: bytes) -> Partition | None:
     return Partition(kind, tuple(parts))
 
 
-def encode_change(change: RowChange, *, now: int) -> tuple[str, str, str, bytes]:
-    """Return *change* as ``commit.lua`` takes it: operation, place, rest of the mark, body."""
-    place = encode_place(change.row_key)
-    content = change.content
+def encode_change(change: RowChange, *, now: int) -> tuple[str, bytes, bytes]:
+    """Return *change* as ``commit.lua`` takes it: the change, the place, the body."""
+    place, expected, content = encode_place(change.row_key), _encode_expectation(change), change.content
     if content is None:
-        return f"{change.kind[0]}{NEVER}{_encode_expectation(change)}", place, "", b""
+        return f"{change.kind[0]}{NEVER}{expected}", place, b""
     created = NEVER if content.created_at is None else encode_moment(content.created_at)
-    return f"p{created}{_encode_expectation(change)}", place, _encode_mark(content, now), _encode_body(content)
+    return f"p{created}{expected}{_encode_mark(content, now)}", place, _encode_body(content)
 
 
-def encode_expiry(place: bytes) -> tuple[str, bytes, str, bytes]:
-    """Return the operation that removes the item at *place* if it has expired, as ``commit.lua`` takes it."""
-    return f"x{NEVER}any", place, "", b""
+def encode_expiry(place: bytes) -> tuple[str, bytes, bytes]:
+    """Return the change that removes the item at *place* if it has expired, as ``commit.lua`` takes it."""
+    return f"x{NEVER}{'any':16}", place, b""
 
 
 def parse_row(mark: bytes, place: bytes, body: bytes) -> ItemRow:
     """Put a row together from its mark, its place and its body."""
-    text = mark.decode("ascii")
-    namespace, key = place.decode("ascii").split("\n")
     value_bytes, paths_bytes, model_bytes = _LENGTHS.unpack_from(body)
     value_end = _LENGTHS.size + value_bytes
     paths_end = value_end + paths_bytes
     model_end = paths_end + model_bytes
     model = dims = embedding = None
     if model_bytes:
-        dims, model = body[paths_end:model_end].decode("ascii").split(" ", 1)
-        embedding = body[model_end:]
-    expires, due = text[52:70], text[71:89]
+        dims_text, model = body[paths_end:model_end].decode("ascii").split(" ", 1)
+        dims, embedding = int(dims_text), body[model_end:]
+    namespace, key = place.decode("ascii").split("\n")
+    expires, due = mark[52:70], mark[71:89]
     return ItemRow(
-        namespace=namespace,
-        key=key,
-        value=body[_LENGTHS.size : value_end].decode("ascii"),
-        revision=int(text[:16]),
-        created_at=int(text[16:34]) - _SHIFT,
-        updated_at=int(text[34:52]) - _SHIFT,
-        paths=body[value_end:paths_end].decode("ascii"),
-        model=model,
-        dims=None if dims is None else int(dims),
-        embedding=embedding,
-        ttl=int(text[89:107]) or None,
-        expires_at=None if expires == NEVER else int(expires) - _SHIFT,
-        due_kind=None if due == NEVER else text[107:],
-        due_at=None if due == NEVER else int(due) - _SHIFT,
+        namespace,
+        key,
+        body[_LENGTHS.size : value_end].decode("ascii"),
+        int(mark[:16]),
+        int(mark[16:34]) - _SHIFT,
+        int(mark[34:52]) - _SHIFT,
+        body[value_end:paths_end].decode("ascii"),
+        model,
+        dims,
+        embedding,
+        int(mark[89:107]) or None,
+        None if expires == _NEVER_BYTES else int(expires) - _SHIFT,
+        None if due == _NEVER_BYTES else mark[107:].decode("ascii"),
+        None if due == _NEVER_BYTES else int(due) - _SHIFT,
     )
 
 
@@ -194,9 +194,8 @@ def encode_cursor_member(cursor: Cursor) -> bytes:
 
 
 def due_range(kind: str, now: int) -> tuple[str, str, int]:
-    """Return the first and last bound of the due members of *kind* up to *now*, and the length of the encoded kind."""
-    text = encode_text(kind)
-    return f"[{text}\n", f"({text}\n{encode_moment(now + 1)}", len(text)
+    """Return the first and last bound of the due members of the encoded *kind* up to *now*, and the kind's length."""
+    return f"[{kind}\n", f"({kind}\n{encode_moment(now + 1)}", len(kind)
 
 
 def parse_due_member(member: bytes, kind_length: int) -> ItemAddress:
@@ -217,7 +216,7 @@ def parse_expiring_member(member: bytes) -> ItemAddress:
 
 def parse_conflict(revision: bytes) -> RowState | None:
     """Return the state of an item that made a commit fail: its revision, or nothing if it is absent."""
-    return RowState(int(revision), 0, None, None, NO_PATHS) if revision else None
+    return None if revision == b"-" else RowState(int(revision), 0, None, None, NO_PATHS)
 
 
 @lru_cache(maxsize=4096)
@@ -229,11 +228,9 @@ def _partition_keys(prefix: str, digest: str) -> PartitionKeys:
 
 
 def _encode_expectation(change: RowChange) -> str:
-    return change.expect if isinstance(change.expect, str) else _encode_revision(change.expect)
-
-
-def _encode_revision(revision: int) -> str:
-    return f"{revision:016d}" if 0 <= revision < _MAX_REVISION else "no revision"
+    if isinstance(change.expect, str):
+        return f"{change.expect:16}"
+    return f"{change.expect:016d}" if 0 <= change.expect < _MAX_REVISION else "no such revision"
 
 
 def _encode_mark(content: PutRow, now: int) -> str:

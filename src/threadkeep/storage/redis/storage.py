@@ -9,34 +9,22 @@ of more than a few megabytes come in parts.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from typing_extensions import override
 
 from threadkeep.clock import Clock
-from threadkeep.errors import ClosedError, PartitionErasedError, StorageError
+from threadkeep.errors import StorageError
 from threadkeep.ids import new_id
-from threadkeep.storage.encoding import Cursor, check_limit, to_micros
-from threadkeep.storage.interface import (
-    MAX_CHANGE_LOG_ROWS,
-    Batch,
-    Changes,
-    Direction,
-    Filter,
-    Item,
-    Namespace,
-    NamespaceMatch,
-    Page,
-    Partition,
-    Position,
-    Ref,
-    Stats,
-)
-from threadkeep.storage.matching import ScanQuery, distinct_namespaces
+from threadkeep.storage.base import ChangedRows, StorageBase
+from threadkeep.storage.encoding import Cursor
+from threadkeep.storage.interface import MAX_CHANGE_LOG_ROWS, Item, NamespaceMatch, Partition, Position, Stats
+from threadkeep.storage.matching import ScanQuery
 from threadkeep.storage.redis.client import RedisClient
 from threadkeep.storage.redis.codec import (
     GROUPS,
@@ -75,17 +63,7 @@ from threadkeep.storage.redis.scripts import (
     command,
 )
 from threadkeep.storage.redis.server import InitialEpoch, connect, read_advice
-from threadkeep.storage.rows import (
-    ItemRow,
-    RowChange,
-    RowKey,
-    check_expectation,
-    encode_batch,
-    parse_row_key,
-    parse_rows,
-    to_items,
-    to_row_key,
-)
+from threadkeep.storage.rows import EncodedBatch, ItemRow, RowChange, RowKey, check_expectation, partition_erased
 
 TIMEOUT: Final = timedelta(seconds=1)
 
@@ -107,16 +85,7 @@ _PART_MEMBERS: Final = 4_000
 _FILTERED_PART_ROWS: Final = 64
 
 
-class _ChangedRows(NamedTuple):
-    """What happened in a partition: *rows* by revision, and places that ceased to be searchable."""
-
-    position: Position
-    reset: bool
-    rows: list[ItemRow]
-    removed: list[RowKey]
-
-
-class RedisStorage:
+class RedisStorage(StorageBase):
     """Keep items in the Redis at *url*.
 
     Args:
@@ -130,7 +99,7 @@ class RedisStorage:
         SettingsError: *url* is not a valid Redis URL.
     """
 
-    name: str = "redis"
+    name = "redis"
 
     def __init__(
         self,
@@ -142,135 +111,92 @@ class RedisStorage:
         variable: str = VARIABLE,
     ) -> None:
         self._redis = RedisLocation(url, variable)
-        self.location: str = self._redis.masked
+        super().__init__(self._redis.masked, clock)
         self._keys = RedisKeys(key_prefix)
-        self._clock = clock
         self._timeout_seconds = timeout.total_seconds()
-        self._client: RedisClient | None = None
-        self._initial_epoch: InitialEpoch | None = None
         self._id = new_id()
         self._writes = count()
-        self._opening = asyncio.Lock()
-        self._closed = False
-        self._pid = os.getpid()
+        self._client: RedisClient
+        self._initial_epoch: InitialEpoch
 
-    async def connect(self) -> None:
-        """See :meth:`threadkeep.storage.interface.Storage.connect`."""
-        async with self._opening:
-            if self._client is not None or self._closed:
-                self._require_client()
-                return
-            self._pid = os.getpid()
-            self._client, self._initial_epoch = await connect(
-                self._redis, self._keys, timeout_seconds=self._timeout_seconds
-            )
+    async def advice(self) -> list[str]:
+        """See :meth:`threadkeep.storage.interface.ServerAdvice.advice`."""
+        self._require_open()
+        return await read_advice(self._client)
 
-    async def close(self) -> None:
-        """See :meth:`threadkeep.storage.interface.Storage.close`."""
-        self._closed = True
-        client, self._client = self._client, None
-        if client is not None and self._pid == os.getpid():
-            await client.close()
+    @override
+    async def _open(self) -> None:
+        self._client, self._initial_epoch = await connect(
+            self._redis, self._keys, timeout_seconds=self._timeout_seconds
+        )
 
-    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
-        """See :meth:`threadkeep.storage.interface.Storage.get`."""
-        client = self._require_client()
-        now = self._now()
-        indexes: dict[Partition, list[tuple[int, str]]] = defaultdict(list)
-        for i, ref in enumerate(refs):
-            indexes[ref.partition].append((i, encode_place(to_row_key(ref.namespace, ref.key))))
-        commands = [
-            self._read_fields(to_digest(part), [place for _, place in wanted]) for part, wanted in indexes.items()
-        ]
-        items: list[Item | None] = [None] * len(refs)
-        for (partition, wanted), fields in zip(indexes.items(), await client.call_all(commands), strict=True):
-            rows = [
-                (i, row)
-                for (i, place), mark, body in zip(wanted, fields[::2], fields[1::2], strict=True)
-                if mark is not None and _is_alive(row := parse_row(mark, place.encode("ascii"), body), now)
+    @override
+    async def _close(self) -> None:
+        await self._client.close()
+
+    @override
+    async def _get_rows(
+        self, keys: Mapping[Partition, Collection[RowKey]], *, now: int
+    ) -> Mapping[Partition, Iterable[ItemRow]]:
+        places = {partition: [encode_place(key) for key in wanted] for partition, wanted in keys.items()}
+        commands = [self._read_fields(to_digest(partition), wanted) for partition, wanted in places.items()]
+        replies: list[list[Any]] = await self._client.call_all(commands)
+        return {
+            partition: [
+                parse_row(mark, place, body)
+                for place, mark, body in zip(wanted, fields[::2], fields[1::2], strict=True)
+                if mark is not None
             ]
-            for (i, _), item in zip(rows, parse_rows([row for _, row in rows], partition), strict=True):
-                items[i] = item
-        return tuple(items)
+            for (partition, wanted), fields in zip(places.items(), replies, strict=True)
+        }
 
-    async def commit(self, batch: Batch) -> Position:
-        """See :meth:`threadkeep.storage.interface.Storage.commit`."""
-        self._require_client()
-        changes = encode_batch(batch).changes
+    @override
+    async def _commit(self, batch: EncodedBatch) -> Position:
         now = self._now()
-        operations = [argument for change in changes for argument in encode_change(change, now=now)]
         position, _ = await self._write(
             to_digest(batch.partition),
-            operations,
-            changes=changes,
-            epoch=batch.epoch or "",
+            [argument for change in batch.changes for argument in encode_change(change, now=now)],
+            changes=batch.changes,
+            epoch=batch.epoch,
             spelling=encode_partition(batch.partition),
             now=now,
         )
         return position
 
-    async def position(self, partition: Partition) -> Position:
-        """See :meth:`threadkeep.storage.interface.Storage.position`."""
+    @override
+    async def _get_position(self, partition: Partition) -> Position:
         head = await self._read_head(partition)
         return await self._unwritten_position() if head is None else parse_position(head)
 
-    async def scan(
-        self,
-        partition: Partition,
-        *,
-        prefix: Namespace = (),
-        filter: Filter | None = None,  # noqa: A002 - the field's name for it
-        direction: Direction = "newest",
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Page:
-        """See :meth:`threadkeep.storage.interface.Storage.scan`."""
-        self._require_client()
-        scan = ScanQuery.create(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
-        if limit == 0:
-            return Page((), None)
+    @override
+    async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
         found: list[tuple[Cursor, Item]] = []
-        async with aclosing(self._scan_parts(scan, now=self._now())) as parts:
+        async with aclosing(self._scan_parts(query, now=now)) as parts:
             async for rows in parts:
-                found += scan.select(rows)
-                if len(found) >= scan.fetch_limit:
+                found += query.select(rows)
+                if len(found) >= query.fetch_limit:
                     break
-        return scan.to_page(found)
+        return found
 
-    async def changes(self, partition: Partition, since: Position | None) -> Changes:
-        """See :meth:`threadkeep.storage.interface.Storage.changes`."""
-        self._require_client()
-        now = self._now()
-        part = await self._changed_rows(partition, since)
-        alive = [row for row in part.rows if _is_alive(row, now)]
-        removed = dict.fromkeys(part.removed)
-        if not part.reset:
-            # A follower's copy of an expired item may be an older version, which did not expire.
-            removed.update(dict.fromkeys(row.row_key for row in part.rows if not _is_alive(row, now)))
-        return Changes(part.position, part.reset, to_items(alive, partition), tuple(map(parse_row_key, removed)))
+    @override
+    async def _changed_rows(self, partition: Partition, since: Position | None, *, now: int) -> ChangedRows:
+        if since is not None:  # usually nothing happened, and this is the smallest read
+            head = await self._read_head(partition)
+            if head is not None and parse_position(head) == since:
+                return ChangedRows(since, reset=False, rows=[], removed=[])
+        while (changed := await self._read_changes(partition, since)) is None:
+            since = None  # the change log moved on between two parts
+        return changed
 
-    async def namespaces(
-        self,
-        *,
-        match: Sequence[NamespaceMatch] = (),
-        max_depth: int | None = None,
-        limit: int = 100,
-        offset: int = 0,
-    ) -> tuple[Namespace, ...]:
-        """See :meth:`threadkeep.storage.interface.Storage.namespaces`."""
-        client = self._require_client()
-        check_limit(limit, name="limit")
-        check_limit(offset, name="offset")
-        bound = expired_bound(self._now())
+    @override
+    async def _list_namespaces(self, match: Sequence[NamespaceMatch], *, now: int) -> Iterable[str]:
+        bound = expired_bound(now)
         commands = [NAMESPACES.command(keys, bound) for keys in self._group_keys("namespaces", "expiring")]
-        replies: list[list[bytes]] = await client.call_all(commands, timeout_factor=_LONG_CALL)
-        texts = {text.decode("ascii") for reply in replies for text in reply}
-        return distinct_namespaces(texts, match=match, max_depth=max_depth)[offset : offset + limit]
+        replies: list[list[bytes]] = await self._client.call_all(commands, timeout_factor=_LONG_CALL)
+        return {text.decode("ascii") for reply in replies for text in reply}
 
-    async def partitions(self, *, after: Partition | None = None, limit: int = 100) -> tuple[Partition, ...]:
-        """See :meth:`threadkeep.storage.interface.Storage.partitions`."""
-        client = self._require_client()
-        check_limit(limit, name="limit")
+    @override
+    async def _list_partitions(self, after: Partition | None, limit: int) -> Sequence[Partition]:
         last = "" if after is None else to_digest(after)
         groups = [group for group in GROUPS if group >= last[:2]]
         partitions: list[Partition] = []
@@ -279,64 +205,50 @@ class RedisStorage:
                 command("ZRANGEBYLEX", key, f"({last}" if last else "-", "+", "LIMIT", 0, limit)
                 for key in self._keys.groups("partitions", groups=groups[:_GROUPS_PER_CALL])
             ]
-            replies: list[list[bytes]] = await client.call_all(commands)
+            replies: list[list[bytes]] = await self._client.call_all(commands)
             digests = [digest.decode("ascii") for reply in replies for digest in reply][:limit]
-            heads = await client.call_all([self._head_command(digest) for digest in digests])
+            heads = await self._client.call_all([self._head_command(digest) for digest in digests])
             partitions += [partition for head in heads if head is not None and (partition := parse_partition(head))]
             if len(digests) < limit:
                 del groups[:_GROUPS_PER_CALL]
             else:  # some were erased meanwhile
                 last = digests[-1]
-        return tuple(partitions[:limit])
+        return partitions[:limit]
 
-    async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
-        """See :meth:`threadkeep.storage.interface.Storage.due`."""
-        client = self._require_client()
-        check_limit(limit, name="limit")
-        if limit == 0:
-            return ()
-        moment = to_micros(now)
-        first, last, length = due_range(kind, moment)
+    @override
+    async def _due_rows(self, kind: str, *, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
+        first, last, length = due_range(kind, now)
         commands = [
-            DUE.command(keys, first, last, length, encode_moment(moment), limit)
+            DUE.command(keys, first, last, length, encode_moment(now), limit)
             for keys in self._group_keys("due", groups_per_call=len(GROUPS))
         ]
-        members = sorted({member for reply in await client.call_all(commands) for member in reply})[:limit]
-        rows = await self._rows_at([parse_due_member(member, length) for member in members])
-        items = [item for partition, row in rows for item in parse_rows([row], partition)]
-        wanted = [item for item in items if item.due is not None and item.due.kind == kind and item.due.at <= now]
-        return tuple(item for item in wanted if item.expires_at is None or item.expires_at > now)
+        members = sorted({member for reply in await self._client.call_all(commands) for member in reply})[:limit]
+        return [
+            (partition, row)
+            for partition, row in await self._rows_at([parse_due_member(member, length) for member in members])
+            if row.due_kind == kind
+            and (row.due_at is not None and row.due_at <= now)
+            and (row.expires_at is None or row.expires_at > now)
+        ]
 
-    async def erase(self, partition: Partition) -> int:
-        """See :meth:`threadkeep.storage.interface.Storage.erase`.
-
-        Redis's append-only file keeps the erased commands until it is rewritten: when it has grown enough, or on
-        ``BGREWRITEAOF``.
-        """
-        client = self._require_client()
+    @override
+    async def _erase_rows(self, partition: Partition) -> int:
+        # The append-only file keeps the erased commands until Redis rewrites it: as it grows, or on BGREWRITEAOF.
         digest = to_digest(partition)
-        keys = self._write_keys(digest)
-        erase = ERASE.command(keys, digest, new_id(), self._result_milliseconds(_LONG_CALL))
-        return await client.call(erase, timeout_factor=_LONG_CALL)
+        erase = ERASE.command(self._write_keys(digest), digest, new_id(), self._result_milliseconds(_LONG_CALL))
+        return await self._client.call(erase, timeout_factor=_LONG_CALL)
 
-    async def sweep(self, *, now: datetime) -> int:
-        """See :meth:`threadkeep.storage.interface.Storage.sweep`."""
-        client = self._require_client()
-        moment = to_micros(now)
+    @override
+    async def _sweep_rows(self, now: int) -> int:
         keys = self._keys.groups("expiring")
-        replies = await client.call_all([_list_expired(key, "-", moment) for key in keys])
-        return sum([await self._sweep_group(key, members, moment) for key, members in zip(keys, replies, strict=True)])
+        replies = await self._client.call_all([_list_expired(key, "-", now) for key in keys])
+        return sum([await self._sweep_group(key, members, now) for key, members in zip(keys, replies, strict=True)])
 
-    async def stats(self) -> Stats:
-        """See :meth:`threadkeep.storage.interface.Storage.stats`."""
-        client = self._require_client()
+    @override
+    async def _count(self) -> Stats:
         commands = [STATS.command(keys) for keys in self._group_keys("partitions", "namespaces")]
-        counts: list[list[int]] = await client.call_all(commands, timeout_factor=_LONG_CALL)
+        counts: list[list[int]] = await self._client.call_all(commands, timeout_factor=_LONG_CALL)
         return Stats(sum(partitions for partitions, _ in counts), sum(items for _, items in counts), None)
-
-    async def advice(self) -> list[str]:
-        """See :meth:`threadkeep.storage.interface.ServerAdvice.advice`."""
-        return await read_advice(self._require_client())
 
     async def _write(
         self,
@@ -344,12 +256,12 @@ class RedisStorage:
         operations: Sequence[Argument],
         *,
         changes: Sequence[RowChange] = (),
-        epoch: str = "",
+        epoch: str | None = None,
         spelling: str = "",
         now: int,
     ) -> tuple[Position, int]:
         """Run the commit script; return the position and how many operations changed something."""
-        client, initial_epoch = self._require_client(), self._require_epoch()
+        initial_epoch = self._initial_epoch
         size = sum(len(argument) for argument in operations if isinstance(argument, bytes))
         factor = 1 + size / _BYTES_PER_TIMEOUT + len(operations) / _ARGUMENTS_PER_TIMEOUT
         keys = self._write_keys(digest)
@@ -358,31 +270,21 @@ class RedisStorage:
                 f"{digest} {epoch or '-'} {initial_epoch.epoch} {initial_epoch.runs} {encode_moment(now)} "
                 f"{MAX_CHANGE_LOG_ROWS} {self._result_milliseconds(factor)} {spelling}"
             )
-            match await client.call(COMMIT.command(keys, head, *operations), timeout_factor=factor):
-                case [b"done", bytes() as written_epoch, int() as sequence, int() as changed]:
-                    return Position(written_epoch.decode("ascii"), sequence), changed
-                case [b"unborn", bytes() as run]:
+            reply = await self._client.call(COMMIT.command(keys, head, *operations), timeout_factor=factor)
+            match reply.split(b" "):
+                case [b"done", written_epoch, sequence, changed]:
+                    return Position(written_epoch.decode("ascii"), int(sequence)), int(changed)
+                case [b"unborn", run]:
                     await initial_epoch.refresh(run.decode("ascii"))
-                case [b"conflict", int() as number, bytes() as revision]:
-                    check_expectation(changes[number - 1], parse_conflict(revision))
+                case [b"conflict", number, revision]:
+                    check_expectation(changes[int(number) - 1], parse_conflict(revision))
                 case [b"erased"]:
-                    msg = "The partition was erased while this work was in flight; nothing was written."
-                    raise PartitionErasedError(msg)
-                case other:
-                    msg = f"Redis at {self.location} answered {str(other)[:40]} to a commit; see the server's log."
+                    raise partition_erased()
+                case _:
+                    msg = f"Redis at {self.location} answered {reply[:40]!r} to a commit; see the server's log."
                     raise StorageError(msg)
 
-    async def _changed_rows(self, partition: Partition, since: Position | None) -> _ChangedRows:
-        """Return what happened in *partition* after *since*, as of the moment of the last part."""
-        if since is not None:  # usually nothing happened, and this is the smallest read
-            head = await self._read_head(partition)
-            if head is not None and parse_position(head) == since:
-                return _ChangedRows(since, reset=False, rows=[], removed=[])
-        while (changed := await self._read_changes(partition, since)) is None:
-            since = None  # the change log moved on between two parts
-        return changed
-
-    async def _read_changes(self, partition: Partition, since: Position | None) -> _ChangedRows | None:
+    async def _read_changes(self, partition: Partition, since: Position | None) -> ChangedRows | None:
         """Read the changes part by part; ``None`` if a reset follows a part, which makes the parts worthless.
 
         Writes between two parts have later revisions, so they come with a later part; removals come with the last.
@@ -395,7 +297,7 @@ class RedisStorage:
                 reply = await coming
                 if not reply:
                     position = await self._unwritten_position()
-                    return _ChangedRows(position, reset=position != since, rows=[], removed=[])
+                    return ChangedRows(position, reset=position != since, rows=[], removed=[])
                 epoch, sequence, begins, last, lengths, texts, removals = reply
                 position = Position(epoch.decode("ascii"), int(sequence))
                 if begins == b"1":
@@ -406,14 +308,14 @@ class RedisStorage:
                     coming = self._request_changes(partition, asked, last)
                     await asyncio.sleep(0)  # it is sent, so the server collects it while this part is parsed
                 for row in parse_rows_reply(lengths, texts):
-                    rows.pop(row.row_key, None)
-                    rows[row.row_key] = row
+                    rows.pop(row[:2], None)
+                    rows[row[:2]] = row
                 if not last:
                     removed = {
-                        parse_place(at): int(when) for at, when in zip(removals[::2], removals[1::2], strict=True)
+                        parse_place(place): int(at) for place, at in zip(removals[::2], removals[1::2], strict=True)
                     }
-                    kept = [row for row in rows.values() if row.revision > removed.get(row.row_key, 0)]
-                    return _ChangedRows(position, reset, kept, [] if reset else list(removed))
+                    kept = [row for key, row in rows.items() if row.revision > removed.get(key, 0)]
+                    return ChangedRows(position, reset, kept, [] if reset else list(removed))
         finally:
             coming.cancel()
 
@@ -425,33 +327,23 @@ class RedisStorage:
             (keys.heads, keys.items, keys.searchable, keys.removed),
             *(digest, asked.epoch, asked.sequence, last, _PART_ROWS, _PART_BYTES),
         )
-        return asyncio.ensure_future(self._require_client().call(request))
+        return asyncio.ensure_future(self._client.call(request))
 
-    async def _scan_parts(self, scan: ScanQuery, *, now: int) -> AsyncGenerator[list[ItemRow]]:
-        """Yield the unexpired rows below the scan's prefix in its order, whatever their values."""
-        client, keys = self._require_client(), self._keys.partition(to_digest(scan.partition))
-        beginning, whole = scan.namespace_range
-        newest = scan.direction == "newest"
+    async def _scan_parts(self, query: ScanQuery, *, now: int) -> AsyncGenerator[list[ItemRow]]:
+        """Yield the unexpired rows below the query's prefix in its order, whatever their values."""
+        keys = self._keys.partition(to_digest(query.partition))
+        beginning, whole = query.namespace_range
+        newest = query.direction == "newest"
         name, first, end = ("ZREVRANGEBYLEX", b"+", "-") if newest else ("ZRANGEBYLEX", b"-", "+")
-        start = first if scan.after is None else b"(" + encode_cursor_member(scan.after)
-        rows_per_part = min(max(scan.fetch_limit, _FILTERED_PART_ROWS if scan.filter else 1), _PART_ROWS)
+        start = first if query.after is None else b"(" + encode_cursor_member(query.after)
+        limit = min(max(query.fetch_limit, _FILTERED_PART_ROWS if query.filter else 1), _PART_ROWS)
         while start:
-            arguments = (
-                name,
-                start,
-                end,
-                whole,
-                beginning,
-                encode_moment(now),
-                rows_per_part,
-                _PART_MEMBERS,
-                _PART_BYTES,
-            )
-            last, lengths, texts = await client.call(SCAN.command((keys.items, keys.order), *arguments))
+            arguments = (name, start, end, whole, beginning, encode_moment(now), limit, _PART_MEMBERS, _PART_BYTES)
+            last, lengths, texts = await self._client.call(SCAN.command((keys.items, keys.order), *arguments))
             yield list(parse_rows_reply(lengths, texts))
             start = b"(" + last if last else b""
 
-    async def _sweep_group(self, key: bytes, members: list[bytes], moment: int) -> int:
+    async def _sweep_group(self, key: bytes, members: list[bytes], now: int) -> int:
         """Remove the expired items of one group; *members* are the first of its expiring index *key*."""
         swept = 0
         while members:
@@ -461,12 +353,11 @@ class RedisStorage:
                 places[digest].append(place)
             for digest, expired in places.items():
                 operations = [argument for place in expired for argument in encode_expiry(place)]
-                _, changed = await self._write(digest, operations, now=moment)
+                _, changed = await self._write(digest, operations, now=now)
                 swept += changed
             if len(members) < _SWEEP_ROWS:
                 break
-            last = members[-1].decode("ascii")
-            members = await self._require_client().call(_list_expired(key, f"({last}", moment))
+            members = await self._client.call(_list_expired(key, f"({members[-1].decode('ascii')}", now))
         return swept
 
     async def _rows_at(self, addresses: Sequence[ItemAddress]) -> list[tuple[Partition, ItemRow]]:
@@ -477,7 +368,7 @@ class RedisStorage:
         commands: list[Command] = []
         for digest, wanted in places.items():
             commands += [self._head_command(digest), self._read_fields(digest, wanted)]
-        replies = await self._require_client().call_all(commands)
+        replies = await self._client.call_all(commands)
         rows: dict[ItemAddress, tuple[Partition, ItemRow]] = {}
         for (digest, wanted), head, fields in zip(places.items(), replies[::2], replies[1::2], strict=True):
             partition = parse_partition(head) if head else None
@@ -489,18 +380,19 @@ class RedisStorage:
 
     async def _unwritten_position(self) -> Position:
         """Return the position of a partition that was never written."""
-        return Position(await self._require_epoch().refresh(), 0)
+        return Position(await self._initial_epoch.refresh(), 0)
 
     async def _read_head(self, partition: Partition) -> bytes | None:
-        return await self._require_client().call(self._head_command(to_digest(partition)))
+        return await self._client.call(self._head_command(to_digest(partition)))
 
     def _head_command(self, digest: str) -> Command:
         return command("HGET", self._keys.partition(digest).heads, digest)
 
-    def _read_fields(self, digest: str, places: Sequence[str] | Sequence[bytes]) -> Command:
+    def _read_fields(self, digest: str, places: Iterable[bytes]) -> Command:
         """Return the command that reads marks and bodies in turn."""
-        names = [name for place in places for name in item_fields(place)]
-        return command("HMGET", self._keys.partition(digest).items, *names)
+        return command(
+            "HMGET", self._keys.partition(digest).items, *(f for place in places for f in item_fields(place))
+        )
 
     def _write_keys(self, digest: str) -> tuple[bytes, ...]:
         """Return the KEYS of one call of a script that writes: its result has a key of its own."""
@@ -511,36 +403,12 @@ class RedisStorage:
 
     def _group_keys(self, *kinds: str, groups_per_call: int = _GROUPS_PER_CALL) -> Iterator[list[bytes]]:
         """Yield the keys of these kinds of all groups, of several groups together unless it is a cluster."""
-        if self._require_client().is_cluster:
+        if self._client.is_cluster:
             groups_per_call = 1
         for first in range(0, len(GROUPS), groups_per_call):
             yield self._keys.groups(*kinds, groups=GROUPS[first : first + groups_per_call])
 
-    def _now(self) -> int:
-        return to_micros(self._clock.now())
 
-    def _require_epoch(self) -> InitialEpoch:
-        self._require_client()
-        if self._initial_epoch is None:
-            msg = "Call connect() first."
-            raise ClosedError(msg)
-        return self._initial_epoch
-
-    def _require_client(self) -> RedisClient:
-        client = self._client
-        if self._closed or client is None:
-            msg = "This storage is closed; open a new one." if self._closed else "Call connect() first."
-            raise ClosedError(msg)
-        if self._pid != os.getpid():
-            msg = "This storage was opened before the process forked; open one in the child."
-            raise ClosedError(msg)
-        return client
-
-
-def _is_alive(row: ItemRow, now: int) -> bool:
-    return row.expires_at is None or row.expires_at > now
-
-
-def _list_expired(key: bytes, start: str, moment: int) -> Command:
-    """Return the command that lists members of the expiring index *key* that expired by *moment*, from *start* on."""
-    return command("ZRANGEBYLEX", key, start, expired_bound(moment), "LIMIT", 0, _SWEEP_ROWS)
+def _list_expired(key: bytes, start: str, now: int) -> Command:
+    """Return the command that lists members of the expiring index *key* that expired by *now*, from *start* on."""
+    return command("ZRANGEBYLEX", key, start, expired_bound(now), "LIMIT", 0, _SWEEP_ROWS)

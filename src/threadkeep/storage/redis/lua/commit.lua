@@ -1,23 +1,23 @@
 -- Check a batch and write it: all or nothing, in one step.
 --
--- ARGV: a head, then four for each operation: what, place, rest of the mark, body. The head has the digest, the expected
--- epoch or "-", the epoch of partitions that were never erased, the runs in which that was read, now, the rows of the
--- change log, milliseconds to keep the result, and the spelling of the partition, or nothing to keep what is there.
+-- ARGV: a head, then three for each operation: change, place, body. The head has the digest, the expected epoch or "-",
+-- the epoch of partitions that were never erased, the runs in which that was read, now, the rows of the change log,
+-- milliseconds to keep the result, and the spelling of the partition, or nothing to keep what is there.
 --
--- What is a letter, 18 digits and an expectation. The letters: p puts, d deletes, t touches, x deletes what has
--- expired. The digits are when a put's item was created, or never. The expectation is "any", "absent" or 16 digits.
+-- A change is a letter, 18 digits, an expectation of 16 characters and a put's mark from its 35th column on. The letters:
+-- p puts, d deletes, t touches, x deletes what has expired. The digits are when a put's item was created, or never. The
+-- expectation is "any", "absent" or 16 digits.
 --
--- Returns {"done", epoch, sequence, operations that changed something}, {"conflict", place of the operation in the
--- batch, its item's revision or ""}, {"erased"}, or {"unborn", run}: look up the epoch anew.
-local NEVER = '999999999999999999'
+-- Returns a status: "done", epoch, sequence, operations that changed something; "conflict", index of the operation, its
+-- item's revision or "-"; "erased"; or "unborn", run: look up the epoch anew.
+local NEVER, ANY, ABSENT = '999999999999999999', 'any             ', 'absent          '
+local FIRST, WIDTH = 2, 3
 local digest, wanted, birth, runs, now, rows, keep, spelling = string.match(
   ARGV[1], '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (.*)$')
-local FIRST, WIDTH = 2, 4
 
 local known = redis.call('GET', TOKEN)
 if known then
-  local epoch, sequence, changed = string.match(known, '^(%S+) (%d+) (%d+)$')
-  return {'done', epoch, tonumber(sequence), tonumber(changed)}
+  return {ok = known}
 end
 
 -- Add two numbers of 18 digits, which are too large for Lua's.
@@ -32,12 +32,12 @@ local run = running()
 local head = read_head(digest, run)
 if not head then
   if not string.find(runs, run, 1, true) then
-    return {'unborn', run}
+    return {ok = 'unborn ' .. run}
   end
   head = {epoch = birth, sequence = 0, floor = 0, run = run, spelling = ''}
 end
 if wanted ~= '-' and wanted ~= head.epoch then
-  return {'erased'}
+  return {ok = 'erased'}
 end
 local nameless = head.spelling == '' and spelling ~= ''
 if nameless then
@@ -74,25 +74,25 @@ end
 
 for i, place in ipairs(places) do
   local at = FIRST + (i - 1) * WIDTH
-  local what, old = ARGV[at], marks[i]
-  local letter, expected = string.sub(what, 1, 1), string.sub(what, 20)
+  local change, old = ARGV[at], marks[i]
+  local letter, expected = string.sub(change, 1, 1), string.sub(change, 20, 35)
   local alive = old and string.sub(old, 53, 70) > now
-  local found = alive and string.sub(old, 1, 16) or 'absent'
-  if expected ~= 'any' and expected ~= found then
-    return {'conflict', i, alive and found or ''}
+  local found = alive and string.sub(old, 1, 16) or ABSENT
+  if expected ~= ANY and expected ~= found then
+    return {ok = 'conflict ' .. i .. ' ' .. (alive and found or '-')}
   end
   if letter == 'p' then
-    local created = string.sub(what, 2, 19)
+    local created = string.sub(change, 2, 19)
     if created == NEVER then
       created = alive and string.sub(old, 17, 34) or now
     end
-    local mark = revision .. created .. ARGV[at + 2]
+    local mark = revision .. created .. string.sub(change, 36)
     plan.teaches = plan.teaches or string.sub(mark, 71, 71) == '1'
     changed = changed + 1
     plan.set[#plan.set + 1] = 'm' .. place
     plan.set[#plan.set + 1] = mark
     plan.set[#plan.set + 1] = 'b' .. place
-    plan.set[#plan.set + 1] = ARGV[at + 3]
+    plan.set[#plan.set + 1] = ARGV[at + 2]
     index(plan.add, digest, place, mark, true)
     if old then
       index(plan.drop, digest, place, old, false)
@@ -121,7 +121,7 @@ for i, place in ipairs(places) do
 end
 
 if string.sub(ARGV[FIRST], 1, 1) == 'x' and changed == 0 then
-  return {'done', head.epoch, head.sequence - 1, 0}
+  return {ok = string.format('done %s %.0f 0', head.epoch, head.sequence - 1)}
 end
 local refusal = forbidden()
 if refusal then
@@ -137,5 +137,6 @@ if nameless then
   redis.call('ZADD', PARTITIONS, 0, digest)
 end
 write_head(digest, head)
-keep_result(string.format('%s %.0f %.0f', head.epoch, head.sequence, changed), keep)
-return {'done', head.epoch, head.sequence, changed}
+local result = string.format('done %s %.0f %.0f', head.epoch, head.sequence, changed)
+keep_result(result, keep)
+return {ok = result}
