@@ -37,7 +37,6 @@ PURE_MODULES: Final = (
     "search/scoring.py",
     "storage/encoding.py",
     "storage/rows.py",
-    "storage/matching.py",
     "text/redaction.py",
     "text/summary.py",
     "text/tokenizing.py",

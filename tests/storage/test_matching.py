@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.storage.encoding import OPERATORS, check_filter, matches, namespace_matches
 from threadkeep.storage.interface import NamespaceMatch
-from threadkeep.storage.matching import OPERATORS, check_filter, matches, namespace_matches
 
 SCALARS: list[Any] = [None, True, False, 0, 1, 2, 1.0, 1.5, -1, "", "1", "2025-01-31", "2025-02-01", "a"]
 VALUES = st.sampled_from([*SCALARS, [], [1], [True], {}, {"x": 1}, {"x": True}, {"x": 1, "y": None}])

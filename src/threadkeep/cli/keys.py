@@ -13,8 +13,7 @@ from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, pr
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.storage.encryption.storage import EncryptedStorage
-    from threadkeep.storage.encryption.verification import VerificationReport
+    from threadkeep.storage.encryption.storage import EncryptedStorage, VerificationReport
 
 app = typer.Typer(help="Make, rotate and check the keys that items are sealed with.", no_args_is_help=True)
 
@@ -104,13 +103,12 @@ def check(
     json: Json = False,
 ) -> None:
     """Open every item, and say what does not open."""
-    from threadkeep.storage.encryption.verification import verify
 
     async def work(tk: Threadkeep) -> VerificationReport:
         sealed = _require_sealed(tk)
         if remove:
             confirm(f"Remove every item that does not open, in {place_of(tk)}?", yes=yes)
-        return await tk.app.call(lambda _: verify(sealed.inner, sealed.keys, remove=remove))
+        return await tk.app.call(lambda _: sealed.verify(remove=remove))
 
     found = run(work, data_dir)
     damaged = {"/".join((each.kind, *each.parts)): count for each, count in found.damaged.items()}

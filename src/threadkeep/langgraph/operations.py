@@ -14,9 +14,8 @@ from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.identity import Owner, partition_of
 from threadkeep.langgraph.namespaces import labels_of, matches_of, require_own, require_some
 from threadkeep.memories.codec import searchable_paths
-from threadkeep.storage.encoding import MAX_TTL, MAX_VALUE_DEPTH
+from threadkeep.storage.encoding import MAX_TTL, MAX_VALUE_DEPTH, OPERATORS, check_filter
 from threadkeep.storage.interface import MAX_VALUE_BYTES, NamespaceMatch, Ref
-from threadkeep.storage.matching import OPERATORS, check_filter
 
 WHOLE_VALUE: Final = ("$",)
 """LangGraph's default: the whole value as JSON is one searchable text."""

@@ -16,8 +16,8 @@ from threadkeep.identity import Owner, partition_of
 from threadkeep.langgraph.namespaces import cut, one_partition, own_prefixes
 from threadkeep.memories.codec import is_memory_namespace
 from threadkeep.search.query import MAX_QUERY_CHARACTERS
+from threadkeep.storage.encoding import meets
 from threadkeep.storage.interface import Filter, Item, Namespace, NamespaceMatch, Partition, Ref, Storage
-from threadkeep.storage.matching import meets
 
 if TYPE_CHECKING:
     from langgraph.store.base import SearchOp

@@ -16,13 +16,26 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from threadkeep.clock import Clock
 from threadkeep.errors import ClosedError
-from threadkeep.storage.encoding import Cursor, check_limit, encode_text, to_micros
+from threadkeep.storage.encoding import (
+    Cursor,
+    check_filter,
+    check_limit,
+    check_namespace,
+    decode_cursor,
+    distinct_namespaces,
+    encode_cursor,
+    encode_text,
+    meets,
+    prefix_range,
+    to_micros,
+)
 from threadkeep.storage.interface import (
     Batch,
     Changes,
@@ -37,7 +50,6 @@ from threadkeep.storage.interface import (
     Ref,
     Stats,
 )
-from threadkeep.storage.matching import ScanQuery, distinct_namespaces
 from threadkeep.storage.rows import (
     EXPIRES_AT,
     EncodedBatch,
@@ -58,6 +70,8 @@ _INLINE_OPERATIONS: Final = 64
 """Up to this many operations are encoded on the event loop, in about 0.01 ms each; more of them in a thread."""
 
 _INLINE_NAMESPACES: Final = 1_000
+_MAX_INT64: Final = (1 << 63) - 1
+_MIN_INT64: Final = -(1 << 63)
 
 _STATEMENT_HEADING: Final = re.compile(r"^-- name: *(\w+)\s*$", re.MULTILINE)
 
@@ -76,6 +90,79 @@ class ChangedRows(NamedTuple):
     reset: bool
     rows: Sequence[RowColumns]
     removed: Iterable[RowKey]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanQuery:
+    """The checked arguments of a scan; *after* is the position of the previous page's last item."""
+
+    partition: Partition
+    prefix: Namespace
+    filter: Filter | None
+    direction: Direction
+    after: Cursor | None
+    limit: int
+
+    @classmethod
+    def create(
+        cls,
+        partition: Partition,
+        *,
+        prefix: Namespace,
+        filter: Filter | None,  # noqa: A002 - the field's name for it
+        direction: Direction,
+        after: str | None,
+        limit: int,
+    ) -> ScanQuery:
+        """Check the arguments of :meth:`threadkeep.storage.interface.Storage.scan`.
+
+        Raises:
+            InvalidInputError, TooLargeError: One of them is invalid.
+        """
+        check_limit(limit, name="limit")
+        check_namespace(prefix)
+        check_filter(filter or {})
+        return cls(partition, prefix, filter, direction, None if after is None else decode_cursor(after), limit)
+
+    @property
+    def start(self) -> Cursor:
+        """The position after which the page begins.
+
+        ``~`` sorts after, and the empty text before, every encoded namespace and key.
+        """
+        if self.after is not None:
+            return self.after
+        newest = self.direction == "newest"
+        return Cursor(_MAX_INT64, _MAX_INT64, "~", "~") if newest else Cursor(_MIN_INT64, _MIN_INT64, "", "")
+
+    @property
+    def namespace_range(self) -> tuple[str, str]:
+        """The first and the last encoded namespace of the scan, both included."""
+        return prefix_range(self.prefix)
+
+    @property
+    def fetch_limit(self) -> int:
+        """How many items a backend reads: one more than the page holds shows that another page follows."""
+        return self.limit + 1
+
+    def select(self, rows: Sequence[ItemRow]) -> list[tuple[Cursor, Item]]:
+        """Return the items of *rows* that match the filter, with their positions in the order."""
+        return [
+            (to_cursor(row), item)
+            for row, item in zip(rows, parse_rows(rows, self.partition), strict=True)
+            if not self.filter or meets(item.value, self.filter)
+        ]
+
+    def to_page(self, items: Sequence[tuple[Cursor, Item]]) -> Page:
+        """Return the page of *items*, of which there are up to :attr:`fetch_limit`."""
+        more = len(items) > self.limit
+        after = encode_cursor(items[self.limit - 1][0]) if more else None
+        return Page(tuple(item for _, item in items[: self.limit]), after)
+
+
+def to_cursor(row: ItemRow) -> Cursor:
+    """Return the position of *row* in the order of a scan."""
+    return Cursor(row.updated_at, row.revision, row.namespace, row.key)
 
 
 class StorageBase(ABC):
@@ -284,7 +371,7 @@ class StorageBase(ABC):
 
     @abstractmethod
     async def _due_rows(self, kind: str, *, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
-        """Return up to *limit* unexpired rows whose work of the encoded *kind* is due, longest due first."""
+        """Return up to *limit* unexpired rows with due work of the encoded *kind*, longest due first."""
 
     @abstractmethod
     async def _erase_rows(self, partition: Partition) -> int:
@@ -302,7 +389,7 @@ class StorageBase(ABC):
 class CallRunner:
     """Runs calls of a backend to their end although their caller is cancelled, and repeats one after a lost connection.
 
-    A cancelled call would leave half a commit behind, or a connection whose answer is still to come.
+    A cancelled call would leave half a commit behind, or a connection with an answer still to come.
 
     Args:
         is_lost: Returns whether an error means that the connection was lost.

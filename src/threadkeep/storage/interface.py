@@ -52,7 +52,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """The address of an item. Namespaces whose first label begins with ``.`` are internal to Threadkeep."""
+    """The address of an item. Namespaces with a first label that begins with ``.`` are internal to Threadkeep."""
 
     partition: Partition
     namespace: Namespace
@@ -92,7 +92,7 @@ class Item:
         revision: The partition's sequence when the item was last written; unique in a partition.
         created_at: When the key was first put; later puts keep it.
         updated_at: When the value was last put.
-        index: Paths of *value* whose texts are searchable; empty: not searchable.
+        index: Paths of the searchable texts in *value*; empty: not searchable.
         embedding: Vectors of those texts, in the same order; ``None`` if there is none.
         ttl: How long the item lives after a put or a touch; ``None``: it does not expire.
         expires_at: When it expires; expired items are not returned.
@@ -295,12 +295,12 @@ class Storage(Protocol):
         after: str | None = None,
         limit: int = 100,
     ) -> Page:
-        """Return items whose namespace begins with the labels *prefix* and whose value meets *filter*.
+        """Return items with a namespace that begins with the labels *prefix*, and a value that meets *filter*.
 
         The order is total: by ``updated_at``, then revision, namespace and key. Labels match whole
         (``("user1",)`` does not match ``("user10",)``). Paging with *after* repeats no item and skips
         only items that are written in between. ``limit=0`` returns an empty page. For the filter, see
-        :func:`threadkeep.storage.matching.matches`.
+        :func:`threadkeep.storage.encoding.matches`.
         """
         ...
 
@@ -337,7 +337,7 @@ class Storage(Protocol):
         ...
 
     async def due(self, kind: str, *, now: datetime, limit: int) -> tuple[Item, ...]:
-        """Return unexpired items whose ``due`` is of *kind* and not later than *now*, longest due first.
+        """Return unexpired items with due work of *kind*, longest due first.
 
         Service role: across partitions. The result may include work that another process is finishing;
         it omits none.

@@ -10,7 +10,7 @@ from typing import Final
 
 from threadkeep.clock import Clock
 from threadkeep.ids import new_id
-from threadkeep.storage.base import ChangedRows, StorageBase, arrange_items, group_refs
+from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase, arrange_items, group_refs, to_cursor
 from threadkeep.storage.encoding import Cursor
 from threadkeep.storage.interface import (
     MAX_CHANGE_LOG_ROWS,
@@ -22,7 +22,6 @@ from threadkeep.storage.interface import (
     Ref,
     Stats,
 )
-from threadkeep.storage.matching import ScanQuery, to_cursor
 from threadkeep.storage.rows import (
     NO_PATHS,
     CommitPlan,

@@ -44,7 +44,7 @@ class ReplacedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionKeys:
+class CachedKeys:
     """The keys of a partition in *epoch*; *cipher* is ``None`` if it has no key."""
 
     pid: str
@@ -75,7 +75,7 @@ class KeyCache:
     def __init__(self, inner: Storage, keys: KeyStore) -> None:
         self._inner = inner
         self._keys = keys
-        self._cached: LRUCache[str, PartitionKeys] = LRUCache(_CACHED_PARTITIONS)
+        self._cached: LRUCache[str, CachedKeys] = LRUCache(_CACHED_PARTITIONS)
         self._reported: set[str] = set()
 
     def drop(self, pid: str | None = None) -> None:
@@ -85,7 +85,7 @@ class KeyCache:
         else:
             self._cached.pop(pid, None)
 
-    async def run(self, pid: str, work: Callable[[PartitionKeys], Awaitable[T]]) -> T:
+    async def run(self, pid: str, work: Callable[[CachedKeys], Awaitable[T]]) -> T:
         """Run *work* with the keys of the partition *pid*; repeat it if they were replaced.
 
         Work that finds nothing calls :meth:`require_current`.
@@ -125,7 +125,7 @@ class KeyCache:
                 found.append(keys.cipher.partition)
         return found
 
-    async def require_current(self, keys: PartitionKeys) -> None:
+    async def require_current(self, keys: CachedKeys) -> None:
         """Check that *keys* are of the partition's current epoch.
 
         Raises:
@@ -137,7 +137,7 @@ class KeyCache:
         if position.epoch != keys.epoch:
             raise ReplacedError
 
-    async def _load(self, pid: str) -> PartitionKeys:
+    async def _load(self, pid: str) -> CachedKeys:
         """Read the keys of the partition *pid*.
 
         Raises:
@@ -149,7 +149,7 @@ class KeyCache:
         if keys.cipher is None and position.sequence and not keys.destroyed:
             msg = f"The key of this partition is missing from {self._keys.location}: restore the keys from a backup."
             raise SealError(msg, partition=pid)
-        return self._add(PartitionKeys(pid, keys.cipher, keys.former, position.epoch))
+        return self._add(CachedKeys(pid, keys.cipher, keys.former, position.epoch))
 
     async def load_ahead(self, pids: Sequence[str]) -> None:
         """Load the keys of many partitions at once; :meth:`_load` reports those that fail."""
@@ -160,15 +160,15 @@ class KeyCache:
         with suppress(SealError, DamagedItemError):
             loaded = await self._keys.load(missing)
             for pid, keys, position in zip(missing, loaded, positions, strict=True):
-                self._add(PartitionKeys(pid, keys.cipher, keys.former, position.epoch))
+                self._add(CachedKeys(pid, keys.cipher, keys.former, position.epoch))
 
-    def _add(self, keys: PartitionKeys) -> PartitionKeys:
+    def _add(self, keys: CachedKeys) -> CachedKeys:
         if keys.cipher is not None:
             self._cached[keys.pid] = keys
         return keys
 
-    async def decrypt(self, keys: PartitionKeys, rows: Sequence[Item]) -> list[Item | None]:
-        """Return the items of *rows*; ``None`` for one whose key was destroyed.
+    async def decrypt(self, keys: CachedKeys, rows: Sequence[Item]) -> list[Item | None]:
+        """Return the items of *rows*; ``None`` for one of a destroyed key.
 
         Raises:
             ReplacedError: The partition has another key now.

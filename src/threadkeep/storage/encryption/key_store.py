@@ -317,7 +317,7 @@ class KeyStore:
         return [self._keys(pid, *found[2 * i : 2 * i + 2]) for i, pid in enumerate(pids)]
 
     async def make(self, pid: str, partition: Partition) -> None:
-        """Create a key for *partition*, whose id is *pid*, unless it has one."""
+        """Create a key for *partition* with the id *pid*, unless it has one."""
         key, note = await self.storage.get([_key_ref(pid), _destroyed_ref(pid)])
         if key is not None and _key_id(key) not in _destroyed_ids(note):
             return

@@ -13,25 +13,45 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedError, RevisionConflictError
+from threadkeep.errors import (
+    ClosedError,
+    ConflictError,
+    DamagedItemError,
+    InvalidInputError,
+    PartitionErasedError,
+    RevisionConflictError,
+    SealError,
+)
 from threadkeep.storage.base import call_in_thread_if
-from threadkeep.storage.encoding import Cursor, check_limit, check_namespace, encode_namespace, encode_text, to_micros
+from threadkeep.storage.encoding import (
+    Cursor,
+    check_filter,
+    check_limit,
+    check_namespace,
+    distinct_namespaces,
+    encode_namespace,
+    encode_text,
+    meets,
+    to_micros,
+)
 from threadkeep.storage.encryption import MARKER
-from threadkeep.storage.encryption.cipher import PartitionCipher, stored_partition
+from threadkeep.storage.encryption.cipher import PartitionCipher, UnknownKeyError, encrypted_with, stored_partition
 from threadkeep.storage.encryption.key_cache import (
     INLINE_BYTES,
     INLINE_ITEMS,
+    CachedKeys,
     KeyCache,
-    PartitionKeys,
     ReplacedError,
 )
 from threadkeep.storage.encryption.key_store import MARKER_ITEMS, Deployment, open_deployment, rewrap_marker
 from threadkeep.storage.interface import (
     Batch,
     Changes,
+    Delete,
     Direction,
     Filter,
     Item,
@@ -44,13 +64,14 @@ from threadkeep.storage.interface import (
     Ref,
     Stats,
     Storage,
+    iterate_pages,
+    iterate_partitions,
 )
-from threadkeep.storage.matching import check_filter, distinct_namespaces, meets
 from threadkeep.storage.rows import encode_batch, partition_erased, to_row_key
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.storage.encryption.key_store import KeyStore
+    from threadkeep.storage.encryption.key_store import KeyStore, StoredKeys
     from threadkeep.storage.rows import RowChange
 
 _SPARE_ROWS: Final = 8
@@ -125,7 +146,7 @@ class EncryptedStorage:
         many = len(operations) > INLINE_ITEMS
         encoded = await call_in_thread_if(many, encode_batch, Batch(batch.partition, operations))
 
-        async def work(keys: PartitionKeys) -> Position:
+        async def work(keys: CachedKeys) -> Position:
             if batch.epoch is not None and batch.epoch != keys.epoch:
                 await self._key_cache.require_current(keys)
                 raise partition_erased()
@@ -165,7 +186,7 @@ class EncryptedStorage:
         def wanted(item: Item) -> bool:
             return item.ref.namespace[: len(prefix)] == prefix and (not filter or meets(item.value, filter))
 
-        async def work(keys: PartitionKeys) -> Page:
+        async def work(keys: CachedKeys) -> Page:
             cipher = keys.cipher
             if cipher is None or limit == 0:
                 await self._key_cache.require_current(keys)
@@ -203,7 +224,7 @@ class EncryptedStorage:
         if not changes.puts and not changes.removed:
             return changes
 
-        async def work(keys: PartitionKeys) -> Changes:
+        async def work(keys: CachedKeys) -> Changes:
             nonlocal changes
             if keys.epoch != changes.position.epoch:
                 await self._key_cache.require_current(keys)
@@ -297,13 +318,17 @@ class EncryptedStorage:
         await rewrap_marker(self.inner, self.keys.masters)
         return await self.keys.rewrap()
 
+    async def verify(self, *, remove: bool = False) -> VerificationReport:
+        """Decrypt every item: see :func:`verify`."""
+        return await verify(self.inner, self.keys, remove=remove)
+
     async def _is_empty(self) -> bool:
         return (await self.inner.stats()).items <= MARKER_ITEMS
 
     async def _get(self, refs: Sequence[Ref]) -> list[Item | None]:
         """Return the items at *refs*, all of one partition."""
 
-        async def work(keys: PartitionKeys) -> list[Item | None]:
+        async def work(keys: CachedKeys) -> list[Item | None]:
             cipher = keys.cipher
             if cipher is None:
                 await self._key_cache.require_current(keys)
@@ -344,7 +369,7 @@ class EncryptedStorage:
         return self._require_deployment().pid(partition)
 
 
-def _decrypt_name(keys: PartitionKeys, namespace: Namespace, key: str) -> tuple[Namespace, str] | None:
+def _decrypt_name(keys: CachedKeys, namespace: Namespace, key: str) -> tuple[Namespace, str] | None:
     """Return the plaintext of a stored namespace and key, if it can be decrypted from them."""
     if keys.cipher is None:
         return None
@@ -477,3 +502,96 @@ async def read_page(
 def _order(item: Item) -> Cursor:
     namespace, key = encode_namespace(item.ref.namespace), encode_text(item.ref.key)
     return Cursor(to_micros(item.updated_at), item.revision, namespace, key)
+
+
+@dataclass(slots=True)
+class VerificationReport:
+    """The result of a verification.
+
+    Attributes:
+        items: How many items decrypt.
+        damaged: How many are damaged or were changed, by partition.
+        erased: How many are of destroyed keys: a backup was restored, or an erasure was interrupted.
+        no_key: The stored ids of partitions with a missing or unusable key.
+        removed: How many were removed.
+    """
+
+    items: int = 0
+    damaged: dict[Partition, int] = field(default_factory=dict[Partition, int])
+    erased: int = 0
+    no_key: list[str] = field(default_factory=list[str])
+    removed: int = 0
+
+    @property
+    def sound(self) -> bool:
+        """Whether everything decrypts."""
+        return not self.damaged and not self.no_key
+
+
+async def verify(inner: Storage, keys: KeyStore, *, remove: bool = False) -> VerificationReport:
+    """Decrypt every item in *inner*.
+
+    Args:
+        inner: The connected storage of the encrypted items.
+        keys: The connected storage of their keys.
+        remove: Whether to remove damaged items and those of destroyed keys; items without a key stay.
+    """
+    report = VerificationReport()
+    async for partition in iterate_partitions(inner):
+        if partition == MARKER.partition:
+            continue
+        try:
+            (stored,) = await keys.load(list(partition.parts[:1]))
+        except (SealError, DamagedItemError):
+            report.no_key.append(partition.parts[0])
+            continue
+        await _verify_partition(inner, partition, stored, report, remove=remove)
+    return report
+
+
+async def _verify_partition(
+    inner: Storage, stored: Partition, keys: StoredKeys, report: VerificationReport, *, remove: bool
+) -> None:
+    async for page in iterate_pages(inner, stored):
+        bad: list[Item] = []
+        for row in page:
+            if keys.cipher is None and not keys.destroyed:
+                report.no_key.append(stored.parts[0])
+                return
+            if _is_erased(row, keys):
+                report.erased += 1
+                bad.append(row)
+            elif _decrypts(row, keys):
+                report.items += 1
+            else:
+                owner = keys.cipher.partition if keys.cipher is not None else stored
+                report.damaged[owner] = report.damaged.get(owner, 0) + 1
+                bad.append(row)
+        if remove:
+            report.removed += await _remove_items(inner, stored, bad)
+
+
+def _is_erased(row: Item, keys: StoredKeys) -> bool:
+    return encrypted_with(row) in keys.former
+
+
+def _decrypts(row: Item, keys: StoredKeys) -> bool:
+    if keys.cipher is None:
+        return False
+    try:
+        keys.cipher.decrypt([row])
+    except (DamagedItemError, UnknownKeyError):
+        return False
+    return True
+
+
+async def _remove_items(inner: Storage, stored: Partition, rows: list[Item]) -> int:
+    removed = 0
+    for row in rows:
+        delete = Delete(row.ref.namespace, row.ref.key, expect=row.revision)
+        try:
+            await inner.commit(Batch(stored, [delete]))
+        except ConflictError:  # written again in the meantime
+            continue
+        removed += 1
+    return removed

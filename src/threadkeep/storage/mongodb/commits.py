@@ -38,20 +38,20 @@ from threadkeep.storage.mongodb.documents import (
     any_of,
     chunked,
     chunked_by_size,
-    entries_of,
+    encode_partition,
+    entries_query,
     entry_id,
-    entry_of,
-    everything_of,
+    everything_query,
     feed_key,
     is_folded,
-    notes_of,
     packed_places,
     packed_versions,
-    part_of,
+    parse_entry,
+    parse_row,
     place_key,
-    row_of,
-    spelling_of,
-    version_of,
+    to_notes,
+    to_part,
+    to_version,
 )
 from threadkeep.storage.rows import (
     NO_PATHS,
@@ -112,7 +112,7 @@ class MongoCollections:
 
     def part(self, partition: Partition) -> str:
         """Return the key of *partition*."""
-        return part_of(self.prefix, partition.digest)
+        return to_part(self.prefix, partition.digest)
 
     def cached_head(self, part: str) -> BatchRecord | None:
         """Return the newest record that this process knows, if that is recent."""
@@ -142,14 +142,14 @@ class MongoCollections:
         if known is not None and as_of - known.as_of < GRACE_SECONDS / 2:
             numbers = [entry_id(part, number) for number in (known.number, known.number + 1)]
             cursor = self.batches.find({"partition": part, "_id": {"$in": numbers}}, _WITHOUT_LISTS)
-            found = [entry_of(document, as_of=as_of) for document in await cursor.to_list()]
+            found = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
             if [(entry.number, entry.token) for entry in found] == [(known.number, known.token)]:
                 return self.cache_head(await self._with_lists(found[0]))
             if not found and known.number == 0:
                 return self.cache_head(replace(known, as_of=as_of))
             as_of = time.monotonic()
-        cursor = self.batches.find(entries_of(part), _WITHOUT_LISTS).sort("_id", -1).limit(1)
-        newest = [entry_of(document, as_of=as_of) for document in await cursor.to_list()]
+        cursor = self.batches.find(entries_query(part), _WITHOUT_LISTS).sort("_id", -1).limit(1)
+        newest = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
         if not newest:
             return self.cache_head(BatchRecord(part, 0, "", "", self.birth, 0, as_of=as_of))
         return self.cache_head(await self._with_lists(newest[0]))
@@ -165,8 +165,8 @@ class MongoCollections:
             query = {"partition": entry.part, "_id": entry_id(entry.part, entry.number + 1)}
             if await self.batches.find_one(query, {"_id": True}) is None:
                 return []
-        cursor = self.batches.find(entries_of(entry.part, first=entry.number)).sort("_id", 1)
-        found = [entry_of(document, as_of=as_of) for document in await cursor.to_list()]
+        cursor = self.batches.find(entries_query(entry.part, first=entry.number)).sort("_id", 1)
+        found = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
         if entry.number == 0:
             found.insert(0, entry)
         joined = bool(found) and (found[0].number, found[0].token) == (entry.number, entry.token)
@@ -268,7 +268,7 @@ class MongoCollections:
             return entry
         query = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
         document = await self.batches.find_one(query)
-        return entry if document is None else entry_of(document, as_of=entry.as_of)
+        return entry if document is None else parse_entry(document, as_of=entry.as_of)
 
     async def _insert(self, document: Document, *, again: bool) -> bool:
         try:
@@ -282,12 +282,12 @@ class MongoCollections:
         return True
 
     async def _confirm(self, entry: BatchRecord) -> bool:
-        """Return whether *entry*, whose insert took long, is valid, and not under a number that was used before.
+        """Return whether *entry*, after a long insert, is valid, and not under a number that was used before.
 
         A writer that inserts after a record has folded it, and only the newest record is folded. So a record with
         others after it is either folded, or was inserted after its number had been used and deleted.
         """
-        behind = await self.batches.find_one(entries_of(entry.part, first=entry.number + 1), {"_id": True})
+        behind = await self.batches.find_one(entries_query(entry.part, first=entry.number + 1), {"_id": True})
         if behind is None:
             return True
         mine = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
@@ -301,7 +301,7 @@ class MongoCollections:
 
     async def _delete_erased(self, entry: BatchRecord) -> None:
         """Delete what was erased; of the records before it only the numbers stay, for a minute."""
-        await self.items.delete_many({**everything_of(entry.part), "epoch": entry.erased})
+        await self.items.delete_many({**everything_query(entry.part), "epoch": entry.erased})
         before = {"$gte": entry.part, "$lt": entry_id(entry.part, entry.number)}
         names = {"kind": "", "parts": "", "wrote": "", "ended": ""}
         await self.batches.update_many({"partition": entry.part, "_id": before}, {"$unset": names})
@@ -365,7 +365,7 @@ class MongoCommits:
 
         async def decision(head: BatchRecord) -> BatchPlan:
             nonlocal items
-            there = {**everything_of(part), "epoch": head.epoch, "place": {"$exists": True}, "pending": None}
+            there = {**everything_query(part), "epoch": head.epoch, "place": {"$exists": True}, "pending": None}
             items = await self._collections.items.count_documents(there) if head.number else 0
             epoch = new_id()
             return BatchPlan(BatchRecord(part, 0, "", "", epoch, head.sequence, floor=head.sequence, erased=head.epoch))
@@ -475,7 +475,7 @@ class MongoCommits:
         pending = self._now()
         entry = replace(plan.entry, number=head.number + 1, token=new_id(), previous=head.token, is_open=True)
         keys = [place_key(entry.part, row.row_key) for row in plan.rows]
-        notes = list(notes_of(plan.removed, entry, prefix=collections.prefix, pending=pending))
+        notes = list(to_notes(plan.removed, entry, prefix=collections.prefix, pending=pending))
         entry = replace(
             entry,
             wrote=packed_places([*keys, *plan.copied]),
@@ -485,7 +485,7 @@ class MongoCommits:
 
         def versions() -> Iterator[Document]:
             for row in plan.rows:
-                yield version_of(row, entry, prefix=collections.prefix, pending=pending)
+                yield to_version(row, entry, prefix=collections.prefix, pending=pending)
 
         collections.drop_head(entry.part)
         try:
@@ -505,7 +505,7 @@ class MongoCommits:
         return None
 
     async def _fold(self, entry: BatchRecord) -> None:
-        """Fold *entry*, whose commit has returned; if that fails, the next writer or reader folds it."""
+        """Fold *entry* after its commit returned; if that fails, the next writer or reader folds it."""
         try:
             await self._collections.fold(entry)
         except PyMongoError as error:
@@ -538,7 +538,7 @@ class MongoCommits:
         self, head: BatchRecord, partition: Partition, commit_plan: CommitPlan, versions: dict[RowKey, str]
     ) -> BatchPlan:
         """Return how *plan*, made for *head*, is written."""
-        kind, parts = spelling_of(partition)
+        kind, parts = encode_partition(partition)
         sequence = head.sequence + 1
         entry = BatchRecord(head.part, 0, "", "", head.epoch, sequence, head.floor, head.logged, kind, parts)
         plan = BatchPlan(entry, commit_plan.rows, removed=commit_plan.removed)
@@ -588,8 +588,8 @@ class MongoCommits:
         """Return the new versions of *places* for *entry*."""
         query = {"partition": entry.part, "place": any_of(list(places))}
         found = [v for v in await self._collections.items.find(query).to_list() if is_folded(v, head)]
-        rows = [become[version["place"]](row_of(version)) for version in found]
-        return [version_of(row, entry, prefix=self._collections.prefix, pending=pending) for row in rows]
+        rows = [become[version["place"]](parse_row(version)) for version in found]
+        return [to_version(row, entry, prefix=self._collections.prefix, pending=pending) for row in rows]
 
 
 def _row_key(version: Document) -> RowKey:

@@ -1,14 +1,13 @@
-"""How a MongoDB storage spells what it keeps, in three collections. Pure rules.
+"""The documents of a MongoDB storage, in three collections. Pure rules.
 
-``threadkeep_batches``: one **entry** for each commit and erasure of a partition, newest last. Its ``_id``
-is the partition's key and a number, so the unique index lets one writer have each number. The newest
-entry says how far the partition has come; it is *open* until it is folded, and every one before it was.
+``threadkeep_batches``: one **batch record** (entry) for each commit and erasure of a partition. Its ``_id``
+is the partition's key and a number, so the unique index gives each number to one writer. The newest record
+has the partition's position; it is *open* until it is folded, and all records before it are folded.
 
-``threadkeep_items``: **versions** of items, and **notes** of what ceased to be searchable. They are
-inserted before the entry that they belong to and *pending* until it is folded; one that is pending
-counts where the newest entry has its token, and nowhere else. Folding takes the mark away and removes
-the versions that these replace. Nothing is ever inserted again under an ``_id`` that was removed, so
-whoever folds an entry late, or twice, changes nothing.
+``threadkeep_items``: **versions** of items, and **notes** of items that ceased to be searchable. They are
+inserted before their record and are *pending* until it is folded; a pending one counts only if the newest
+record has its token. Folding removes the mark and deletes the versions that these replace. No ``_id`` is
+used again after it was deleted, so folding a record late, or twice, changes nothing.
 
 ``threadkeep_about``: one document with the schema's version and the epoch of partitions never erased.
 """
@@ -34,10 +33,10 @@ T = TypeVar("T")
 Document: TypeAlias = dict[str, Any]
 
 PART_CHARACTERS: Final = 64
-"""A partition's key: SHA-256 of the key prefix and its digest, in hexadecimal; it leads every other key."""
+"""A partition's key: SHA-256 of the key prefix and its digest, in hexadecimal; other keys begin with it."""
 
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
-"""What MongoDB keeps in one document."""
+"""MongoDB's limit for one document."""
 
 MAX_COMMAND_IDS: Final = 1_000
 """How many ids one command names."""
@@ -45,8 +44,8 @@ MAX_COMMAND_IDS: Final = 1_000
 _INSERTED_BYTES: Final = 8 * 1024 * 1024
 _PLACE_CHARACTERS: Final = 32
 _TOKEN_CHARACTERS: Final = 32
-_BEHIND: Final = "~"
-"""Sorts behind whatever follows a partition's key."""
+_AFTER_ALL: Final = "~"
+"""Sorts after every key that begins with a partition's key."""
 
 _NOTE_CHARACTERS: Final = 1_000_000
 _NOTE_PLACES: Final = 1_000
@@ -57,25 +56,25 @@ _ENDED_BYTES: Final = (_PLACE_CHARACTERS + _TOKEN_CHARACTERS) // 2
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """What one entry says; the newest one of a partition is how far that has come.
+    """A batch record; the newest one of a partition has its position.
 
     Attributes:
         part: The partition's key.
-        number: Counts entries from 1 on; 0: there is none.
-        token: Whose it is; its versions and notes have the same one in their ids.
-        previous: The token of the entry before.
-        epoch: Of the partition, after this.
-        sequence: The same; it moves with each commit, but not with an erasure.
-        floor: Notes tell everything after this sequence.
-        logged: How many removals the notes tell of.
-        kind: The partition's spelling, ``None`` once it was erased.
-        parts: The same, as JSON.
-        wrote: The places that have versions of this entry, 16 bytes each.
-        ended: The versions that it removes: place and token, 32 bytes each.
+        number: Counts records from 1 on; 0: there is none.
+        token: Unique; the ids of its versions and notes contain it.
+        previous: The token of the previous record.
+        epoch: The partition's epoch after it.
+        sequence: The partition's sequence after it; an erasure does not change it.
+        floor: The notes are complete after this sequence.
+        logged: How many removals the notes contain.
+        kind: The partition's kind; ``None`` after an erasure.
+        parts: The partition's parts as JSON.
+        wrote: The keys of the rows that it writes, 16 bytes each.
+        ended: The versions that it deletes: row key and token, 32 bytes each.
         notes: How many notes it has.
-        trimmed: Whether notes up to *floor* are to be removed.
-        erased: The epoch that ended with it.
-        is_open: Whether it is still to be folded.
+        trimmed: Whether folding deletes the notes up to *floor*.
+        erased: The epoch that it ended.
+        is_open: Whether it is not folded yet.
         as_of: When it was known to be the newest, by this process's monotonic clock, in seconds.
     """
 
@@ -99,12 +98,12 @@ class BatchRecord:
 
     @property
     def position(self) -> Position:
-        """How far the partition has come with it."""
+        """The partition's position after it."""
         return Position(self.epoch, self.sequence)
 
     @property
     def partition(self) -> Partition | None:
-        """The partition as it is spelled; ``None`` once it was erased, or where there is nothing."""
+        """The partition; ``None`` after an erasure, or if there is no record."""
         return parse_partition(self.kind, self.parts)
 
     @property
@@ -117,19 +116,19 @@ class BatchRecord:
 
     @property
     def replaced(self) -> Iterator[str]:
-        """The ids of the versions that it removes."""
+        """The ids of the versions that it deletes."""
         for place_and_token in _split(self.ended, _ENDED_BYTES):
             yield f"{self.part}{place_and_token}"
 
     @property
     def changed(self) -> set[str]:
-        """The keys of the places that it writes or removes."""
+        """The keys of the rows that it writes or deletes."""
         places = {f"{self.part}{place}" for place in _split(self.wrote, _PLACE_BYTES)}
         places.update(f"{self.part}{ended[:_PLACE_CHARACTERS]}" for ended in _split(self.ended, _ENDED_BYTES))
         return places
 
     def document(self, prefix: str) -> Document:
-        """Return it as it is kept, *prefix* being the deployment's."""
+        """Return its document; *prefix* is the deployment's."""
         document: Document = {
             "_id": entry_id(self.part, self.number),
             "partition": self.part,
@@ -152,8 +151,8 @@ class BatchRecord:
         return {name: value for name, value in document.items() if value is not None}
 
 
-def entry_of(document: Document, *, as_of: float) -> BatchRecord:
-    """Undo :meth:`BatchRecord.document`, also where it was read without its lists."""
+def parse_entry(document: Document, *, as_of: float) -> BatchRecord:
+    """Undo :meth:`BatchRecord.document`; the lists may be missing."""
     part, number = document["_id"][:PART_CHARACTERS], int(document["_id"][PART_CHARACTERS:], 16)
     return BatchRecord(
         part,
@@ -177,33 +176,33 @@ def entry_of(document: Document, *, as_of: float) -> BatchRecord:
 
 
 @lru_cache(maxsize=4096)
-def part_of(prefix: str, digest: bytes) -> str:
+def to_part(prefix: str, digest: bytes) -> str:
     """Return the key of the partition with *digest* in the deployment with the encoded key *prefix*."""
     return hashlib.sha256(prefix.encode("ascii") + digest).hexdigest()
 
 
 def entry_id(part: str, number: int) -> str:
-    """Return the ``_id`` of an entry; ids of one partition sort by number."""
+    """Return the ``_id`` of a record; ids of one partition sort by number."""
     return f"{part}{number:016x}"
 
 
-def entries_of(part: str, *, first: int = 0) -> Document:
-    """Return the query for the entries of a partition from number *first* on."""
-    return {"partition": part, "_id": {"$gte": entry_id(part, first), "$lt": part + _BEHIND}}
+def entries_query(part: str, *, first: int = 0) -> Document:
+    """Return the query for the records of a partition from number *first* on."""
+    return {"partition": part, "_id": {"$gte": entry_id(part, first), "$lt": part + _AFTER_ALL}}
 
 
-def everything_of(part: str) -> Document:
+def everything_query(part: str) -> Document:
     """Return the query for the versions and notes of a partition."""
-    return {"partition": part, "_id": {"$gt": part, "$lt": part + _BEHIND}}
+    return {"partition": part, "_id": {"$gt": part, "$lt": part + _AFTER_ALL}}
 
 
 def place_key(part: str, place: RowKey) -> str:
-    """Return the key that the versions at *place* share."""
+    """Return the key of a row, which its versions share."""
     return part + short_digest(*place)
 
 
 def any_of(keys: Sequence[str]) -> Any:
-    """Return the condition on a field that it is one of *keys*."""
+    """Return the condition that a field is one of *keys*."""
     return keys[0] if len(keys) == 1 else {"$in": list(keys)}
 
 
@@ -213,39 +212,39 @@ def note_id(part: str, token: str, ordinal: int) -> str:
 
 
 def order_key(part: str, cursor: Cursor) -> str:
-    """Return what sorts as the order of a scan does; no encoded namespace is the beginning of another."""
+    """Return a key that sorts in the order of a scan; no encoded namespace is a prefix of another."""
     updated_at = cursor.updated_at - _LOWEST_MOMENT
     return f"{part}{updated_at:020d}{cursor.revision:020d}{cursor.namespace}{cursor.key}"
 
 
 def order_range(part: str, after: str | None, *, newest: bool) -> Document:
-    """Return the condition on ``order`` for what a scan has still to see behind the order key *after*."""
+    """Return the condition on ``order`` for the rest of a scan after the order key *after*."""
     if newest:
-        return {"$gt": part, "$lt": after or part + _BEHIND}
-    return {"$gt": after or part, "$lt": part + _BEHIND}
+        return {"$gt": part, "$lt": after or part + _AFTER_ALL}
+    return {"$gt": after or part, "$lt": part + _AFTER_ALL}
 
 
 def feed_key(part: str, revision: int) -> str:
-    """Return what sorts by revision, for what followers are told."""
+    """Return a key that sorts by revision, for the change feed."""
     return f"{part}{revision:016x}"
 
 
 def feed_after(part: str, revision: int) -> Document:
-    """Return the condition on ``feed`` for what is later than *revision*."""
-    return {"$gt": feed_key(part, revision) if revision >= 0 else part, "$lt": part + _BEHIND}
+    """Return the condition on ``feed`` for later revisions than *revision*."""
+    return {"$gt": feed_key(part, revision) if revision >= 0 else part, "$lt": part + _AFTER_ALL}
 
 
-def version_of(row: ItemRow, entry: BatchRecord, *, prefix: str, pending: int) -> Document:
-    """Return *row* as a version that belongs to *entry*.
+def to_version(row: ItemRow, entry: BatchRecord, *, prefix: str, pending: int) -> Document:
+    """Return *row* as a version of *entry*.
 
     Args:
-        row: As it was decided.
-        entry: What it is inserted before.
-        prefix: Of the deployment.
+        row: The row.
+        entry: Its record.
+        prefix: The deployment's prefix.
         pending: The time, in microseconds.
 
     Raises:
-        TooLargeError: It does not fit one document.
+        TooLargeError: It does not fit in one document.
     """
     part, place = entry.part, place_key(entry.part, row.row_key)
     document: Document = {name: value for name, value in row._asdict().items() if value is not None}
@@ -265,7 +264,7 @@ def version_of(row: ItemRow, entry: BatchRecord, *, prefix: str, pending: int) -
     size = size_of(document)
     if size > MAX_DOCUMENT_BYTES:
         msg = (
-            f"An item takes {size:,} bytes with its vectors, and MongoDB keeps at most {MAX_DOCUMENT_BYTES:,} "
+            f"An item is too large: {size:,} bytes with its vectors, and MongoDB allows {MAX_DOCUMENT_BYTES:,} "
             "in one document. Split it, or store a reference to it."
         )
         raise TooLargeError(msg, size_bytes=size)
@@ -273,17 +272,17 @@ def version_of(row: ItemRow, entry: BatchRecord, *, prefix: str, pending: int) -
 
 
 def size_of(document: Document) -> int:
-    """Return about how many bytes *document* takes, never less."""
+    """Return an upper bound of the size of *document*."""
     return 2_048 + sum(len(value) for value in document.values() if isinstance(value, str | bytes))
 
 
-def row_of(version: Document) -> ItemRow:
-    """Undo :func:`version_of`."""
+def parse_row(version: Document) -> ItemRow:
+    """Undo :func:`to_version`."""
     return ItemRow._make(version.get(name) for name in ItemRow._fields)
 
 
-def notes_of(removed: Sequence[RowKey], entry: BatchRecord, *, prefix: str, pending: int) -> Iterator[Document]:
-    """Yield the notes that *removed* ceased to be searchable with *entry*."""
+def to_notes(removed: Sequence[RowKey], entry: BatchRecord, *, prefix: str, pending: int) -> Iterator[Document]:
+    """Yield the notes of *entry* that *removed* ceased to be searchable."""
     for ordinal, places in enumerate(_by_size(removed)):
         yield {
             "_id": note_id(entry.part, entry.token, ordinal),
@@ -297,14 +296,14 @@ def notes_of(removed: Sequence[RowKey], entry: BatchRecord, *, prefix: str, pend
         }
 
 
-def token_of(document: Document) -> str:
-    """Return whose version or note *document* is."""
+def get_token(document: Document) -> str:
+    """Return the token in the id of a version or note."""
     start = PART_CHARACTERS if "gone" in document else PART_CHARACTERS + _PLACE_CHARACTERS
     return document["_id"][start : start + _TOKEN_CHARACTERS]
 
 
 def packed_places(keys: Iterable[str]) -> bytes:
-    """Return :attr:`BatchRecord.wrote` for the keys of places."""
+    """Return :attr:`BatchRecord.wrote` for the keys of rows."""
     return bytes.fromhex("".join(key[PART_CHARACTERS:] for key in keys))
 
 
@@ -313,7 +312,7 @@ def packed_versions(ids: Iterable[str]) -> bytes:
     return bytes.fromhex("".join(version[PART_CHARACTERS:] for version in ids))
 
 
-def spelling_of(partition: Partition) -> tuple[str, str]:
+def encode_partition(partition: Partition) -> tuple[str, str]:
     """Return kind and parts of *partition* as stored."""
     return partition.kind, json.dumps(partition.parts)
 
@@ -325,7 +324,7 @@ def shows(document: Document, entry: BatchRecord, hidden: frozenset[str]) -> boo
     """
     return (
         document["epoch"] == entry.epoch
-        and ("pending" not in document or token_of(document) == entry.token)
+        and ("pending" not in document or get_token(document) == entry.token)
         and document["_id"] not in hidden
     )
 
@@ -367,7 +366,7 @@ def _split(packed: bytes, size: int) -> Iterator[str]:
 
 
 def _by_size(places: Sequence[RowKey]) -> Iterator[list[RowKey]]:
-    """Cut *places* into lists that each fit one document."""
+    """Cut *places* into lists that each fit in one document."""
     part: list[RowKey] = []
     characters = 0
     for place in places:

@@ -1,6 +1,6 @@
 """Items in MongoDB: a standalone server, a replica set or a cluster, without transactions.
 
-A commit is one insert into ``threadkeep_batches`` whose ``_id`` is the partition and a number: the unique
+A commit is one insert into ``threadkeep_batches``; its ``_id`` is the partition and a number, so the unique
 index admits one writer, and the others decide again. What the commit writes was inserted before, invisible
 to readers, and becomes part of the items afterwards, by this process or another one.
 ``documents`` describes the collections, ``commits`` why this is correct.
@@ -22,8 +22,8 @@ from pymongo.errors import OperationFailure
 
 from threadkeep.clock import Clock
 from threadkeep.errors import StorageUnavailableError
-from threadkeep.storage.base import CallRunner, ChangedRows, StorageBase
-from threadkeep.storage.encoding import Cursor, prefix_range
+from threadkeep.storage.base import CallRunner, ChangedRows, ScanQuery, StorageBase
+from threadkeep.storage.encoding import WILDCARD, Cursor, prefix_range
 from threadkeep.storage.interface import (
     MAX_BATCH_OPERATIONS,
     Item,
@@ -32,7 +32,6 @@ from threadkeep.storage.interface import (
     Position,
     Stats,
 )
-from threadkeep.storage.matching import WILDCARD, ScanQuery
 from threadkeep.storage.mongodb.client import (
     VARIABLE,
     check_uri,
@@ -54,8 +53,8 @@ from threadkeep.storage.mongodb.documents import (
     hidden_by,
     order_key,
     order_range,
+    parse_row,
     place_key,
-    row_of,
     shows,
 )
 from threadkeep.storage.rows import EncodedBatch, ItemRow, RowKey, parse_partition
@@ -178,7 +177,7 @@ class MongoStorage(StorageBase):
             return await self.collections.items.find(query).sort(order).limit(min(limit, _MAX_LIMIT)).to_list()
 
         return [
-            (partition, row_of(version))
+            (partition, parse_row(version))
             for version in await self._run(read)
             if (partition := parse_partition(version.get("kind"), version.get("parts"))) is not None
         ]
@@ -317,12 +316,12 @@ class MongoReads:
         if len(places) == 1:  # one version is of one moment
             versions = [version async for version in self._at(places, entry, later=True)]
             newest = max(versions, key=lambda version: version["revision"], default=None)
-            return [] if newest is None else [row_of(newest)]
+            return [] if newest is None else [parse_row(newest)]
         versions_by_place = {version["place"]: version async for version in self._at(places, entry)}
         while len(versions_by_place) < len(places) and (later := await self._collections.after(entry)):
             entry = later[-1]
             await self._renew(versions_by_place, changed_by(later).intersection(places), entry)
-        return [row_of(version) for version in versions_by_place.values()]
+        return [parse_row(version) for version in versions_by_place.values()]
 
     async def _changes(self, partition: Partition, since: Position | None) -> ChangedRows:
         collections = self._collections
@@ -347,7 +346,7 @@ class MongoReads:
                 else:
                     versions[document["place"]] = document
             after, later = entry.sequence, await collections.after(entry)
-        rows = sorted((row_of(version) for version in versions.values()), key=lambda row: row.revision)
+        rows = sorted((parse_row(version) for version in versions.values()), key=lambda row: row.revision)
         return ChangedRows(entry.position, reset, rows, removed)
 
     async def _scan(self, query: ScanQuery, now: int) -> list[tuple[Cursor, Item]]:
@@ -464,7 +463,7 @@ def _shown(read: Sequence[Document], entry: BatchRecord) -> list[Document]:
 
 def _add(page: _ScanState, query: ScanQuery, versions: Sequence[Document]) -> None:
     places = {(version["namespace"], version["key"]): version["place"] for version in versions}
-    for cursor, item in query.select([row_of(version) for version in versions]):
+    for cursor, item in query.select([parse_row(version) for version in versions]):
         page.items[places[cursor.namespace, cursor.key]] = (cursor, item)
 
 

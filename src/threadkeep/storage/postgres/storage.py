@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar, cast
 from threadkeep.clock import Clock
 from threadkeep.errors import StorageError
 from threadkeep.ids import new_id
-from threadkeep.storage.base import ChangedRows, StorageBase, call_in_thread_if
+from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase, call_in_thread_if, to_cursor
 from threadkeep.storage.encoding import Cursor, encode_text, partition_key
 from threadkeep.storage.interface import (
     MAX_CHANGE_LOG_ROWS,
@@ -28,7 +28,6 @@ from threadkeep.storage.interface import (
     Position,
     Stats,
 )
-from threadkeep.storage.matching import ScanQuery, to_cursor
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
 from threadkeep.storage.postgres.schema import APP, NO_ROLE, SERVICE, SQL, PostgresRoles, PostgresSchema
 from threadkeep.storage.rows import (
@@ -351,7 +350,7 @@ class PostgresTables:
         return [_parse_partition(kind, parts) for kind, parts in rows]
 
     async def due(self, connection: Connection, kind: str, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
-        """Return the unexpired rows whose work of *kind* is due, longest first."""
+        """Return the unexpired rows with due work of *kind*, longest first."""
         parameters = {"deployment": self._deployment, "kind": kind, "now": now, "limit": min(limit, _MAX_INT64)}
         return [
             (_parse_partition(partition_kind, parts), ItemRow._make(row))

@@ -21,10 +21,9 @@ from typing_extensions import override
 from threadkeep.clock import Clock
 from threadkeep.errors import StorageError
 from threadkeep.ids import new_id
-from threadkeep.storage.base import ChangedRows, StorageBase
+from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase
 from threadkeep.storage.encoding import Cursor
 from threadkeep.storage.interface import MAX_CHANGE_LOG_ROWS, Item, NamespaceMatch, Partition, Position, Stats
-from threadkeep.storage.matching import ScanQuery
 from threadkeep.storage.redis.client import RedisClient
 from threadkeep.storage.redis.codec import (
     GROUPS,

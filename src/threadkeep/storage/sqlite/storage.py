@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from threadkeep.clock import Clock
 from threadkeep.ids import new_id
-from threadkeep.storage.base import ChangedRows, StorageBase, arrange_items, group_refs
+from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase, arrange_items, group_refs
 from threadkeep.storage.encoding import Cursor, encode_text, partition_key
 from threadkeep.storage.interface import (
     MAX_CHANGE_LOG_ROWS,
@@ -34,7 +34,6 @@ from threadkeep.storage.interface import (
     Ref,
     Stats,
 )
-from threadkeep.storage.matching import ScanQuery
 from threadkeep.storage.rows import (
     EncodedBatch,
     ItemRow,
@@ -410,7 +409,7 @@ class SqliteTables:
         return [_parse_partition(kind, parts) for kind, parts in rows]
 
     def due(self, connection: sqlite3.Connection, kind: str, now: int, limit: int) -> list[tuple[Partition, ItemRow]]:
-        """Return the unexpired rows whose work of *kind* is due, longest first."""
+        """Return the unexpired rows with due work of *kind*, longest first."""
         parameters = {"prefix": self._prefix, "kind": kind, "now": now, "limit": min(limit, _MAX_INT64)}
         rows = connection.execute(SQL["due"], parameters).fetchall()
         return [(_parse_partition(kind, parts), ItemRow._make(row)) for kind, parts, *row in rows]

@@ -180,7 +180,7 @@ class Scanning(World):
         assert (await storage.scan(BOB, prefix=NOTES)).items == ()
 
     async def test_a_filter_leaves_out_what_does_not_meet_it(self, storage: Storage) -> None:
-        """The rules are those of ``threadkeep.storage.matching``."""
+        """The rules are those of ``threadkeep.storage.encoding``."""
         await commit(
             storage,
             plain("1", {"n": 1, "at": "2025-01-31", "tag": {"kind": "a", "more": 1}, "a.b": True}),
