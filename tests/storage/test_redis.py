@@ -1,4 +1,4 @@
-"""What only the Redis storage does: keys that share a slot, scripts that change all or nothing, and long answers."""
+"""The Redis storage: keys that share a hash slot, scripts that change all or nothing, and long replies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def companion_of(partition: Partition) -> Partition:
 class TestKeys:
     @pytest.mark.parametrize("prefix", ["", "staging", "a:b", "{x}", "}{", *NASTY_TEXTS])
     def test_all_keys_of_a_commit_share_a_hash_slot(self, prefix: str) -> None:
-        """Whatever the prefix, so that a cluster lets one script write them."""
+        """A cluster lets one script write them, with any prefix."""
         for number in range(50):
             digest = to_digest(Partition("owner", ("", f"{number}")))
             keys = (*RedisKeys(prefix).partition(digest), RedisKeys(prefix).result(digest, "a token"))
@@ -67,7 +67,7 @@ class TestKeys:
         assert min(shares) > 25
 
     async def test_all_keys_begin_with_the_prefix(self, redis_url: str, clock: FrozenClock) -> None:
-        """So that an access list can name them, and deployments do not meet."""
+        """An access list can name them, and deployments do not share keys."""
         async with opened(redis_url, clock=clock, key_prefix="team a") as storage:
             await commit(storage, note("1", ttl=MINUTE, due=Due("work", clock.now())))
             await commit(storage, Delete(NOTES, "1"))
@@ -78,7 +78,7 @@ class TestKeys:
     async def test_the_server_expires_nothing_itself(
         self, storage: RedisStorage, redis_url: str, clock: FrozenClock
     ) -> None:
-        """It would pass by the order and the change log; the storage's clock decides."""
+        """Redis's own expiry would bypass the order and the change log; the storage's clock decides."""
         await commit(storage, note("1", ttl=timedelta(microseconds=1)))
 
         with redis.Redis.from_url(redis_url) as client:
@@ -87,8 +87,8 @@ class TestKeys:
         assert await get(storage, "1") is None
         assert await storage.sweep(now=clock.now()) == 1
 
-    async def test_nothing_is_left_of_what_was_erased(self, storage: RedisStorage, redis_url: str) -> None:
-        """But the digest, a new epoch and the sequence."""
+    async def test_erased_partition_leaves_no_text(self, storage: RedisStorage, redis_url: str) -> None:
+        """The digest, a new epoch and the sequence remain."""
         before = contents(redis_url)
         await commit(storage, note("a key", "a text", ttl=MINUTE, due=Due("work", FrozenClock().now())))
         assert await storage.erase(ANA) == 1
@@ -99,7 +99,7 @@ class TestKeys:
         assert not any(word in repr(left) for word in ("a key", "a text", "ana", "work"))
 
     @pytest.mark.slow
-    async def test_its_file_forgets_it_when_it_is_written_anew(self, clock: FrozenClock) -> None:
+    async def test_rewritten_append_only_file_has_no_erased_text(self, clock: FrozenClock) -> None:
         """As docs/storage.md says: the log of commands has the text until BGREWRITEAOF."""
 
         def in_files(server: RedisServer) -> bool:
@@ -118,10 +118,8 @@ class TestKeys:
                 while client.info("persistence")["aof_rewrite_in_progress"] or in_files(server):
                     await asyncio.sleep(0.02)
 
-    async def test_nothing_is_left_of_what_was_deleted(
-        self, storage: RedisStorage, redis_url: str, clock: FrozenClock
-    ) -> None:
-        """But its place in the change log, for those who follow."""
+    async def test_deleted_items_leave_no_text(self, storage: RedisStorage, redis_url: str, clock: FrozenClock) -> None:
+        """Only heads and partitions remain."""
         empty = contents(redis_url)
         await commit(storage, Put(NOTES, "1", {"data": "a text"}, ttl=MINUTE, due=Due("work", clock.now())))
         await commit(storage, Delete(NOTES, "1"))
@@ -132,8 +130,8 @@ class TestKeys:
 
         assert left == {b"heads", b"partitions"}
 
-    async def test_partitions_of_one_group_do_not_meet(self, storage: RedisStorage, clock: FrozenClock) -> None:
-        """What they share is taken apart when one of them is erased or swept."""
+    async def test_partitions_of_one_group_do_not_mix(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """Erasing or sweeping one of them leaves the members of the other in the shared indexes."""
         other, due = companion_of(ANA), Due("work", clock.now())
         for partition in (ANA, other):
             await commit(storage, note("1", ttl=MINUTE, due=due), note("2", due=due), partition=partition)
@@ -149,9 +147,9 @@ class TestKeys:
         assert (await storage.stats()).items == 2
 
 
-class TestLongAnswers:
-    async def test_a_follower_misses_nothing_that_is_written_between_the_parts(self, storage: RedisStorage) -> None:
-        """A long answer comes in parts; it is of the moment of the last one."""
+class TestLongReplies:
+    async def test_follower_misses_no_write_between_the_parts(self, storage: RedisStorage) -> None:
+        """A long reply comes in parts and has the position of the last part."""
         await storage.commit(Batch(ANA, [note(f"{number}") for number in range(5_000)]))
         since = await commit(storage, note("last"))
         await storage.commit(Batch(ANA, [note(f"{number}", "again") for number in range(4_000)]))
@@ -180,7 +178,7 @@ class TestLongAnswers:
             revisions = [item.revision for item in changes.puts]
             assert revisions == sorted(revisions)
 
-    async def test_an_answer_of_many_megabytes_is_whole(self, storage: RedisStorage) -> None:
+    async def test_reply_of_many_megabytes_is_complete(self, storage: RedisStorage) -> None:
         """Large rows come a few at a time."""
         large = Embedding("model", 250_000, bytes(1_000_000))
         puts = [Put(NOTES, f"{number}", {"n": number}, ("n",), large) for number in range(12)]
@@ -193,8 +191,8 @@ class TestLongAnswers:
         assert sorted(item.value["n"] for item in page.items) == list(range(12))
         assert all(item.embedding == large for item in (*changes.puts, *page.items))
 
-    async def test_a_scan_goes_on_past_what_is_not_asked_for(self, storage: RedisStorage, clock: FrozenClock) -> None:
-        """Thousands of items of other namespaces, and expired ones, stand between the two that are."""
+    async def test_scan_continues_past_items_that_do_not_match(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """Thousands of items of other namespaces, all expired, are between the two that match."""
         await commit(storage, note("first"))
         await storage.commit(Batch(ANA, [Put(("else",), f"{number}", {}, ttl=MINUTE) for number in range(9_000)]))
         await commit(storage, note("last"))
@@ -206,8 +204,8 @@ class TestLongAnswers:
             "last",
         ]
 
-    async def test_work_is_found_behind_what_has_expired(self, storage: RedisStorage, clock: FrozenClock) -> None:
-        """However much of it there is, and in the order in which it became due."""
+    async def test_due_work_is_found_behind_expired_items(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """It comes in the order in which it became due."""
         long_ago = clock.now() - MINUTE
         await storage.commit(
             Batch(ANA, [note(f"{number}", ttl=MINUTE, due=Due("work", long_ago)) for number in range(600)])
@@ -219,8 +217,8 @@ class TestLongAnswers:
         assert [item.ref.key for item in await storage.due("work", now=now, limit=1)] == ["first"]
         assert [item.ref.key for item in await storage.due("work", now=now, limit=9)] == ["first", "second"]
 
-    async def test_more_work_than_lua_can_hold_at_once(self, storage: RedisStorage, clock: FrozenClock) -> None:
-        """A limit of ten thousand is met, by the longest due."""
+    async def test_due_returns_ten_thousand_items(self, storage: RedisStorage, clock: FrozenClock) -> None:
+        """They are the longest due, and more than one Lua call can unpack."""
         due = [Due("work", clock.now() + timedelta(microseconds=number)) for number in range(10_000)]
         await storage.commit(Batch(ANA, [Put(NOTES, f"{n}", {}, due=due[n]) for n in range(10_000)]))
         await commit(storage, *(Put(NOTES, f"{n}", {}, due=Due("work", clock.now())) for n in range(9)), partition=BOB)
@@ -231,7 +229,7 @@ class TestLongAnswers:
         assert "9999" not in {item.ref.key for item in found}
 
     async def test_thousands_are_swept(self, storage: RedisStorage, clock: FrozenClock) -> None:
-        """In parts, each of which is a commit; who follows is told of all."""
+        """The sweep commits in parts, and a follower gets every removal."""
         begun = await storage.commit(Batch(ANA, [note(f"{number}", ttl=MINUTE) for number in range(2_500)]))
         await commit(storage, note("kept"))
 
@@ -248,9 +246,9 @@ class TestAllOrNothing:
     async def test_a_key_of_another_type_refuses_the_whole_batch(
         self, storage: RedisStorage, redis_url: str, clock: FrozenClock, kind: str
     ) -> None:
-        """Whichever of the nine it is: everything is looked at before anything is written."""
+        """The script checks all nine keys before it writes."""
         with redis.Redis.from_url(redis_url) as client:
-            client.set(getattr(RedisKeys("").partition(to_digest(ANA)), kind), "of somebody else")
+            client.set(getattr(RedisKeys("").partition(to_digest(ANA)), kind), "of another application")
         before = contents(redis_url)
 
         with pytest.raises(NotAStorageError, match="LANGGRAPH_STORE_KEY_PREFIX"):
@@ -264,7 +262,7 @@ class TestAllOrNothing:
     async def test_a_missing_right_refuses_the_whole_batch(
         self, redis_url: str, clock: FrozenClock, right: str
     ) -> None:
-        """A user who may write one kind of key and not another writes neither."""
+        """A user who lacks one command writes nothing."""
         user = f"user-{new_id()}"
         with redis.Redis.from_url(redis_url) as client:
             client.execute_command("ACL", "SETUSER", user, "on", ">pw", "~threadkeep:*", "+@all", f"-{right}")
@@ -281,8 +279,8 @@ class TestAllOrNothing:
 
         assert contents(redis_url) == before
 
-    async def test_a_user_of_these_keys_alone_is_enough(self, redis_url: str, clock: FrozenClock) -> None:
-        """With the rights that the documentation names; neither INFO nor CONFIG is among them."""
+    async def test_documented_rights_are_enough(self, redis_url: str, clock: FrozenClock) -> None:
+        """INFO and CONFIG are not among them."""
         user = f"user-{new_id()}"
         rights = "+@read +@write +eval +evalsha +select +ping"
         with redis.Redis.from_url(redis_url) as client:
@@ -296,9 +294,7 @@ class TestAllOrNothing:
         async with opened(redis_url, clock=clock) as other:
             assert (await commit(other, note("3"))).sequence == 3
 
-    async def test_a_full_server_takes_nothing_in_and_lets_everything_out(
-        self, storage: RedisStorage, redis_url: str
-    ) -> None:
+    async def test_full_server_refuses_writes_that_add(self, storage: RedisStorage, redis_url: str) -> None:
         """At maxmemory a batch that adds is refused whole; reading, deleting, forgetting and erasing go on."""
         position = await commit(storage, note("1"), note("2"), note("3"))
         with redis.Redis.from_url(redis_url) as client:
@@ -327,10 +323,10 @@ class TestAllOrNothing:
         await commit(storage, note("1"))
         assert await get(storage, "1")
 
-    async def test_a_batch_that_meets_the_limit_half_way_is_written_whole(
+    async def test_batch_that_reaches_maxmemory_half_way_is_complete(
         self, storage: RedisStorage, redis_url: str
     ) -> None:
-        """The server looks at its memory before the first write, never between two."""
+        """The server checks its memory before the first write, never between two."""
         with redis.Redis.from_url(redis_url) as client:
             limit = int(client.info("memory")["used_memory"]) + 10_000_000  # what is sent counts, too
             client.config_set("maxmemory", limit)
@@ -343,8 +339,8 @@ class TestAllOrNothing:
         assert (await storage.stats()).items == 3_000
         assert len((await storage.changes(ANA, None)).puts) == 3_000
 
-    async def test_a_script_that_the_server_forgot_is_sent_again(self, storage: RedisStorage, redis_url: str) -> None:
-        """Every script of every method, together with others, too."""
+    async def test_missing_script_is_sent_again(self, storage: RedisStorage, redis_url: str) -> None:
+        """This holds for every script, also among concurrent calls."""
         with redis.Redis.from_url(redis_url) as client:
             client.script_flush()
 
@@ -361,8 +357,8 @@ class TestAllOrNothing:
 
 
 class TestOpening:
-    async def test_a_newer_layout_is_left_alone(self, redis_url: str) -> None:
-        """It says which one is there, and which one is known."""
+    async def test_newer_layout_is_refused(self, redis_url: str) -> None:
+        """The error names the layout."""
         async with opened(redis_url):
             pass
         with redis.Redis.from_url(redis_url) as client:
@@ -376,10 +372,8 @@ class TestOpening:
         assert contents(redis_url) == before
 
     @pytest.mark.parametrize("found", ["a string", {"layout": "x", "birth": "y"}])
-    async def test_something_else_under_its_name_is_left_alone(
-        self, redis_url: str, found: str | dict[str, str]
-    ) -> None:
-        """Another prefix is the way out."""
+    async def test_foreign_storage_key_is_refused(self, redis_url: str, found: str | dict[str, str]) -> None:
+        """Another key prefix works."""
         with redis.Redis.from_url(redis_url) as client:
             if isinstance(found, str):
                 client.set("threadkeep::storage", found)
@@ -395,15 +389,15 @@ class TestOpening:
         async with opened(redis_url, key_prefix="mine") as storage:
             await commit(storage, note("1"))
 
-    async def test_a_storage_that_was_never_connected_says_so(self, redis_url: str) -> None:
-        """It does nothing by itself."""
+    async def test_commit_before_connect_is_refused(self, redis_url: str) -> None:
+        """The constructor does no I/O."""
         storage = RedisStorage(redis_url, clock=FrozenClock())
 
         with pytest.raises(ClosedError, match="connect"):
             await commit(storage, note("1"))
 
-    async def test_databases_of_one_server_do_not_meet(self, redis_url: str) -> None:
-        """The number at the end of the URL is heeded."""
+    async def test_databases_of_one_server_are_separate(self, redis_url: str) -> None:
+        """The URL ends with the number of the database."""
         other = redis_url.removesuffix("/0") + "/1"
         async with opened(redis_url) as first, opened(other) as second:
             await commit(first, note("1"))
@@ -412,8 +406,8 @@ class TestOpening:
             assert await second.erase(ANA) == 0
             assert await get(first, "1")
 
-    async def test_a_vector_comes_back_with_it(self, storage: RedisStorage) -> None:
-        """Bytes are bytes, whatever they are."""
+    async def test_vector_of_any_bytes_is_returned(self, storage: RedisStorage) -> None:
+        """All 256 values survive."""
         vector = Embedding("model", 64, bytes(range(256)))
         await commit(storage, Put(NOTES, "1", {"data": "x"}, ("data",), vector))
 

@@ -1,4 +1,4 @@
-"""A Redis that dies, stalls, forgets or moves while it is written to: nothing acknowledged is lost or done twice."""
+"""A Redis that is killed, stalls, loses data or is resharded: no acknowledged commit is lost or done twice."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def server(keeper: ThreadPoolExecutor) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def behind(keeper: ThreadPoolExecutor) -> Behind:
-    """Runs what is done to the server while the tests' own loop goes on."""
+    """Runs work on the server in its thread while the event loop of the tests continues."""
     return lambda work: asyncio.get_running_loop().run_in_executor(keeper, work)
 
 
@@ -110,14 +110,14 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def heard_of_it() -> None:
-    """Let the loop hear that connections were closed; what is sent before may have been carried out."""
+async def connections_closed() -> None:
+    """Let the event loop see that the connections were closed."""
     await asyncio.sleep(0.05)
 
 
 @asynccontextmanager
 async def silent_proxy(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
-    """Put a proxy before the server; yield its URL, and what lets the connections of now fall silent for ever."""
+    """Yield the URL of a proxy before the server, and a function that silences the present connections."""
     silent: set[asyncio.StreamWriter] = set()
     present: set[asyncio.StreamWriter] = set()
     serving: set[asyncio.Task[Any]] = set()
@@ -144,7 +144,7 @@ async def silent_proxy(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]
 
 class TestKilledServer:
     @pytest.mark.slow
-    async def test_nothing_acknowledged_is_lost_and_nothing_done_twice(
+    async def test_acknowledged_commits_survive_and_none_is_done_twice(
         self, server: RedisServer, url: str, behind: Behind
     ) -> None:
         """Killed three times under load: every acknowledged note is there, and every increment once."""
@@ -188,10 +188,10 @@ class TestKilledServer:
             assert all(await storage.get(refs))
             assert all(sum(f"{key[:-1]}{part}" in there for part in range(3)) == 3 for key in there)
 
-    async def test_a_connection_that_died_while_nobody_used_it_is_not_used(
+    async def test_commits_after_a_restart_use_new_connections(
         self, server: RedisServer, url: str, behind: Behind
     ) -> None:
-        """The first commit after a restart goes through: it is not sent to a dead peer."""
+        """The idle connections are dead, and no caller gets an error."""
         async with opened(url) as storage:
             await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(20)))
 
@@ -199,10 +199,8 @@ class TestKilledServer:
 
             await asyncio.gather(*(commit(storage, note(f"{number}", "again")) for number in range(20)))
 
-    async def test_a_server_that_is_gone_says_so_and_comes_back_by_itself(
-        self, server: RedisServer, url: str, behind: Behind
-    ) -> None:
-        """Every method, in one sentence; afterwards the same storage goes on."""
+    async def test_unreachable_server_raises_and_recovers(self, server: RedisServer, url: str, behind: Behind) -> None:
+        """Every method raises one sentence; afterwards the same storage works."""
         async with opened(url, timeout=patient(300)) as storage:
             await commit(storage, note("1"))
             await behind(server.kill)
@@ -235,14 +233,12 @@ class TestKilledServer:
 
             await until(reads)
 
-    async def test_a_commit_waits_for_a_server_that_is_just_being_restarted(
-        self, server: RedisServer, url: str, behind: Behind
-    ) -> None:
-        """It was not sent, so it may be: nobody sees a short absence."""
+    async def test_commit_waits_for_a_server_that_restarts(self, server: RedisServer, url: str, behind: Behind) -> None:
+        """A short absence raises nothing."""
         async with opened(url, timeout=patient(20_000)) as storage:
             await commit(storage, note("1"))
             await behind(server.kill)
-            await heard_of_it()
+            await connections_closed()
             waiting = asyncio.create_task(commit(storage, note("2", expect="absent")))
             await asyncio.sleep(0.1)
 
@@ -252,9 +248,9 @@ class TestKilledServer:
             assert await get(storage, "2")
 
 
-class TestForgetfulServer:
-    async def test_a_server_that_lost_the_last_commits_uses_no_revision_twice(self) -> None:
-        """Whoever saw them is given everything anew, and an expectation of then is not met."""
+class TestServerThatLosesData:
+    async def test_lost_revisions_are_not_used_again(self) -> None:
+        """Followers are reset, and an expectation of a lost revision fails."""
         with RedisServer(settings={"appendonly": "no"}) as server:
             async with opened(server.url) as storage, opened(server.url) as other:
                 follower, late = Follower(), Follower()
@@ -278,8 +274,8 @@ class TestForgetfulServer:
                     await commit(storage, note("1", expect=lost.sequence))
                 assert (await commit(storage, note("3"))).sequence == late.position.sequence + 1  # type: ignore[union-attr]
 
-    async def test_a_server_that_keeps_nothing_begins_a_new_life(self) -> None:
-        """The epoch is another one, so work of the old life is refused, and followers begin anew."""
+    async def test_empty_server_begins_a_new_epoch(self) -> None:
+        """Commits of the old epoch are refused, and followers are reset."""
         with RedisServer(settings={"appendonly": "no"}) as server:
             async with opened(server.url) as storage:
                 before = await commit(storage, note("1"))
@@ -288,7 +284,7 @@ class TestForgetfulServer:
                 await follower.follow(storage)
 
                 server.restart()
-                await heard_of_it()
+                await connections_closed()
 
                 with pytest.raises(PartitionErasedError):
                     await commit(storage, note("2"), epoch=before.epoch)
@@ -318,7 +314,7 @@ class TestBrokenConnection:
         assert await storage.position(ANA) == position
 
     async def test_commit_whose_every_reply_is_lost_is_done_once(self, url: str, proxy: FaultProxy) -> None:
-        """Its caller hears that the outcome is unknown, and a retry that expects something is refused."""
+        """The caller gets an error because the outcome is unknown, and a retry that expects something is refused."""
         async with opened(url) as other, opened(proxy.url_of(url), timeout=patient(300)) as storage:
             await commit(storage, note("0"))
             cuts = [proxy.cut_at(COMMIT.digest.encode(), delivered=True) for _ in range(1_000)]
@@ -360,8 +356,8 @@ class TestBrokenConnection:
         assert await get(storage, "2")
 
     @pytest.mark.parametrize("delivered", [True, False])
-    async def test_a_read_is_asked_again(self, storage: RedisStorage, proxy: FaultProxy, delivered: bool) -> None:
-        """Its caller sees nothing of it."""
+    async def test_read_is_sent_again(self, storage: RedisStorage, proxy: FaultProxy, delivered: bool) -> None:
+        """The caller gets the answer."""
         for pattern in (b"HMGET", b"HGET", b"EVALSHA"):
             cut = proxy.cut_at(pattern, delivered=delivered)
             assert await get(storage, "0")
@@ -391,8 +387,8 @@ class TestBrokenConnection:
             assert all(60 <= client.ttl(key) <= 90 for key in keys)
             assert not any(word in client.get(key) for key in keys for word in (b"a key", b"a text", b"ana"))
 
-    async def test_everybody_who_waits_hears_of_it(self, storage: RedisStorage, proxy: FaultProxy) -> None:
-        """A network that is away breaks all connections, and all are made anew."""
+    async def test_all_waiting_callers_get_an_error(self, storage: RedisStorage, proxy: FaultProxy) -> None:
+        """When the network returns, all connections are made again."""
         proxy.refuse()
         hasty = [asyncio.wait_for(get(storage, "0"), 5) for _ in range(40)]
         failed = await asyncio.gather(*hasty, return_exceptions=True)
@@ -403,8 +399,8 @@ class TestBrokenConnection:
 
 
 class TestStalledServer:
-    async def test_it_costs_the_time_out_and_no_more(self, server: RedisServer, url: str) -> None:
-        """Connections stay open and nothing answers: each call gives up, and once it answers all goes on."""
+    async def test_each_call_takes_its_timeout_at_most(self, server: RedisServer, url: str) -> None:
+        """Connections stay open and no reply comes; the storage works again when the server does."""
         async with opened(url, timeout=patient(20_000)) as storage, opened(url, timeout=patient(150)) as hasty:
             await commit(storage, note("1"))
             server.pause()
@@ -426,8 +422,8 @@ class TestStalledServer:
             await until(reads)
             assert await get(storage, "1")
 
-    async def test_who_finds_no_free_connection_waits_no_longer(self, url: str, proxy: FaultProxy) -> None:
-        """Two connections, both held by calls that nobody answers: the rest give up in time, too."""
+    async def test_waiting_for_a_connection_counts_to_the_timeout(self, url: str, proxy: FaultProxy) -> None:
+        """Two calls without a reply use both connections; the other calls time out, too."""
         few = f"{proxy.url_of(url)}?max_connections=2"
         async with opened(few, timeout=patient(20_000)) as storage, opened(few, timeout=patient(150)) as hasty:
             await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(50)))
@@ -442,8 +438,8 @@ class TestStalledServer:
             assert {type(error) for error in failed} == {StorageUnavailableError}
             assert all(await asyncio.gather(*(get(storage, f"{number}") for number in range(50))))
 
-    async def test_connections_that_died_in_silence_cost_one_time_out(self, url: str) -> None:
-        """As behind a firewall that forgot them: who meets one lets go of all that nobody uses."""
+    async def test_silent_connections_cost_one_timeout(self, url: str) -> None:
+        """As behind a firewall that dropped them: the call that times out closes all idle connections."""
         async with silent_proxy(url) as (through, fall_silent), opened(through, timeout=patient(800)) as storage:
             await asyncio.gather(*(commit(storage, note(f"{number}")) for number in range(5)))
             fall_silent()
@@ -452,8 +448,8 @@ class TestStalledServer:
                 await get(storage, "1")
             assert all(await asyncio.gather(*(get(storage, f"{number}") for number in range(5))))
 
-    async def test_a_caller_who_stops_waiting_takes_no_connection_along(self, url: str) -> None:
-        """Cancelled anywhere, hundreds of times: nobody gets another's answer, and nobody waits for ever."""
+    async def test_cancelled_callers_leak_no_connection(self, url: str) -> None:
+        """After hundreds of cancellations, no caller gets the reply of another and none waits for ever."""
         dice = random.Random(7)
         async with opened(f"{url}?max_connections=3") as storage:
             await commit(storage, *(note(f"{number}", f"{number}") for number in range(40)))
@@ -472,8 +468,8 @@ class TestStalledServer:
 
             assert all(await asyncio.gather(*(get(storage, f"{number}") for number in range(40))))
 
-    async def test_closing_waits_for_what_runs(self, url: str) -> None:
-        """What was begun is done; what comes after is told that the storage is closed."""
+    async def test_close_waits_for_running_calls(self, url: str) -> None:
+        """Running commits are done; later ones raise ClosedError."""
         storage = RedisStorage(url, clock=FrozenClock())
         await storage.connect()
         commits = [asyncio.create_task(commit(storage, note(f"{number}"))) for number in range(60)]
@@ -491,8 +487,8 @@ class TestStalledServer:
 @pytest.mark.linux
 class TestProcesses:
     @pytest.mark.slow
-    def test_eight_processes_race_for_one_owner(self, url: str) -> None:
-        """Each adds to the same counter what it expects to be there: every increment is in it once."""
+    def test_eight_processes_increment_one_counter(self, url: str) -> None:
+        """Each expects the revision that it read; every increment counts once."""
 
         async def work(name: str) -> None:
             async with opened(url, timeout=patient(20_000)) as storage:
@@ -509,8 +505,8 @@ class TestProcesses:
         assert [ended_well(child) for child in children] == [True] * 8
         assert asyncio.run(total()) == (120, 120)
 
-    def test_a_fork_cannot_use_its_parent_s_storage(self, url: str) -> None:
-        """It is told to open its own, and the parent goes on."""
+    def test_forked_child_cannot_use_the_storage(self, url: str) -> None:
+        """It raises ClosedError, the child opens its own, and the parent continues."""
 
         async def inherited(storage: RedisStorage) -> None:
             with pytest.raises(ClosedError, match="fork"):
@@ -535,8 +531,8 @@ class TestProcesses:
 
 
 class TestCluster:
-    async def test_every_node_is_written_to(self, redis_cluster: RedisCluster) -> None:
-        """Owners are spread over the nodes, and the service sees them all."""
+    async def test_owners_are_spread_over_the_nodes(self, redis_cluster: RedisCluster) -> None:
+        """Reads across owners see them all."""
         async with opened(redis_cluster.url) as storage:
             owners = [Partition("owner", ("", f"{number}")) for number in range(40)]
             await asyncio.gather(*(commit(storage, note("1"), partition=owner) for owner in owners))
@@ -547,8 +543,8 @@ class TestCluster:
             found = await storage.get([Ref(owner, NOTES, "1") for owner in owners])
             assert [item and item.ref.partition for item in found] == owners
 
-    async def test_an_owner_who_moves_to_another_node_is_followed(self, redis_cluster: RedisCluster) -> None:
-        """Commits go on while the slot moves, key by key, and after it; none is lost or done twice."""
+    async def test_commits_follow_a_moving_slot(self, redis_cluster: RedisCluster) -> None:
+        """The slot moves key by key; no commit is lost or done twice."""
         keys = RedisKeys("").partition(to_digest(ANA))
         slot = key_slot(keys.heads)
         here = 0 if slot < 8_192 else 1
@@ -604,8 +600,8 @@ class TestCluster:
                 for place in range(2):
                     redis_cluster.ask(place, "CLUSTER", "SETSLOT", slot, "NODE", ids[here])
 
-    async def test_a_user_who_may_not_ask_is_told_what_to_grant(self, redis_cluster: RedisCluster) -> None:
-        """Without INFO nobody knows that it is a cluster."""
+    async def test_missing_right_to_info_is_named(self, redis_cluster: RedisCluster) -> None:
+        """Without INFO the storage does not know that it is a cluster."""
         for place in range(2):
             redis_cluster.ask(place, "ACL", "SETUSER", "blind", "on", ">pw", "~*", "+@all", "-info")
         url = redis_cluster.url.replace("//", "//blind:pw@")
@@ -619,8 +615,8 @@ class TestCluster:
             await write()
 
     @pytest.mark.slow
-    async def test_a_node_that_is_gone_is_asked_for_again(self, redis_cluster: RedisCluster) -> None:
-        """Its owners wait or hear of it; the others go on."""
+    async def test_unreachable_node_recovers(self, redis_cluster: RedisCluster) -> None:
+        """Its owners wait or get an error; the owners of other nodes continue."""
         owners = [Partition("owner", ("", f"{number}")) for number in range(30)]
         slots = [key_slot(RedisKeys("").partition(to_digest(owner)).heads) for owner in owners]
         away = next(owner for owner, slot in zip(owners, slots, strict=True) if slot >= 8_192)

@@ -1,4 +1,4 @@
-"""What a Redis can refuse, and where it can be: one sentence each that names what to do, and no secret in it."""
+"""Errors of Redis and of its address: one sentence each that names the remedy and no secret."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUOTED = "s%25cret%2Fof%3Aana%40home"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RedisServer]:
-    """A server of this module's own, whose settings its tests change."""
+    """A server of this module; its tests change the settings."""
     settings = {"appendonly": "no", "shutdown-timeout": "0", "repl-diskless-sync-delay": "0"}
     with RedisServer(settings=settings) as server:
         yield server
@@ -66,8 +66,8 @@ class TestAddress:
             "",
         ],
     )
-    def test_what_is_no_url_is_refused_at_once(self, url: str) -> None:
-        """Before any connection, by the name of the setting."""
+    def test_invalid_url_is_refused_without_io(self, url: str) -> None:
+        """The error names the setting."""
         with pytest.raises(SettingsError, match=r"^LANGGRAPH_STORE_REDIS_URL ") as refused:
             RedisStorage(url, clock=FrozenClock())
 
@@ -84,12 +84,12 @@ class TestAddress:
             ("redis://host?password=secret", "redis://host"),
         ],
     )
-    def test_the_password_is_not_shown(self, url: str, shown: str) -> None:
-        """Where it is goes into messages and logs."""
+    def test_location_masks_the_password(self, url: str, shown: str) -> None:
+        """The location goes into messages and logs."""
         assert RedisStorage(url, clock=FrozenClock()).location == shown
 
-    async def test_nobody_there(self, unused_tcp_port: int) -> None:
-        """The system's own reason is in it."""
+    async def test_unreachable_address(self, unused_tcp_port: int) -> None:
+        """The error has the system's own reason."""
         error = await refusal(f"redis://127.0.0.1:{unused_tcp_port}", timeout=patient(200))
 
         assert isinstance(error, StorageUnavailableError)
@@ -98,8 +98,8 @@ class TestAddress:
             "see that it runs and that the URL is right."
         )
 
-    async def test_something_else_is_there(self) -> None:
-        """A web server answers, but not as Redis does."""
+    async def test_server_that_is_not_redis(self) -> None:
+        """A web server answers."""
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(10)
@@ -113,7 +113,7 @@ class TestAddress:
 
 
 class TestCredentials:
-    async def test_a_password_with_any_signs_is_understood(self, server: RedisServer) -> None:
+    async def test_password_with_special_characters(self, server: RedisServer) -> None:
         """Percent-encoded in the URL, ``%`` itself included."""
         with redis.Redis.from_url(server.url) as client:
             client.execute_command("ACL", "SETUSER", "ana", "on", f">{PASSWORD}", "~*", "+@all")
@@ -122,8 +122,8 @@ class TestCredentials:
             await commit(storage, note("1"))
 
     @pytest.mark.parametrize("credentials", ["ana:wrong-secret", "nobody:wrong-secret", ":wrong-secret"])
-    async def test_a_wrong_password_is_not_repeated(self, server: RedisServer, credentials: str) -> None:
-        """Neither the password nor a retry."""
+    async def test_wrong_password_is_neither_shown_nor_retried(self, server: RedisServer, credentials: str) -> None:
+        """The error says what to correct."""
         with redis.Redis.from_url(server.url) as client:
             client.execute_command("ACL", "SETUSER", "ana", "on", f">{PASSWORD}", "~*", "+@all")
 
@@ -133,8 +133,8 @@ class TestCredentials:
         assert "correct them in the URL" in str(error)
         assert "wrong-secret" not in f"{error}{error.details}"
 
-    async def test_no_password_where_one_is_needed(self, server: RedisServer) -> None:
-        """It is the same to do."""
+    async def test_missing_password(self, server: RedisServer) -> None:
+        """It is the same error."""
         with redis.Redis.from_url(server.url) as client:
             client.config_set("requirepass", PASSWORD)
             try:
@@ -146,8 +146,8 @@ class TestCredentials:
 
 
 class TestReplica:
-    async def test_a_read_only_replica_reads_and_says_what_it_is(self, server: RedisServer) -> None:
-        """Reads go on, a commit names what to do, and nothing is written anywhere."""
+    async def test_read_only_replica_reads_and_refuses_writes(self, server: RedisServer) -> None:
+        """The error names the remedy, and nothing is written."""
         async with opened(server.url, key_prefix="replicated") as primary:
             await commit(primary, note("1"))
         with RedisServer(settings={"replicaof": f"127.0.0.1 {server.port}"}) as replica:
@@ -169,15 +169,15 @@ class TestReplica:
 
 class TestServerState:
     @pytest.mark.linux
-    async def test_a_server_that_cannot_write_its_disk(self) -> None:
-        """As on a full disk: every write is refused, reads go on, and once there is space so do writes."""
+    async def test_server_that_cannot_write_to_its_disk(self) -> None:
+        """As on a full disk: writes are refused until there is space, and reads continue."""
         settings = {"appendonly": "no", "save": "3600 1", "enable-protected-configs": "yes"}
         with RedisServer(settings=settings) as server, redis.Redis.from_url(server.url) as client:
             async with opened(server.url) as storage:
                 await commit(storage, note("1"))
                 before = contents(server.url)
                 folder = client.config_get("dir")["dir"]
-                client.config_set("dir", "/proc")  # where nobody can save
+                client.config_set("dir", "/proc")  # no user can save there
                 client.bgsave()
                 await until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
 
@@ -191,7 +191,7 @@ class TestServerState:
                 await commit(storage, note("2"))
 
     async def test_too_few_replicas(self, server: RedisServer) -> None:
-        """Where the server is told to want some, nothing is written without them."""
+        """With min-replicas-to-write, nothing is written without them."""
         async with opened(server.url, key_prefix="alone") as storage:
             with redis.Redis.from_url(server.url) as client:
                 client.config_set("min-replicas-to-write", 1)
@@ -203,8 +203,8 @@ class TestServerState:
             assert (await storage.position(ANA)).sequence == 0
             await commit(storage, note("1"))
 
-    async def test_a_busy_server_is_waited_for(self, server: RedisServer) -> None:
-        """While a script of somebody else runs, and no longer than the time-out."""
+    async def test_calls_wait_for_a_busy_server(self, server: RedisServer) -> None:
+        """A script of another client runs; calls wait up to their timeout."""
         with redis.Redis.from_url(server.url) as client:
             client.config_set("busy-reply-threshold", 1)
         async with (
@@ -226,8 +226,8 @@ class TestServerState:
             assert position.sequence == 1
             stuck.join()
 
-    async def test_a_server_that_loads_its_data_is_waited_for(self) -> None:
-        """Its first answers are that it is not ready yet."""
+    async def test_calls_wait_for_a_server_that_loads_its_data(self) -> None:
+        """Its first replies are LOADING."""
         with RedisServer(
             settings={
                 "appendonly": "no",
@@ -294,10 +294,8 @@ class TestTls:
     def certificate(self, tmp_path: Path) -> Certificate:
         return certificate_in(tmp_path)
 
-    async def test_a_certificate_of_ones_own_is_trusted_where_it_is_named(
-        self, redis_url: str, certificate: Certificate
-    ) -> None:
-        """``ssl_ca_certs`` in the URL says which."""
+    async def test_own_certificate_is_trusted_if_named(self, redis_url: str, certificate: Certificate) -> None:
+        """``ssl_ca_certs`` in the URL names it."""
         async with tls(port_of(redis_url), certificate) as address:
             async with opened(f"rediss://{address}/0?ssl_ca_certs={certificate.path}") as storage:
                 await commit(storage, note("1"))
@@ -309,14 +307,14 @@ class TestTls:
         assert "did not agree on TLS (self-signed certificate)" in str(error)
         assert "ssl_ca_certs" in str(error)
 
-    async def test_tls_with_a_server_that_has_none(self, redis_url: str) -> None:
-        """The scheme is what has to be corrected."""
+    async def test_tls_with_a_plain_server(self, redis_url: str) -> None:
+        """The error names the other scheme."""
         error = await refusal(redis_url.replace("redis://", "rediss://"), timeout=patient(500))
 
         assert "begins with redis://" in str(error) or "redis:// for one without" in str(error)
 
-    async def test_no_tls_with_a_server_that_has_it(self, redis_url: str, certificate: Certificate) -> None:
-        """It hangs up, or answers nothing."""
+    async def test_plain_connection_to_a_tls_server(self, redis_url: str, certificate: Certificate) -> None:
+        """The server closes the connection, or does not answer; the error names the other scheme."""
         async with tls(port_of(redis_url), certificate) as address:
             error = await refusal(f"redis://{address}/0", timeout=patient(500))
 
@@ -333,18 +331,18 @@ class TestMeaning:
             ("MISCONF Errors writing to the AOF file: No space left on device", StorageFullError),
             ("WRONGTYPE Operation against a key holding the wrong kind of value", NotAStorageError),
             ("CLUSTERDOWN The cluster is down", StorageUnavailableError),
-            ("something that nobody has seen", StorageError),
+            ("an unknown error", StorageError),
         ],
     )
-    def test_an_old_server_hides_the_code_in_the_text(self, raised: str, kind: type[StorageError]) -> None:
-        """Redis 6.2 says what a script met in the middle of a sentence."""
+    def test_code_inside_the_text_of_an_old_server(self, raised: str, kind: type[StorageError]) -> None:
+        """Redis 6.2 puts the code of a script's error in the middle of a sentence."""
         error = to_storage_error(exceptions.ResponseError(raised), "redis://host")
 
         assert type(error) is kind
         assert str(error).endswith(".")
 
-    def test_everything_that_the_driver_raises_has_a_meaning(self) -> None:
-        """Each of its errors becomes one sentence; none gets through as it is."""
+    def test_every_error_of_the_driver_is_translated(self) -> None:
+        """Each becomes one sentence about the server."""
         kinds = [kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)]
         for kind in kinds:
             try:
@@ -359,7 +357,7 @@ class TestMeaning:
 
 class TestAdvice:
     @pytest.mark.parametrize(
-        ("settings", "said"),
+        ("settings", "parts"),
         [
             ({"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}, []),
             ({"appendonly": "yes", "appendfsync": "everysec"}, ["once a second"]),
@@ -371,10 +369,10 @@ class TestAdvice:
             ({"appendonly": "no", "save": "", "maxmemory-policy": "allkeys-lfu"}, ["keeps nothing", "memories among"]),
         ],
     )
-    async def test_what_would_lose_acknowledged_writes_is_said(
-        self, server: RedisServer, settings: dict[str, str], said: list[str]
+    async def test_advice_names_settings_that_lose_writes(
+        self, server: RedisServer, settings: dict[str, str], parts: list[str]
     ) -> None:
-        """Each setting of the server's, one sentence with what to set instead."""
+        """Each setting gets one sentence with the right value."""
         with redis.Redis.from_url(server.url) as client:
             before = client.config_get(*settings, "appendonly")
             for name, value in {"appendonly": "yes", **settings}.items():
@@ -386,12 +384,12 @@ class TestAdvice:
                 for name, value in before.items():
                     client.config_set(name, value)
 
-        assert len(sentences) == len(said)
-        assert all(part in sentence for part, sentence in zip(said, sentences, strict=True))
+        assert len(sentences) == len(parts)
+        assert all(part in sentence for part, sentence in zip(parts, sentences, strict=True))
         assert all("Set " in sentence for sentence in sentences)
 
-    def test_a_server_that_does_not_tell_is_said_so(self) -> None:
-        """Managed ones mostly keep their settings to themselves."""
+    def test_advice_without_the_right_to_config(self) -> None:
+        """Most managed servers do not show their settings."""
         (sentence,) = durability_advice({"aof_enabled": "1", "maxmemory_policy": "noeviction"}, {})
 
         assert "appendfsync always" in sentence

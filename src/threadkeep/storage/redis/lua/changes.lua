@@ -1,4 +1,4 @@
--- Tell what happened to the searchable items of a partition, a part at a time.
+-- Return what happened to the searchable items of a partition, a part at a time.
 --
 -- KEYS: heads, items, searchable, removed. ARGV: digest; the epoch asked about or ""; the sequence asked about, or at
 -- which an earlier part was read; the last member of that part or ""; most rows of a part; most bytes, roughly.

@@ -1,4 +1,4 @@
--- Find work that waits, in the groups whose due members are KEYS.
+-- Find due work. KEYS: the due indexes of some groups.
 --
 -- ARGV: the bounds of the kind's members up to now, the length of the kind, now, how many. Returns members, the longest
 -- due first.

@@ -1,4 +1,4 @@
--- List the namespaces that hold an unexpired item, of the groups whose keys are KEYS: counts and expiring members in turn.
+-- List the namespaces with an unexpired item. KEYS: counts and expiring members of some groups, in turn.
 --
 -- ARGV: the bound of what has expired.
 local found = {}

@@ -27,7 +27,7 @@ local function revision_text(number)
   return string.format('%016.0f', number)
 end
 
--- Which run of which server this is; "-" where its user may not know.
+-- Return the id of the server's run; "-" if the user may not read it.
 local function running()
   local info = redis.pcall('INFO', 'server')
   return type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
@@ -36,8 +36,8 @@ end
 -- Read the head of a partition: epoch, sequence, floor of the change log, run, spelling. Nil: there is none.
 --
 -- A server that was started again, or took over from another, may have lost the last commits that it or the other
--- had acknowledged, and somebody may have seen their revisions. So in a new run the sequence leaps over all that may
--- have been, and the change log begins anew: no revision is used twice, and whoever follows is given everything.
+-- had acknowledged, and clients may have read their revisions. So in a new run the sequence leaps over all that may
+-- have been, and the change log begins anew: no revision is used twice, and followers are reset.
 local function read_head(digest, run)
   local text = redis.call('HGET', HEADS, digest)
   if not text then
@@ -110,7 +110,7 @@ local function marks_at(places)
   return marks
 end
 
--- What is to be written: collected first, so that nothing is written before everything was checked.
+-- Return an empty plan of writes. They are collected first, so that nothing is written before everything was checked.
 local function new_plan()
   return {
     set = {}, unset = {}, count = {},
@@ -119,30 +119,30 @@ local function new_plan()
   }
 end
 
-local function tell(members, member, scored)
+local function append(members, member, scored)
   if scored then
     members[#members + 1] = '0'
   end
   members[#members + 1] = member
 end
 
--- Add to *into* the members by which the group's indexes know the item with *mark* at *place*.
+-- Add to *into* the members of the group's indexes for the item with *mark* at *place*.
 local function index_shared(into, digest, place, mark, scored)
   local expires, due = string.sub(mark, 53, 70), string.sub(mark, 72, 89)
   if expires ~= '999999999999999999' then
-    tell(into[EXPIRING], expires .. digest .. place, scored)
+    append(into[EXPIRING], expires .. digest .. place, scored)
   end
   if due ~= '999999999999999999' then
-    tell(into[DUE], string.sub(mark, 108) .. '\n' .. due .. expires .. digest .. place, scored)
+    append(into[DUE], string.sub(mark, 108) .. '\n' .. due .. expires .. digest .. place, scored)
   end
 end
 
 -- The same for the partition's own indexes, too.
 local function index(into, digest, place, mark, scored)
   local revision = string.sub(mark, 1, 16)
-  tell(into[ORDER], string.sub(mark, 35, 52) .. revision .. place, scored)
+  append(into[ORDER], string.sub(mark, 35, 52) .. revision .. place, scored)
   if string.sub(mark, 71, 71) == '1' then
-    tell(into[SEARCHABLE], revision .. place, scored)
+    append(into[SEARCHABLE], revision .. place, scored)
   end
   index_shared(into, digest, place, mark, scored)
 end

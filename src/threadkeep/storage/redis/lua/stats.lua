@@ -1,4 +1,4 @@
--- Count partitions and items, of the groups whose keys are KEYS: partitions and namespaces in turn.
+-- Count partitions and items. KEYS: partitions and namespaces of some groups, in turn.
 local partitions, items = 0, 0
 for i = 1, #KEYS, 2 do
   partitions = partitions + redis.call('ZCARD', KEYS[i])
