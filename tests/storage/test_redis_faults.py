@@ -248,7 +248,7 @@ class TestKilledServer:
             assert await get(storage, "2")
 
 
-class TestServerThatLosesData:
+class TestServerThatLosesCommits:
     async def test_lost_revisions_are_not_used_again(self) -> None:
         """Followers are reset, and an expectation of a lost revision fails."""
         with RedisServer(settings={"appendonly": "no"}) as server:
