@@ -4,6 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests tools examples packages
 MINILM := $(wildcard packages/minilm/*.py packages/minilm/*.toml packages/minilm/*.txt packages/minilm/src/*/*.py)
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
@@ -56,7 +57,7 @@ check-rules: $(READY)
 	@echo "== rules"; $(BIN)/python -m tools.rules
 
 check-docs: $(READY)
-	@echo "== docs"; $(BIN)/python -m tools.reference --check; first=$$?; $(BIN)/python -m tools.docs_parity && exit $$first
+	@echo "== docs"; $(BIN)/python -m tools.reference --check; first=$$?; $(BIN)/python -m tools.docs_parity && $(SITE) && exit $$first
 
 check-spelling: $(READY)
 	@echo "== spelling"; git ls-files -z | xargs -0 $(BIN)/codespell
@@ -75,9 +76,10 @@ invariants: $(READY) ## Break it on purpose: kills, collisions, two owners (N=20
 soak: $(READY) ## Everything at full size: long tests, invariants, faults, benchmarks (ARGS="--quick", ARGS=faults)
 	@$(BIN)/python -m tools.soak $(ARGS)
 
-docs: $(READY) ## Write the generated reference anew, then check what the docs name
+docs: $(READY) ## Write the generated reference anew, check what the docs name, build the site into .build/site
 	@$(BIN)/python -m tools.reference
 	@$(BIN)/python -m tools.docs_parity
+	@$(SITE)
 
 conformance: $(READY) ## Run the store conformance suite and write its report into the docs
 	@$(BIN)/python -m tools.conformance

@@ -60,13 +60,19 @@ def _exports() -> Iterator[str]:
 
 
 def _parts() -> Iterator[str]:
-    """Yield the methods of ``tk.memories`` and its like; nothing connects."""
+    for name, cls in parts():
+        yield from _members(f"tk.{name}", cls)
+
+
+def parts() -> Iterator[tuple[str, type]]:
+    """Yield ``memories`` and its like with their classes; nothing connects."""
     with threadkeep.open("memory://") as tk:
         for name, member in sorted(inspect.getmembers_static(threadkeep.Threadkeep)):
             if name.startswith("_") or name in _FOREIGN or inspect.isfunction(member):
                 continue
             part: Any = getattr(tk, name)
-            yield from _members(f"tk.{name}", type(part)) if _is_part(part) else ()
+            if _is_part(part):
+                yield name, type(part)
 
 
 def _is_part(value: object) -> bool:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import typer
 import typer.main
@@ -22,7 +22,7 @@ import threadkeep.errors
 from threadkeep.errors import ThreadkeepError
 from threadkeep.settings import Settings, variables
 from tools.finding import ROOT, Finding, report
-from tools.public_api import public_api, subcommands
+from tools.public_api import parts, public_api, subcommands
 from tools.sync_face import sync_face
 
 WRITTEN_BY: Final = "<!-- Written by `make docs` from the code; change it there. -->"
@@ -143,6 +143,39 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
+def api_page() -> str:
+    """Return ``docs/api.md``: what mkdocstrings writes from docstrings, each class once."""
+    services = {cls: name for name, cls in parts()}
+    classes = "\n".join(
+        f"## `tk.{name}`\n\n{_directive(cls)}" for cls, name in sorted(services.items(), key=lambda item: item[1])
+    )
+    exported = (getattr(threadkeep, name) for name in threadkeep.__all__ if name not in {"Threadkeep", "Settings"})
+    values = "\n".join(
+        _directive(value) for value in exported if inspect.isclass(value) and not issubclass(value, ThreadkeepError)
+    )
+    return f"""{WRITTEN_BY}
+
+# API reference
+
+`import threadkeep` loads a name when the program first uses it. The methods are async; `tk.sync` has the same ones with
+the same arguments, blocking: `await tk.memories.list(owner="ana")` and `tk.sync.memories.list(owner="ana")`.
+
+[Errors](errors.md) lists the exceptions and [settings](settings.md) the fields of `Settings`.
+
+## Open and use
+
+{_directive(threadkeep.open)}
+{_directive(threadkeep.Threadkeep)}
+{classes}
+## Values
+
+{values}"""
+
+
+def _directive(thing: Any) -> str:
+    return f"::: {thing.__module__}.{thing.__qualname__}\n"
+
+
 def env_example() -> str:
     """Return ``.env.example``: every setting, commented out, with what it means."""
     parts = [
@@ -158,6 +191,7 @@ def env_example() -> str:
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
     ".env.example": env_example,
+    "docs/api.md": api_page,
     "docs/commands.md": commands_page,
     "docs/errors.md": errors_page,
     "docs/settings.md": settings_page,
