@@ -1,3 +1,3 @@
-"""The tests, arranged like the rooms they test; ``tests/fundamentals`` reads as an introduction."""
+"""The tests, arranged like the services they test; ``tests/fundamentals`` reads as an introduction."""
 
 from __future__ import annotations

@@ -24,9 +24,7 @@ class RedisCluster:
 
     def __init__(self) -> None:
         ports = [_free_port() for _ in range(2)]
-        # With everysec, a write waits while the last one is synced, so that killing the process loses it.
-        settings = {"cluster-enabled": "yes", "appendfsync": "always"}
-        self.nodes = [RedisServer(settings={**settings, "cluster-port": str(port)}) for port in ports]
+        self.nodes = [RedisServer(settings={"cluster-enabled": "yes", "cluster-port": str(port)}) for port in ports]
         self._ports = ports
         self._stack = ExitStack()
 

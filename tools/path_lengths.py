@@ -23,15 +23,15 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (66, 2000),
+    "agent turn": (70, 2080),
     "learn one sentence": (72, 2450),
-    "warm recall": (44, 545),
-    "list memories": (17, 370),
-    "forget a memory": (29, 915),
-    "store put": (19, 158),
-    "warm store search": (27, 264),
-    "store get": (12, 58),
-    "command: memories list": (63, 870),
+    "warm recall": (36, 440),
+    "list memories": (19, 335),
+    "forget a memory": (33, 940),
+    "store put": (20, 165),
+    "warm store search": (28, 270),
+    "store get": (12, 60),
+    "command: memories list": (56, 870),
 }
 """At most so many modules and calls, by path."""
 

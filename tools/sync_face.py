@@ -1,4 +1,4 @@
-"""Write what type checkers see of ``tk.sync``: ``sync_bridge.pyi``, from the signatures of the Python door."""
+"""Write what type checkers see of ``tk.sync``: ``sync_bridge.pyi``, from the signatures of the services."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ from typing import Final
 
 from tools.finding import ROOT
 
-DOORS: Final = {
+SERVICES: Final = {
     "threadkeep.client": ("Threadkeep",),
-    "threadkeep.doors": ("MemoryDoor", "ProposalDoor", "QueueDoor", "OwnerDoor", "CollectionDoor"),
-    "threadkeep.langgraph.threads": ("ThreadDoor",),
-    "threadkeep.langgraph.runs": ("RunDoor",),
-    "threadkeep.langgraph.agents.service": ("AgentDoor",),
+    "threadkeep.memories.service": ("MemoryService",),
+    "threadkeep.proposals.service": ("ProposalService",),
+    "threadkeep.capture.service": ("QueueService",),
+    "threadkeep.owners.service": ("OwnerService",),
+    "threadkeep.collections.service": ("CollectionService",),
+    "threadkeep.langgraph.threads": ("ThreadService",),
+    "threadkeep.langgraph.runs": ("RunService",),
+    "threadkeep.langgraph.agents.service": ("AgentService",),
 }
 """Every class that ``tk.sync`` stands for, by its module; in the stub they are called ``Sync…``."""
 
-FACES: Final = frozenset(name for names in DOORS.values() for name in names if name.endswith("Door"))
+SERVICE_NAMES: Final = frozenset(name for names in SERVICES.values() for name in names if name.endswith("Service"))
 
 HEAD: Final = """\
-# Written by `make docs` from the doors; change it there.
+# Written by `make docs` from the services; change it there.
 
 import builtins
 """
@@ -49,12 +53,12 @@ def sync_face() -> str:
     """Return ``src/threadkeep/sync_bridge.pyi``."""
     imports = {"from threadkeep.container import Container", "from typing import Any"}
     classes: list[str] = []
-    for module, names in DOORS.items():
+    for module, names in SERVICES.items():
         tree = ast.parse((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
         homes = dict(_homes(tree, module))
         for cls in (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in names):
             methods = list(_methods(cls))
-            used = frozenset[str]().union(*(method.names for method in methods)) - FACES
+            used = frozenset[str]().union(*(method.names for method in methods)) - SERVICE_NAMES
             imports |= {homes[name] for name in used if name in homes}
             body = "\n".join(method.text for method in methods)
             classes.append(f"@type_check_only\nclass Sync{cls.name}:\n{body}\n")
@@ -87,10 +91,14 @@ def _methods(cls: ast.ClassDef) -> Iterator[Method]:
         returns = _returned(node)
         signature = _Shown(shadowed).visit(node.args)
         shown = _Shown(shadowed).visit(returns)
-        property_ = "    @property\n" if node.decorator_list else ""
+        property_ = "    @property\n" if _is_property(node) else ""
         text = f"{property_}    def {node.name}({ast.unparse(signature)}) -> {ast.unparse(shown)}: ..."
         names = {one.id for part in (signature, shown) for one in ast.walk(part) if isinstance(one, ast.Name)}
         yield Method(text, frozenset(names))
+
+
+def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(ast.unparse(decorator).endswith("property") for decorator in node.decorator_list)
 
 
 def _returned(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr:
@@ -101,7 +109,7 @@ def _returned(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr:
         raise TypeError(msg)
     if isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "AsyncIterator":
         return ast.Subscript(ast.Name("list"), returns.slice)
-    if node.decorator_list and isinstance(returns, ast.Name) and returns.id in FACES:
+    if _is_property(node) and isinstance(returns, ast.Name) and returns.id in SERVICE_NAMES:
         return ast.Name(f"Sync{returns.id}")
     return returns
 

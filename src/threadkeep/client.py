@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, cast
 from threadkeep.capture.models import Receipt
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.container import Container, Services
-from threadkeep.doors import CollectionDoor, MemoryDoor, OwnerDoor, ProposalDoor, QueueDoor, Whose, as_owner
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId
@@ -29,6 +28,7 @@ from threadkeep.observability import (
 from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest
 from threadkeep.registry import embedder_of, extractor_of, reranker_of, settings_of, storage_of
+from threadkeep.service import OwnerScope, to_owner
 from threadkeep.sync_bridge import blocking
 from threadkeep.threads.thread_access import thread_id_from
 
@@ -44,11 +44,16 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
     from threadkeep.capture.models import Message
-    from threadkeep.langgraph.agents.service import AgentDoor
-    from threadkeep.langgraph.runs import RunDoor
-    from threadkeep.langgraph.threads import ThreadDoor
+    from threadkeep.capture.service import QueueService
+    from threadkeep.collections.service import CollectionService
+    from threadkeep.langgraph.agents.service import AgentService
+    from threadkeep.langgraph.runs import RunService
+    from threadkeep.langgraph.threads import ThreadService
     from threadkeep.langgraph.window import History
+    from threadkeep.memories.service import MemoryService
     from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.owners.service import OwnerService
+    from threadkeep.proposals.service import ProposalService
     from threadkeep.settings import Settings
     from threadkeep.sync_bridge import SyncThreadkeep
 
@@ -132,7 +137,7 @@ class Threadkeep:
     ) -> None:
         self._app = app
         self._owner_source = owner if callable(owner) else None
-        self._whose = Whose(None if owner is None or callable(owner) else as_owner(owner), locked)
+        self._scope = OwnerScope(None if owner is None or callable(owner) else to_owner(owner), locked)
         self._model = model
 
     async def __aenter__(self) -> Self:
@@ -204,7 +209,7 @@ class Threadkeep:
         if ttl is None and minutes:
             ttl = {"default_ttl": minutes, "refresh_on_read": False}
         return ThreadkeepStore(
-            self._app.home, self._app.rooms, index=index, ttl_config=ttl, ranking=ranking, owner=self.locked_to
+            self._app.home, self._app.connect, index=index, ttl_config=ttl, ranking=ranking, owner=self.locked_to
         )
 
     @cached_property
@@ -220,50 +225,50 @@ class Threadkeep:
         return saver.identified(lambda config: owner_from(source, config=config))
 
     @cached_property
-    def memories(self) -> MemoryDoor:
+    def memories(self) -> MemoryService:
         """What is remembered: remember, list, search, correct, forget."""
-        return MemoryDoor(self._app, self._whose)
+        return self._app.services.memories.scoped(self._scope)
 
     @cached_property
-    def proposals(self) -> ProposalDoor:
+    def proposals(self) -> ProposalService:
         """What waits for a decision: propose, list, approve, reject, edit; and what must not be learnt again."""
-        return ProposalDoor(self._app, self._whose)
+        return self._app.services.proposals.scoped(self._scope)
 
     @cached_property
-    def queue(self) -> QueueDoor:
+    def queue(self) -> QueueService:
         """Recorded turns that are not learnt from yet: list, retry."""
-        return QueueDoor(self._app, self._whose)
+        return self._app.services.queue.scoped(self._scope)
 
     @cached_property
-    def collections(self) -> CollectionDoor:
+    def collections(self) -> CollectionService:
         """Documents that a tenant shares: ingest, search, similar, list, delete, erase."""
-        return CollectionDoor(self._app, self._whose)
+        return self._app.services.collections.scoped(self._scope)
 
     @cached_property
-    def owners(self) -> OwnerDoor:
+    def owners(self) -> OwnerService:
         """Everything about one owner: show, export, erase."""
-        return OwnerDoor(self._app, self._whose)
+        return self._app.services.owners.scoped(self._scope)
 
     @cached_property
-    def threads(self) -> ThreadDoor:
+    def threads(self) -> ThreadService:
         """Conversations and jobs: list, get, stats, prune, copy, fork, delete."""
-        from threadkeep.langgraph.threads import ThreadDoor
+        from threadkeep.langgraph.threads import ThreadService
 
-        return ThreadDoor(self._app, self._whose)
+        return ThreadService(self._app, self._scope)
 
     @cached_property
-    def runs(self) -> RunDoor:
+    def runs(self) -> RunService:
         """Jobs: start, resume, retry, resume_with_context, cancel, history, fork."""
-        from threadkeep.langgraph.runs import RunDoor
+        from threadkeep.langgraph.runs import RunService
 
-        return RunDoor(self._app, self._whose)
+        return RunService(self._app, self._scope)
 
     @cached_property
-    def agents(self) -> AgentDoor:
+    def agents(self) -> AgentService:
         """Deep agents: a supervisor, sub-agents that a TOML file declares, and how they stand."""
-        from threadkeep.langgraph.agents.service import AgentDoor
+        from threadkeep.langgraph.agents.service import AgentService
 
-        return AgentDoor(self, model=self._model)
+        return AgentService(self, model=self._model)
 
     @cached_property
     def sync(self) -> SyncThreadkeep:
@@ -389,7 +394,7 @@ class Threadkeep:
             keep=settings.min_messages_to_keep if keep_messages is None else keep_messages,
             system=system,
             tools=tools,
-            owner=None if owner is None and self._whose.default is None else self._whose(owner),
+            owner=None if owner is None and self._scope.default is None else self._scope.resolve(owner),
             thread_id=None if thread_id in (None, "") else thread_id_from(thread_id),
             compress=settings.auto_compression and not refused,
         )
@@ -447,7 +452,7 @@ class Threadkeep:
         settings, named = self._app.settings, ThreadId(thread_id) if thread_id is not None else None
         request = RecallRequest(
             question if isinstance(question, str) else _newest_question(question),
-            self._whose(owner),
+            self._scope.resolve(owner),
             named,
             _messages_shown(question) if named is not None else (),
             budget_tokens=settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
@@ -481,17 +486,17 @@ class Threadkeep:
         """
         from threadkeep.models.langchain import plain_messages
 
-        whose, plain = self._whose(owner), plain_messages(messages)
+        whose, plain = self._scope.resolve(owner), plain_messages(messages)
         if not self._app.capturing:
             return Receipt("nothing")
         thread = None if thread_id in (None, "") else thread_id_from(thread_id)
 
-        async def record(rooms: Services) -> Receipt:
-            if rooms.opt_outs.holds(whose, thread):
+        async def record(services: Services) -> Receipt:
+            if services.opt_outs.holds(whose, thread):
                 return Receipt("nothing")
-            receipt = await rooms.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
+            receipt = await services.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
             if wait:
-                return await rooms.captures.settle(receipt, owner=whose, timeout=SETTLE)
+                return await services.captures.settle(receipt, owner=whose, timeout=SETTLE)
             return receipt
 
         with span(CAPTURE, {USER: whose.user_id, TENANT: whose.tenant or None, THREAD: thread}) as recorded:
@@ -503,9 +508,9 @@ class Threadkeep:
     async def drain(self, *, timeout: timedelta = SETTLE) -> None:
         """Learn from every recorded turn that waits, *timeout* at most."""
 
-        async def drained(rooms: Services) -> None:
+        async def drained(services: Services) -> None:
             await self._app.patience.settle(timeout)  # turns that are still being recorded
-            await rooms.captures.drain(timeout, others=True)
+            await services.captures.drain(timeout, others=True)
 
         await self._app.call(drained)
 
@@ -517,13 +522,13 @@ class Threadkeep:
         timeout: timedelta = SETTLE,
     ) -> Receipt:
         """Wait until recorded turns are learnt from, *timeout* at most; the receipt names the memories."""
-        whose = self._whose(owner)
+        whose = self._scope.resolve(owner)
         recorded = Receipt("queued", tuple(TurnId(turn_id) for turn_id in turn_ids))
-        return await self._app.call(lambda rooms: rooms.captures.settle(recorded, owner=whose, timeout=timeout))
+        return await self._app.call(lambda services: services.captures.settle(recorded, owner=whose, timeout=timeout))
 
     def for_owner(self, owner: str | Owner) -> Threadkeep:
         """Return the same memory locked to one owner; anything of another raises ``OwnerMismatchError``."""
-        return Threadkeep(self._app, owner=self._whose(owner), model=self._model, locked=True)
+        return Threadkeep(self._app, owner=self._scope.resolve(owner), model=self._model, locked=True)
 
     def config(
         self, *, user_id: str, thread_id: str, trace_id: str | None = None, **configurable: Any
@@ -538,7 +543,7 @@ class Threadkeep:
             trace_id: The application's; ``None``: that of the OpenTelemetry span that is open, if one is.
             configurable: Further keys.
         """
-        owner = self._whose(user_id)
+        owner = self._scope.resolve(user_id)
         return {
             "metadata": run_metadata(user_id=user_id, thread_id=thread_id, trace_id=trace_id),
             "configurable": {
@@ -551,7 +556,7 @@ class Threadkeep:
 
     def label(self, owner: str | Owner) -> str:
         """Return the owner as a legal LangGraph namespace label, different for every owner."""
-        return self._whose(owner).label
+        return self._scope.resolve(owner).label
 
     @property
     def app(self) -> Container:
@@ -561,16 +566,21 @@ class Threadkeep:
     @property
     def locked_to(self) -> Owner | None:
         """The owner that this object is locked to, if it is."""
-        return self._whose.default if self._whose.locked else None
+        return self._scope.default if self._scope.locked else None
 
-    def whose(self, given: str | Owner | None = None) -> Owner:
-        """Return whose call this is: what is given, else the default; a locked object allows no other."""
-        return self._whose(given)
+    def resolve_owner(self, owner: str | Owner | None = None) -> Owner:
+        """Return the owner that a call means: *owner*, else the default.
+
+        Raises:
+            OwnerRequiredError: There is neither.
+            OwnerMismatchError: This client is locked to another owner.
+        """
+        return self._scope.resolve(owner)
 
     @property
     def owner_source(self) -> OwnerSource | None:
         """Who says whose turn it is where the middleware was not told."""
-        return self._owner_source or self._whose.default
+        return self._owner_source or self._scope.default
 
 
 def _embedder(given: Any, settings: Settings) -> Embedder | None:
@@ -588,7 +598,7 @@ def _embedder(given: Any, settings: Settings) -> Embedder | None:
     raise InvalidInputError(msg)
 
 
-async def _nothing(_rooms: Services) -> None:
+async def _nothing(_connect: Services) -> None:
     """Connect, and do nothing more."""
 
 

@@ -1,4 +1,4 @@
-"""The composition root: builds the rooms from settings, connects them once, and drains them."""
+"""The composition root: connects the services once, runs their background work, and closes them in order."""
 
 from __future__ import annotations
 
@@ -15,22 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from threadkeep.capture.extractors.base import Extractor
-from threadkeep.capture.extractors.local import LocalExtractor
-from threadkeep.capture.learning import Learning
-from threadkeep.capture.queue import Terms
-from threadkeep.capture.review_context import ReviewContext
-from threadkeep.capture.service import Captures
-from threadkeep.capture.worker import Learn, Queue
 from threadkeep.clock import Clock, SystemClock
-from threadkeep.collections.service import Collections
 from threadkeep.concurrency import TimeoutBudget
-from threadkeep.errors import EmbedderUnavailableError, SettingsError, StorageError
+from threadkeep.errors import EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import EventLoopThread
-from threadkeep.memories.audited_writer import AuditedWriter
-from threadkeep.memories.last_used import Uses
-from threadkeep.memories.maintenance import MemoryMaintenance
-from threadkeep.memories.retention import Retention
-from threadkeep.memories.service import MemoryRepository
 from threadkeep.models.base import UsesConnections
 from threadkeep.observability import (
     DEGRADED,
@@ -45,30 +33,19 @@ from threadkeep.observability import (
     Telemetry,
     span,
 )
-from threadkeep.owners.audit import Audit
-from threadkeep.owners.erasure import OwnerErasure
-from threadkeep.owners.opt_out import OptOuts
-from threadkeep.owners.service import Owners
-from threadkeep.proposals.repository import PolicyRepository, ProposalReader
-from threadkeep.proposals.service import ProposalRepository
-from threadkeep.proposals.tombstones import Tombstones
 from threadkeep.recall.models import Recall
-from threadkeep.recall.service import RecallRequest, RecallService
+from threadkeep.recall.service import RecallRequest
 from threadkeep.registry import (
-    engine_of,
     erasure_receipts_of,
     limits_of,
     memory_rules_of,
     postgres_pool_of,
     prices_of,
-    vectors_of,
 )
-from threadkeep.runs.service import Runs
-from threadkeep.search.retriever import EMBEDDER, Retriever
-from threadkeep.search.vectorstores.replicator import Replicator
+from threadkeep.search.retriever import EMBEDDER
+from threadkeep.services import Services
 from threadkeep.settings import Settings
 from threadkeep.storage.encryption import refuse_encrypted
-from threadkeep.text.pii import redactor
 from threadkeep.threads.choice import check
 from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
 
@@ -98,31 +75,6 @@ DRAIN_SECONDS: Final = 8.0
 """How long closing waits for turns that are recorded and learnt from; what is left is anybody's at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
-    """The services, connected. Their methods run on the home loop only, but for those that say otherwise."""
-
-    storage: Storage
-    search: Retriever
-    memories: MemoryRepository
-    recalls: RecallService
-    captures: Captures
-    proposals: ProposalRepository
-    tombstones: Tombstones
-    policies: PolicyRepository
-    owners: Owners
-    bindings: ThreadBinding
-    runs: Runs
-    ledger: AuditedWriter
-    audit: Audit
-    erasing: OwnerErasure
-    opt_outs: OptOuts
-    upkeep: MemoryMaintenance
-    tidying: Retention
-    collections: Collections
-    clock: Clock
-
-
 @dataclass(eq=False)
 class Container:
     """One Threadkeep's insides; constructing it does no I/O.
@@ -137,6 +89,7 @@ class Container:
         sweep_every: How often expired rows are removed physically.
         notice_every: How often it is seen what other processes have done to owners.
         extractor: What turns are learnt from with; ``None``: rules on the user's words.
+        background: Whether turns are learnt from, expired rows removed and other processes' changes read meanwhile.
         embedder_seen: Whether the embedder has been ready, so that no turn waits for that again.
     """
 
@@ -152,6 +105,7 @@ class Container:
     extractor: Extractor | None = None
     reranker: Reranker | None = None
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
+    background: bool = True
     embedder_seen: bool = False
     _starting: asyncio.Task[Services] | None = None
     _sweeping: asyncio.Task[None] | None = None
@@ -159,112 +113,25 @@ class Container:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        search = Retriever(
+        for validate in (memory_rules_of, prices_of, limits_of):  # invalid settings fail here, not in a later turn
+            validate(settings)
+        erasure_receipts_of(settings, self.storage)
+        self.services = Services(
+            settings,
             self.storage,
-            self.embedder,
-            self.clock,
-            max_bytes=settings.index_megabytes * _MEGABYTE,
-            precision=settings.index_precision,
+            embedder=self.embedder,
+            extractor=self.extractor,
+            reranker=self.reranker,
+            clock=self.clock,
             telemetry=self.telemetry,
-            language=None if settings.language == "auto" else settings.language,
-            replicator=self._replicator(),
+            connect=self.connect,
+            event_loop=self.home,
+            thread_messages=self._messages,
+            delete_threads=self._delete_threads,
+            postgres_pool=self.postgres_pool,
         )
-        ledger = AuditedWriter(self.storage, self.clock)
-        tombstones = Tombstones(self.storage, search, self.clock, lifetime=settings.tombstone_lifetime, ledger=ledger)
-        policies = PolicyRepository(self.storage, memory_rules_of(settings), ledger=ledger)
-        reviews = ReviewContext(
-            ProposalReader(self.storage, self.clock), tombstones, policies, lifetime=settings.proposal_lifetime
-        )
-        redact = redactor(settings.personal_kinds, region=settings.redact_region)
-        learning = Learning(
-            self.storage,
-            search,
-            self.extractor or LocalExtractor(),
-            self.clock,
-            self.telemetry,
-            ledger=ledger,
-            reviews=reviews,
-            prices=prices_of(settings),
-            redact=redact,
-            ttl=settings.ttl,
-        )
-        captures = Captures(
-            self.storage, learning, self._queue(learning.learn), self.clock, self.telemetry, redact=redact
-        )
-        memories = MemoryRepository(
-            self.storage,
-            search,
-            self.clock,
-            ledger=ledger,
-            turns=captures,
-            tombstones=tombstones,
-            redact=redact,
-            ttl=settings.ttl,
-        )
-        proposals = ProposalRepository(
-            self.storage,
-            search,
-            memories,
-            tombstones,
-            policies,
-            self.clock,
-            self.telemetry,
-            ledger=ledger,
-            lifetime=settings.proposal_lifetime,
-            redact=redact,
-        )
-        limits = limits_of(settings)
-        uses = Uses(self.storage, self.clock, grain=limits.grain)
-        upkeep = MemoryMaintenance(self.storage, memories, search, ledger, uses, ttl=settings.ttl)
-        bindings = ThreadBinding(self.storage)
-        opt_outs = OptOuts(self.storage, self.clock)
-        self._rooms = Services(
-            self.storage,
-            search,
-            memories,
-            RecallService(
-                search,
-                self.storage,
-                memories,
-                self.clock,
-                self.telemetry,
-                reranker=self.reranker,
-                rerank_timeout=timedelta(milliseconds=settings.rerank_timeout_ms),
-                uses=uses,
-                branches=captures.on_record,
-            ),
-            captures,
-            proposals,
-            tombstones,
-            policies,
-            Owners(
-                self.storage,
-                bindings,
-                self.clock,
-                turns=captures,
-                opt_outs=opt_outs,
-                messages=self._messages,
-                limits=limits,
-            ),
-            bindings,
-            Runs(self.storage, self.clock),
-            ledger,
-            Audit(self.storage),
-            OwnerErasure(
-                self.storage,
-                search,
-                bindings,
-                erasure_receipts_of(settings, self.storage),
-                self.clock,
-                delete_threads=self._delete_threads,
-                opt_outs=opt_outs,
-            ),
-            opt_outs,
-            upkeep,
-            Retention(self.storage, ledger, uses, proposals, upkeep, self.clock, self.telemetry, limits=limits),
-            Collections(self.storage, search, self.clock),
-            self.clock,
-        )
+        if self.capturing and self.background:
+            _ = self.services.captures
         if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
             check(settings)
         self.closers += [user.aclose for user in (self.extractor, self.reranker) if isinstance(user, UsesConnections)]
@@ -350,31 +217,28 @@ class Container:
         """Who knows whose thread it is, connecting when first asked."""
 
         async def connected() -> ThreadBinding:
-            return (await self.rooms()).bindings
+            return (await self.connect()).bindings
 
         def there() -> ThreadBinding | None:
-            return None if (rooms := self.connected) is None else rooms.bindings
+            return None if (services := self.connected) is None else services.bindings
 
         return GuardedBinding(connected, self.telemetry, patience=self.patience, there=there)
 
-    async def rooms(self) -> Services:
-        """Return the rooms, connected; the first call connects, however many arrive together.
+    async def connect(self) -> Services:
+        """Return the services, connected; concurrent first calls connect once.
 
-        A call that failed leaves the next one to try again. Runs on the home loop.
+        A call that failed leaves the next one to try again. Runs in the event loop.
         """
-        if (rooms := self.connected) is not None:
-            return rooms
+        if (services := self.connected) is not None:
+            return services
         if self._starting is None or self._starting.done():
             self._starting = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._starting)
 
     @property
     def connected(self) -> Services | None:
-        """The rooms, where they are connected already: then a turn need not wait to be told so."""
-        started = self._starting
-        if started is None or not started.done() or started.cancelled() or started.exception() is not None:
-            return None
-        return self._rooms
+        """The services if they are connected, else None."""
+        return self.services if self.services.is_connected else None
 
     async def is_off(self, owner: Owner, thread_id: str | None) -> bool:
         """Whether the owner wants no memory, or none in this thread. It reads nothing; runs on the home loop.
@@ -382,10 +246,10 @@ class Container:
         Connecting, at the first turn, is what it may wait for; where that fails, nothing can be remembered anyway.
         """
         try:
-            rooms = self.connected or await self.patience.wait(self.rooms())
+            services = self.connected or await self.patience.wait(self.connect())
         except (StorageError, TimeoutError):  # whoever goes on says so
             return False
-        return rooms.opt_outs.holds(owner, thread_id)
+        return services.opt_outs.holds(owner, thread_id)
 
     async def warm(self, patience: TimeoutBudget | None = None) -> tuple[str, ...]:
         """Load the embedder; return what is missing then. Runs on the home loop."""
@@ -401,10 +265,10 @@ class Container:
         return ()
 
     async def call(self, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
-        """Run *work* with the connected rooms on the home loop, from any loop."""
+        """Run *work* with the connected services on the home loop, from any loop."""
 
         async def on_home() -> T:
-            return await work(await self.rooms())
+            return await work(await self.connect())
 
         return await self.home.run(on_home())
 
@@ -415,8 +279,8 @@ class Container:
             ClosedError: This was closed, or belongs to the process that this one was forked from.
         """
         self.home.require_open()
-        rooms = self.connected
-        return None if rooms is None else ask(rooms)
+        services = self.connected
+        return None if services is None else ask(services)
 
     def try_recall(self, request: RecallRequest) -> Recall | None:
         """Return what :meth:`recall` would, on any thread and without I/O; ``None``: that is needed.
@@ -425,11 +289,11 @@ class Container:
             ClosedError: This was closed, or belongs to the process that this one was forked from.
         """
         self.home.require_open()
-        rooms, began = self.connected, SystemClock().now()
-        if rooms is None:
+        services, began = self.connected, SystemClock().now()
+        if services is None:
             return None
-        off = rooms.opt_outs.holds(request.owner, request.thread_id)
-        recall = Recall() if off else rooms.recalls.try_run(request)
+        off = services.opt_outs.holds(request.owner, request.thread_id)
+        recall = Recall() if off else services.recalls.try_run(request)
         if recall is not None:
             with span(RECALL, _about(request), began=began) as recorded:
                 self._record(recall, recorded)
@@ -447,16 +311,16 @@ class Container:
 
     async def _recall(self, request: RecallRequest) -> Recall:
         try:
-            rooms = self.connected or await self.patience.wait(self.rooms(), timeout=request.timeout)
+            services = self.connected or await self.patience.wait(self.connect(), timeout=request.timeout)
         except (StorageError, TimeoutError) as error:
             self.telemetry.degraded("recall", error)
             return Recall(degraded=("storage",))
-        if rooms.opt_outs.holds(request.owner, request.thread_id):
+        if services.opt_outs.holds(request.owner, request.thread_id):
             return Recall()
         if not self.embedder_seen:
             await self.warm(self.loading)
         request.timeout = self.patience.for_recall(request.timeout)
-        return await rooms.recalls.run(request)
+        return await services.recalls.run(request)
 
     def _record(self, recall: Recall, recorded: Recording) -> None:
         recorded.set(MEMORIES, len(recall.memories))
@@ -466,8 +330,8 @@ class Container:
 
     def embed_ahead(self, question: str) -> None:
         """Begin to embed *question*, from any thread; where nothing is connected yet, whoever recalls does that."""
-        if self.connected is not None and self._rooms.search.embeds_here:
-            self.home.soon(lambda: self._rooms.search.embed_ahead(question))
+        if self.connected is not None and self.services.search.embeds_here:
+            self.home.soon(lambda: self.services.search.embed_ahead(question))
 
     async def aclose(self) -> None:
         """Drain capture, close the checkpointers and the storage, and stop the home loop."""
@@ -483,30 +347,6 @@ class Container:
         self.home.close()
         _open.discard(self)
 
-    def _replicator(self) -> Replicator | None:
-        """Make who keeps a vector engine where the storage is; ``None``: all vectors are compared in RAM."""
-        settings = self.settings
-        if settings.vectors == "exact":
-            return None
-        if settings.sealed:
-            msg = (
-                f"THREADKEEP_VECTORS is {settings.vectors}, which would hold vectors of sealed items in the open; "
-                "set it to exact, or take the master key away."
-            )
-            raise SettingsError(msg, variable="THREADKEEP_VECTORS")
-        timeout = timedelta(milliseconds=settings.vectors_timeout_ms)
-        engine = vectors_of(settings, self.postgres_pool)
-        return Replicator(engine, self.storage, self.telemetry, timeout=timeout, large_from=settings.vectors_from)
-
-    def _queue(self, learn: Learn) -> Queue:
-        engine = engine_of(self.settings, self.clock, self.telemetry)
-        terms = Terms(
-            lease=timedelta(seconds=self.settings.capture_lease_seconds),
-            tries=self.settings.capture_tries,
-            debounce=timedelta(seconds=self.settings.capture_debounce_seconds),
-        )
-        return Queue(self.storage, learn, self.clock, self.telemetry, engine=engine, terms=terms)
-
     async def _messages(self, owner: Owner, thread_id: str) -> AsyncIterator[dict[str, Any]]:
         """Yield the messages of a thread as *owner* has it, oldest first."""
         if self.checkpointer is None:
@@ -514,7 +354,7 @@ class Container:
         from threadkeep.models.langchain import plain_messages
 
         views = [self.checkpointer.scoped(owner)]
-        if await self._rooms.bindings.owner_of(thread_id) == owner:
+        if await self.services.bindings.owner_of(thread_id) == owner:
             views.append(self.checkpointer)
         for view in views:
             found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
@@ -537,24 +377,29 @@ class Container:
         await self.storage.connect()
         if self.sealed is None:
             await refuse_encrypted(self.storage)
-        await self._rooms.opt_outs.notice()
+        await self.services.opt_outs.notice()
+        if self.background:
+            await self._start_background()
+        self.services.is_connected = True
+        return self.services
+
+    async def _start_background(self) -> None:
         try:
-            await self._rooms.tidying.start()
-        except StorageError as error:  # it can be read perhaps
+            await self.services.retention.start()
+        except StorageError as error:  # reading may still work
             self.telemetry.degraded("memories.tidying", error)
         if self.capturing:
-            await self._rooms.captures.start()
+            await self.services.captures.start()
         self._sweeping = asyncio.create_task(self._sweep(), name="threadkeep-sweep")
         self._noticing = asyncio.create_task(self._notice(), name="threadkeep-notice")
-        return self._rooms
 
     async def _notice(self) -> None:
         """See what other processes have done to owners, apart from any turn."""
         while True:
             await asyncio.sleep(self.notice_every.total_seconds())
             try:
-                await self._rooms.erasing.notice()
-                await self._rooms.opt_outs.notice()
+                await self.services.erasure.notice()
+                await self.services.opt_outs.notice()
             except StorageError as error:
                 self.telemetry.degraded("owners.notice", error)
 
@@ -564,10 +409,10 @@ class Container:
         async def swept() -> None:
             self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
 
-        rooms = self._rooms
+        services = self.services
         rounds = {
-            "proposals.lapse": rooms.proposals.lapse,
-            "memories.tidying": rooms.tidying.round,
+            "proposals.lapse": services.proposal_repository.lapse,
+            "memories.tidying": services.retention.round,
             "storage.sweep": swept,
         }
         while True:
@@ -581,7 +426,7 @@ class Container:
     async def _settle_uses(self) -> None:
         try:
             async with asyncio.timeout(SETTLE_SECONDS):
-                await self._rooms.tidying.settle()
+                await self.services.retention.settle()
         except (StorageError, TimeoutError) as error:
             self.telemetry.degraded("memories.uses", error)
 
@@ -594,14 +439,15 @@ class Container:
         until = asyncio.get_running_loop().time() + DRAIN_SECONDS
         await self.patience.settle(timedelta(seconds=DRAIN_SECONDS))
         started = self._starting is not None and self._starting.done() and self._starting.exception() is None
-        if started and self.capturing:
-            captures, left = self._rooms.captures, until - asyncio.get_running_loop().time()
+        if started and self.capturing and self.background:
+            captures, left = self.services.captures, until - asyncio.get_running_loop().time()
             if captures.works:
                 await captures.drain(timedelta(seconds=max(0.0, left)))
             await captures.stop()
-        if started:
+        if started and "retention" in vars(self.services):
             await self._settle_uses()
-        await self._rooms.search.close()
+        if "search" in vars(self.services):
+            await self.services.search.close()
         for closer in reversed(self.closers):
             await closer()
         await self.storage.close()

@@ -149,8 +149,8 @@ class FactExtractor:
             msg = "This memory is locked to another owner."
             raise OwnerMismatchError(msg)
 
-        async def learned(rooms: Services) -> Receipt:
-            return await rooms.captures.learn_with(self.extractor, plain, owner=owner, thread_id=thread)
+        async def learned(services: Services) -> Receipt:
+            return await services.captures.learn_with(self.extractor, plain, owner=owner, thread_id=thread)
 
         return await self.store.call(learned)
 

@@ -226,7 +226,7 @@ async def propose_memory_update(
         key=key,
     )
     ours, owner = _ours(store, user_id)
-    return await ours.call(lambda rooms: rooms.proposals.propose(new, owner=owner))
+    return await ours.call(lambda services: services.proposal_repository.propose(new, owner=owner))
 
 
 async def approve_memory_update(
@@ -246,7 +246,7 @@ async def approve_memory_update(
     """
     ours, owner = _ours(store, user_id)
     return await ours.call(
-        lambda rooms: rooms.proposals.approve(
+        lambda services: services.proposal_repository.approve(
             proposal_id, owner=owner, by=by or user_id, text=text, comment=comment, key=key
         )
     )
@@ -268,7 +268,9 @@ async def reject_memory_update(
     """
     ours, owner = _ours(store, user_id)
     return await ours.call(
-        lambda rooms: rooms.proposals.reject(proposal_id, owner=owner, by=by or user_id, comment=comment, key=key)
+        lambda services: services.proposal_repository.reject(
+            proposal_id, owner=owner, by=by or user_id, comment=comment, key=key
+        )
     )
 
 
@@ -276,9 +278,11 @@ async def get_memory_state(store: BaseStore, user_id: str, *, limit: int = 100) 
     """Return what is remembered about a user and may be recalled, and what waits for a decision."""
     ours, owner = _ours(store, user_id)
 
-    async def state(rooms: Services) -> MemoryState:
-        memories = [one async for one in rooms.memories.walk(owner=owner) if recallable(one)]
-        return MemoryState(tuple(memories[:limit]), tuple(await rooms.proposals.list(owner=owner, limit=limit)))
+    async def state(services: Services) -> MemoryState:
+        memories = [one async for one in services.memory_repository.walk(owner=owner) if recallable(one)]
+        return MemoryState(
+            tuple(memories[:limit]), tuple(await services.proposal_repository.list(owner=owner, limit=limit))
+        )
 
     return await ours.call(state)
 

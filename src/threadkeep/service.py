@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from copy import copy
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
 from threadkeep.identity import Owner
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from threadkeep.services import Services
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -60,31 +61,21 @@ def to_owner(owner: str | Owner) -> Owner:
     return owner if isinstance(owner, Owner) else Owner(owner)
 
 
-class Runtime(Protocol):
-    """Runs the operations of services."""
-
-    async def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Connect at the first call, then run the coroutine that *start* returns in Threadkeep's event loop."""
-        ...
-
-
 class Service:
     """A part of the public API. Operations may be called from any event loop and thread.
 
     Args:
-        runtime: Runs the operations.
-        scope: Which owners they may be about.
+        services: The services of the same memory, and the event loop that they run in.
+        scope: Which owners the operations may be about.
     """
 
-    def __init__(self, runtime: Runtime, scope: OwnerScope | None = None) -> None:
-        self._runtime = runtime
+    def __init__(self, services: Services, scope: OwnerScope | None = None) -> None:
+        self._services = services
         self._scope = scope or OwnerScope()
 
     def scoped(self, scope: OwnerScope) -> Self:
         """Return the same service for another scope."""
-        service = copy(self)
-        service._scope = scope  # noqa: SLF001 - a copy of this object
-        return service
+        return type(self)(self._services, scope)
 
 
 def operation(method: F) -> F:
@@ -95,14 +86,14 @@ def operation(method: F) -> F:
         async def iterate(self: Service, *args: Any, **kwargs: Any) -> AsyncGenerator[Any]:
             rows = method(self, *args, **kwargs)
             end = object()
-            while (row := await self._runtime.run(lambda: _next(rows, end))) is not end:  # pyright: ignore[reportPrivateUsage]
+            while (row := await self._services.run(lambda: _next(rows, end))) is not end:  # pyright: ignore[reportPrivateUsage]
                 yield row
 
         return cast("F", iterate)
 
     @wraps(method)
     async def call(self: Service, *args: Any, **kwargs: Any) -> Any:
-        return await self._runtime.run(lambda: method(self, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
+        return await self._services.run(lambda: method(self, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
 
     return cast("F", call)
 

@@ -27,7 +27,7 @@ class Blocking:
     """The same object, with every coroutine run to its end on the home loop.
 
     Args:
-        target: A memory, or one of its rooms.
+        target: A memory, or one of its services.
         app: Whose home loop it is.
         apart: Whether coroutines run on a loop of their own instead.
     """

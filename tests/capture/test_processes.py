@@ -14,7 +14,7 @@ import pytest
 
 from tests.capture.world import ANA, LONG, facts, memories, room, rows, turn
 from threadkeep.capture.queue import Terms
-from threadkeep.capture.service import Captures
+from threadkeep.capture.service import CaptureService
 from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
 from threadkeep.storage.sqlite.storage import SqliteStorage
@@ -25,7 +25,7 @@ SHORT = Terms(lease=timedelta(seconds=1))
 
 
 @asynccontextmanager
-async def process(path: Path) -> AsyncGenerator[tuple[Captures, SqliteStorage]]:
+async def process(path: Path) -> AsyncGenerator[tuple[CaptureService, SqliteStorage]]:
     """Open what one process would: a storage and a room of its own on the file."""
     clock = SystemClock()
     storage = SqliteStorage(path, clock=clock)

@@ -30,7 +30,7 @@ from tests.capture.world import (
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
 from threadkeep.capture.models import Message
-from threadkeep.capture.service import Captures
+from threadkeep.capture.service import CaptureService
 from threadkeep.capture.turns import MAX_UNKNOWN
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
 from threadkeep.ids import MemoryId, ThreadId
@@ -94,14 +94,14 @@ A_MEMORY = Memory(
 
 
 @pytest.fixture
-async def captures(storage: InMemoryStorage, clock: FrozenClock) -> AsyncIterator[Captures]:
+async def captures(storage: InMemoryStorage, clock: FrozenClock) -> AsyncIterator[CaptureService]:
     captures = room(storage, clock)
     await captures.start()
     yield captures
     await captures.stop()
 
 
-async def learn(captures: Captures, messages: Sequence[Message], *, thread: ThreadId | None = TH) -> None:
+async def learn(captures: CaptureService, messages: Sequence[Message], *, thread: ThreadId | None = TH) -> None:
     receipt = await captures.record(messages, owner=ANA, thread_id=thread)
     settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
     assert settled.status == "done"
@@ -119,7 +119,7 @@ class TestRecord:
         assert (row.ref.key, row.value["state"]) == (receipt.turn_ids[0], "pending")
         assert await facts(storage) == []
 
-    async def test_what_was_said_is_learnt_with_its_source(self, captures: Captures, storage: InMemoryStorage):
+    async def test_what_was_said_is_learnt_with_its_source(self, captures: CaptureService, storage: InMemoryStorage):
         """Fact and episode say where they come from, and can be found."""
         receipt = await captures.record(
             talk(("user", "I live in Lisbon. How far is Porto?"), ("assistant", "313 km.")), owner=ANA, thread_id=TH
@@ -135,7 +135,7 @@ class TestRecord:
         items = await rows(storage, ANA, "memories")
         assert all(item.index == ("data",) and item.embedding is not None for item in items)
 
-    async def test_text_is_gone_when_the_turn_was_learnt_from(self, captures: Captures, storage: InMemoryStorage):
+    async def test_text_is_gone_when_the_turn_was_learnt_from(self, captures: CaptureService, storage: InMemoryStorage):
         """What stays of a turn is that it was."""
         await learn(captures, turn("I live in Lisbon", "Nice city!"))
 
@@ -144,7 +144,7 @@ class TestRecord:
         assert "Lisbon" not in spelled[0]
         assert "Nice" not in spelled[0]
 
-    async def test_second_delivery_is_a_duplicate(self, captures: Captures, storage: InMemoryStorage):
+    async def test_second_delivery_is_a_duplicate(self, captures: CaptureService, storage: InMemoryStorage):
         """Told twice, learnt once."""
         await learn(captures, turn("I live in Lisbon"))
 
@@ -155,7 +155,7 @@ class TestRecord:
         assert await captures.settle(again, owner=ANA, timeout=LONG) == again
         assert await facts(storage) == ["I live in Lisbon"]
 
-    async def test_five_deliveries_at_once_are_one(self, captures: Captures, storage: InMemoryStorage):
+    async def test_five_deliveries_at_once_are_one(self, captures: CaptureService, storage: InMemoryStorage):
         """However they fall together, one turn is on record and one memory comes of it."""
         receipts = await asyncio.gather(
             *(captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH) for _ in range(5))
@@ -184,7 +184,7 @@ class TestRecord:
         assert all(len(seen.messages) == 2 for seen in extractor.turns)
 
     async def test_turns_that_could_not_be_recorded_are_brought_along(
-        self, captures: Captures, storage: InMemoryStorage
+        self, captures: CaptureService, storage: InMemoryStorage
     ):
         """Where storage was down, the next turn records what is missing."""
         thread = talk(
@@ -269,7 +269,7 @@ class TestRecord:
         assert (receipt.status, again.status) == ("nothing", "duplicate")
         assert {row.value["state"] for row in await rows(storage, ANA, ".turns")} == {"done"}
 
-    async def test_fork_is_not_recorded_again(self, captures: Captures):
+    async def test_fork_is_not_recorded_again(self, captures: CaptureService):
         """The same messages in another thread are the same turns."""
         await learn(captures, turn("I live in Lisbon"))
 
@@ -280,7 +280,7 @@ class TestRecord:
     @pytest.mark.parametrize(
         "messages", [[], talk(("assistant", "hello")), talk(("system", "I live in Rome"), ("tool", "x"))]
     )
-    async def test_without_a_users_word_there_is_nothing(self, captures: Captures, messages: list[Message]):
+    async def test_without_a_users_word_there_is_nothing(self, captures: CaptureService, messages: list[Message]):
         """Nothing is recorded where nobody spoke."""
         receipt = await captures.record(messages, owner=ANA, thread_id=TH)
 
@@ -346,7 +346,7 @@ class TestRecord:
         assert "hunter2" not in everything
         assert "[redacted: password]" in everything
 
-    async def test_owners_do_not_meet(self, captures: Captures, storage: InMemoryStorage):
+    async def test_owners_do_not_meet(self, captures: CaptureService, storage: InMemoryStorage):
         """The same turn of two people is two turns."""
         await learn(captures, turn("I live in Lisbon"))
 
@@ -367,7 +367,7 @@ class TestRecord:
 
 
 class TestLearn:
-    async def test_newer_answer_replaces_the_older(self, captures: Captures, storage: InMemoryStorage):
+    async def test_newer_answer_replaces_the_older(self, captures: CaptureService, storage: InMemoryStorage):
         """One memory, with what was true before in its history."""
         await learn(captures, turn("My favourite colour is red"))
         await learn(captures, turn("My favourite colour is blue now"), thread=ThreadId("other"))
@@ -376,7 +376,9 @@ class TestLearn:
         assert fact.text == "My favourite colour is blue now"
         assert [old.text for old in fact.history] == ["My favourite colour is red"]
 
-    async def test_two_turns_with_the_same_words_are_one_memory(self, captures: Captures, storage: InMemoryStorage):
+    async def test_two_turns_with_the_same_words_are_one_memory(
+        self, captures: CaptureService, storage: InMemoryStorage
+    ):
         """It knows both places."""
         await learn(captures, turn("I live in Lisbon", key="a"))
         await learn(captures, turn("I live in Lisbon.", key="b"), thread=ThreadId("other"))
@@ -384,7 +386,9 @@ class TestLearn:
         (fact,) = [memory for memory in await memories(storage) if memory.kind == "semantic"]
         assert [source.thread_id for source in fact.sources] == ["th", "other"]
 
-    async def test_what_another_program_keeps_is_not_rewritten(self, captures: Captures, storage: InMemoryStorage):
+    async def test_what_another_program_keeps_is_not_rewritten(
+        self, captures: CaptureService, storage: InMemoryStorage
+    ):
         """A statement that a foreign row holds is known; the row stays as its program wrote it."""
         foreign = {"kind": "Memory", "content": {"content": "I live in Lisbon"}}
         put = Put(("memories", ANA.label), "theirs", foreign, index=("content.content",))
@@ -397,7 +401,7 @@ class TestLearn:
         assert await episodes(storage) == ["Said: I live in Lisbon"]
         assert len(kept) == 2
 
-    async def test_what_another_program_keeps_is_not_replaced(self, captures: Captures, storage: InMemoryStorage):
+    async def test_what_another_program_keeps_is_not_replaced(self, captures: CaptureService, storage: InMemoryStorage):
         """A newer answer is kept beside a foreign row; that row is its program's to change."""
         foreign = {"content": "I live in Lisbon"}
         put = Put(("memories", ANA.label), "theirs", foreign, index=("content",))
@@ -410,7 +414,7 @@ class TestLearn:
         assert "I moved to Berlin" in await facts(storage)
 
     async def test_statement_that_a_person_kept_by_hand_is_found(
-        self, captures: Captures, storage: InMemoryStorage, clock: FrozenClock
+        self, captures: CaptureService, storage: InMemoryStorage, clock: FrozenClock
     ):
         """Captured and remembered memories are of one kind: the newer answer replaces the older."""
         by_hand = replace(
@@ -425,7 +429,7 @@ class TestLearn:
         assert (fact.memory_id, fact.text) == ("by-hand", "I moved to Berlin")
         assert [old.text for old in fact.history] == ["I live in Lisbon"]
 
-    async def test_reply_of_blocks_leaves_an_episode_too(self, captures: Captures, storage: InMemoryStorage):
+    async def test_reply_of_blocks_leaves_an_episode_too(self, captures: CaptureService, storage: InMemoryStorage):
         """A model may reply with a list of blocks; the turn is one all the same."""
         blocks: list[str | dict[Any, Any]] = [
             {"type": "reasoning", "reasoning": "hm"},
@@ -437,7 +441,7 @@ class TestLearn:
 
         assert await episodes(storage) == ["Asked: How do I get to Porto?"]
 
-    async def test_recalled_statement_is_not_learnt(self, captures: Captures, storage: InMemoryStorage):
+    async def test_recalled_statement_is_not_learnt(self, captures: CaptureService, storage: InMemoryStorage):
         """A reply, or the user, repeating what recall put in teaches nothing new."""
         messages = talk(("user", "What do you know?"), ("assistant", "I live in Lisbon, you said."))
 
@@ -733,7 +737,7 @@ class TestWorker:
         assert fact.text == "I moved to Berlin"
         assert [old.text for old in fact.history] == ["I live in Porto"]
 
-    async def test_stopping_twice_and_starting_again_is_fine(self, captures: Captures, storage: InMemoryStorage):
+    async def test_stopping_twice_and_starting_again_is_fine(self, captures: CaptureService, storage: InMemoryStorage):
         """A room can be stopped and started."""
         await captures.stop()
         await captures.stop()
@@ -745,7 +749,7 @@ class TestWorker:
         assert await facts(storage) == ["I live in Lisbon"]
 
     async def test_strange_row_among_the_records_blocks_nobody(
-        self, captures: Captures, storage: InMemoryStorage, clock: FrozenClock
+        self, captures: CaptureService, storage: InMemoryStorage, clock: FrozenClock
     ):
         """A row that cannot be understood is passed over."""
         put = Put((".turns", ANA.label), "strange", {"state": "?"}, due=Due("capture", clock.now()))
@@ -779,7 +783,7 @@ class TestForgetting:
         assert "Lisbon" not in str([row.value for row in await rows(storage, ANA)])
         assert (await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)).status == "duplicate"
 
-    async def test_turn_that_was_learnt_from_has_no_text_left(self, captures: Captures):
+    async def test_turn_that_was_learnt_from_has_no_text_left(self, captures: CaptureService):
         """There is nothing to empty."""
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
         await captures.settle(receipt, owner=ANA, timeout=LONG)

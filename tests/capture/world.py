@@ -14,7 +14,7 @@ from threadkeep.capture.learning import Learning
 from threadkeep.capture.models import Candidate, Message, Role, Turn
 from threadkeep.capture.queue import Terms
 from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
-from threadkeep.capture.service import Captures
+from threadkeep.capture.service import CaptureService
 from threadkeep.capture.worker import Queue
 from threadkeep.clock import Clock
 from threadkeep.identity import Owner
@@ -124,7 +124,7 @@ def room(
     terms: Terms | None = None,
     workers: int = 4,
     search: Retriever | None = None,
-) -> Captures:
+) -> CaptureService:
     """Return the capture room on *storage*, as the composition root makes it."""
     search = search or Retriever(storage, embedder or HashingEmbedder(), clock)
     telemetry = telemetry or Telemetry()
@@ -132,7 +132,7 @@ def room(
     learning = Learning(storage, search, extractor, clock, telemetry, ledger=AuditedWriter(storage, clock), ttl=ttl)
     engine = EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER)
     queue = Queue(storage, learning.learn, clock, telemetry, engine=engine, terms=terms or Terms())
-    return Captures(storage, learning, queue, clock, telemetry)
+    return CaptureService(storage, learning, queue, clock, telemetry)
 
 
 def talk(*said: tuple[Role, str], ids: str = "m") -> list[Message]:

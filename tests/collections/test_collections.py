@@ -228,8 +228,8 @@ class TestAnotherModel:
 
 async def cosines(tk: threadkeep.Threadkeep) -> int:
     """Count the passages that have a cosine with a question."""
-    rooms = await tk.app.rooms()
-    found = await rooms.search.ranking(collection("handbook", ""), "tea", ranking="dense", limit=100)
+    services = await tk.app.connect()
+    found = await services.search.ranking(collection("handbook", ""), "tea", ranking="dense", limit=100)
     return sum(hit.cosine is not None for hit in found.hits)
 
 

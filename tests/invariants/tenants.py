@@ -418,8 +418,8 @@ class Tenants(RuleBasedStateMachine):
         return f"{SIGNS[who]} {says} {next(self.numbers)}"
 
     def _storage(self, work: Callable[[Storage], Awaitable[Any]]) -> Any:
-        async def on_home(rooms: Any) -> Any:
-            return await work(rooms.storage)
+        async def on_home(services: Any) -> Any:
+            return await work(services.storage)
 
         return self.tk.app.home.run_sync(self.tk.app.call(on_home))
 

@@ -7,8 +7,8 @@ import pytest
 import threadkeep
 from tests.invariants import tenants
 from tests.storage.postgres_world import run
-from threadkeep.doors import Whose, as_owner
 from threadkeep.identity import Owner
+from threadkeep.service import OwnerScope, to_owner
 from threadkeep.storage.interface import Partition
 
 pytestmark = pytest.mark.slow
@@ -32,10 +32,10 @@ def test_partitions_that_meet_are_found_out(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_door_that_is_not_locked_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where naming the other is not refused."""
 
-    def let_in(door: Whose, given: str | Owner | None) -> Owner | None:
-        return door.default if given is None else as_owner(given)
+    def let_in(scope: OwnerScope, owner: str | Owner | None) -> Owner | None:
+        return scope.default if owner is None else to_owner(owner)
 
-    monkeypatch.setattr(Whose, "__call__", let_in)
+    monkeypatch.setattr(OwnerScope, "resolve", let_in)
 
     assert tenants.run(120, storages=("memory",))["leaks"] > 2
 

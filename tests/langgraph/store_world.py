@@ -11,7 +11,7 @@ import pytest
 from threadkeep.event_loop import EventLoopThread
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.memories.audited_writer import AuditedWriter
-from threadkeep.memories.service import MemoryRepository
+from threadkeep.memories.repository import MemoryRepository
 from threadkeep.observability import Telemetry
 from threadkeep.recall.service import RecallService
 from threadkeep.search.retriever import Retriever
@@ -24,7 +24,7 @@ on_memory: Final = pytest.mark.parametrize("world", ["memory"], indirect=True)
 
 @dataclass
 class StoreWorld:
-    """Everything below a store, and the rooms beside it."""
+    """Everything below a store, and the services beside it."""
 
     storage: Storage
     clock: FrozenClock
@@ -34,18 +34,18 @@ class StoreWorld:
 
     def __post_init__(self) -> None:
         self.search = Retriever(self.storage, self.embedder, self.clock)
-        self.ledger = AuditedWriter(self.storage, self.clock)
-        self.memories = MemoryRepository(self.storage, self.search, self.clock, ledger=self.ledger)
+        self.audited_writer = AuditedWriter(self.storage, self.clock)
+        self.memories = MemoryRepository(self.storage, self.search, self.clock, ledger=self.audited_writer)
         self.recalls = RecallService(self.search, self.storage, self.memories, self.clock, Telemetry())
 
-    async def rooms(self) -> StoreWorld:
+    async def services(self) -> StoreWorld:
         if not self.connections:
             self.connections += 1
             await self.storage.connect()
         return self
 
     def store(self, **options: Any) -> ThreadkeepStore:
-        return ThreadkeepStore(self.home, self.rooms, **options)
+        return ThreadkeepStore(self.home, self.services, **options)
 
     def pass_by(self, **time: float) -> None:
         self.clock.advance(timedelta(**time))

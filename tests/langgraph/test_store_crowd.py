@@ -26,11 +26,11 @@ class Gate:
     def __init__(self, world: StoreWorld) -> None:
         self._world = world
         self._open = asyncio.Event()
-        self.store = ThreadkeepStore(world.home, self._rooms)
+        self.store = ThreadkeepStore(world.home, self._connect)
 
-    async def _rooms(self) -> StoreWorld:
+    async def _connect(self) -> StoreWorld:
         await self._open.wait()
-        return await self._world.rooms()
+        return await self._world.services()
 
     def open(self) -> None:
         self._world.home.soon(self._open.set)
@@ -42,7 +42,7 @@ class Gate:
 
 @pytest.fixture
 def gate(world: StoreWorld) -> Iterator[Gate]:
-    world.home.run_sync(world.rooms())
+    world.home.run_sync(world.services())
     gate = Gate(world)
     yield gate
     gate.open()
@@ -64,7 +64,7 @@ class TestCallsThatWait:
         await asyncio.gather(*first, *puts)
 
         items = await gate.store.asearch(DOCS, limit=200)
-        position = await gate.store.call(lambda rooms: rooms.storage.position(partition_of(DOCS)))
+        position = await gate.store.call(lambda services: services.storage.position(partition_of(DOCS)))
 
         assert {item.key: item.value["n"] for item in items} == {f"k{number}": number for number in range(100)}
         assert position.sequence == 1

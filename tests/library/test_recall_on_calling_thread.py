@@ -136,7 +136,7 @@ class TestRecall:
         self, tk: threadkeep.Threadkeep, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Which began before anything was looked for."""
-        search = tk.app._rooms.search
+        search = tk.app.services.search
         try_prepare = search.try_prepare
 
         def looking(*args: Any, **kwargs: Any) -> Any:
@@ -178,7 +178,7 @@ class TestRecall:
         async with threadkeep.open(url, settings=settings, embedder=ImmediateHashingEmbedder()) as tk:
             await tk.memories.remember(TEA, owner=ANA)
             await tk.recall(QUESTION, owner=ANA)
-            uses = tk.app._rooms.recalls._uses
+            uses = tk.app.services.recalls._uses
             assert uses is not None
             uses._noted.clear()
             with home_busy(tk):
@@ -208,7 +208,7 @@ class TestTurn:
         """The model is shown the same, and the stream is told the same."""
         turns = Turns(tk)
         waited_for = Turns(tk)
-        tk.app._rooms.search.forget(threadkeep.Owner(ANA).partition)
+        tk.app.services.search.forget(threadkeep.Owner(ANA).partition)
         expected = await waited_for.say(face)
 
         with home_busy(tk):

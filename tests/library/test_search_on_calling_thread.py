@@ -103,7 +103,7 @@ class TestSearch:
         async with threadkeep.open(url, settings=settings, embedder=ImmediateHashingEmbedder()) as tk:
             await tk.memories.remember("I drink tea.", owner=ANA)
             await found(tk)
-            uses = tk.app._rooms.recalls._uses
+            uses = tk.app.services.recalls._uses
             assert uses is not None
             uses._noted.clear()
             with home_busy(tk):

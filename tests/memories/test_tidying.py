@@ -86,8 +86,8 @@ async def swept(tk: threadkeep.Threadkeep) -> None:
 
 async def round_of(tk: threadkeep.Threadkeep) -> int:
     """Do what is done every ten minutes; return how many memories were archived."""
-    rooms = await tk.app.home.run(tk.app.rooms())
-    return await tk.app.home.run(rooms.tidying.round())
+    services = await tk.app.home.run(tk.app.connect())
+    return await tk.app.home.run(services.retention.round())
 
 
 class TestInactive:
@@ -253,14 +253,14 @@ class TestUses:
         """It carries the epoch that it began in."""
         await tk.memories.remember("I ski.")
         clock.advance(100 * DAY)
-        rooms = await tk.app.home.run(tk.app.rooms())
-        commit = rooms.ledger.commit
+        services = await tk.app.home.run(tk.app.connect())
+        commit = services.audited_writer.commit
 
         async def erased_before(owner: Owner, *given: Any, **more: Any) -> Any:
-            await rooms.erasing.erase(owner)
+            await services.erasure.erase(owner)
             return await commit(owner, *given, **more)
 
-        monkeypatch.setattr(rooms.ledger, "commit", erased_before)
+        monkeypatch.setattr(services.audited_writer, "commit", erased_before)
         with pytest.raises(PartitionErasedError):
             await tk.memories.tidy()
         rows = iterate_items(tk.app.storage, ANA.partition)
@@ -273,7 +273,7 @@ class TestUses:
         await tk.memories.remember("I ski.")
         clock.advance(100 * DAY)
         await tk.recall("Do I ski?")
-        rooms = await tk.app.home.run(tk.app.rooms())
+        services = await tk.app.home.run(tk.app.connect())
         commit, begun = tk.app.storage.commit, asyncio.Event()
 
         async def hangs(batch: Batch) -> Any:
@@ -282,10 +282,10 @@ class TestUses:
 
         async def given_up() -> None:
             monkeypatch.setattr(tk.app.storage, "commit", hangs)
-            writing = asyncio.create_task(rooms.tidying.round())
+            writing = asyncio.create_task(services.retention.round())
             await begun.wait()
             monkeypatch.setattr(tk.app.storage, "commit", commit)
-            assert (await rooms.tidying.tidy(ANA)).archived == ()
+            assert (await services.retention.tidy(ANA)).archived == ()
             writing.cancel()
             await asyncio.wait([writing])
 
@@ -377,17 +377,17 @@ class TestBudget:
             chess = await tk.memories.remember("I play chess.")
             clock.advance(timedelta(hours=1))
             await tk.memories.remember("I like figs.")
-            rooms = await tk.app.home.run(tk.app.rooms())
-            commit = rooms.ledger.commit
+            services = await tk.app.home.run(tk.app.connect())
+            commit = services.audited_writer.commit
 
             async def corrected_before(owner: Owner, *given: Any, why: str, **more: Any) -> Any:
                 if why == "budget":
-                    monkeypatch.setattr(rooms.ledger, "commit", commit)
+                    monkeypatch.setattr(services.audited_writer, "commit", commit)
                     clock.advance(timedelta(hours=1))
                     await tk.memories.correct(chess.memory_id, "I play go.")
                 return await commit(owner, *given, why=why, **more)
 
-            monkeypatch.setattr(rooms.ledger, "commit", corrected_before)
+            monkeypatch.setattr(services.audited_writer, "commit", corrected_before)
             done = await tk.memories.tidy()
             assert sorted(one.text for one, _ in done.archived) == ["I like figs.", "I ski."]
             assert await active(tk) == ["I play go."]
@@ -409,15 +409,15 @@ class TestBudget:
             for owner in (ANA, BOB):
                 await tk.memories.remember("I ski.", owner=owner)
             await round_of(tk)
-            rooms = await tk.app.home.run(tk.app.rooms())
+            services = await tk.app.home.run(tk.app.connect())
             looked: list[Owner] = []
-            tidy = rooms.tidying.tidy
+            tidy = services.retention.tidy
 
             async def noted(owner: Owner, **given: Any) -> Any:
                 looked.append(owner)
                 return await tidy(owner, **given)
 
-            monkeypatch.setattr(rooms.tidying, "tidy", noted)
+            monkeypatch.setattr(services.retention, "tidy", noted)
             await round_of(tk)
             assert looked == []
             await tk.memories.remember("I play chess.", owner=BOB)

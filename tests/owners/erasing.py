@@ -74,11 +74,11 @@ async def plant(tk: threadkeep.Threadkeep, owner: Owner, canary: Canaries, *, ea
     await _memories(tk, owner, canary, each)
     await _proposals(tk, owner, canary, each)
     await _threads(tk, owner, canary, each)
-    rooms = await tk.app.home.run(tk.app.rooms())
+    services = await tk.app.home.run(tk.app.connect())
     for word in canary.some(each):  # jobs and their effects
         thread = ThreadId(word)
-        effect = await tk.app.home.run(rooms.runs.begin_effect(word, owner=owner, thread_id=thread))
-        await tk.app.home.run(rooms.runs.end_effect(effect, {"paid": word}, owner=owner, thread_id=thread, key=word))
+        effect = await tk.app.home.run(services.runs.begin_effect(word, owner=owner, thread_id=thread))
+        await tk.app.home.run(services.runs.end_effect(effect, {"paid": word}, owner=owner, thread_id=thread, key=word))
     for word in canary.some(each // 2):  # forgotten: only digests of it are left
         kept = await tk.memories.remember(f"I hide {word} well.", owner=owner)
         await tk.memories.forget(kept.memory_id, owner=owner)

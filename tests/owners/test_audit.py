@@ -117,7 +117,7 @@ class TestEveryChange:
     async def test_a_change_that_was_refused_leaves_no_entry(self, tk: threadkeep.Threadkeep):
         """Entry and change are one commit."""
         kept = await tk.memories.remember("I live in Lisbon.")
-        ledger = (await tk.app.home.run(tk.app.rooms())).ledger
+        ledger = (await tk.app.home.run(tk.app.connect())).audited_writer
         put = Put(("memories", LABEL), kept.memory_id, {"data": "x"}, expect=999)
 
         with pytest.raises(RevisionConflictError):

@@ -215,12 +215,12 @@ class TestErase:
         embedder, canary = GatedEmbedder(), Canaries("late")
         async with opened(url, tmp_path, embedder=embedder) as tk:
             kept = await tk.memories.remember("I live in Lisbon.", owner=ANA)
-            rooms = await tk.app.home.run(tk.app.rooms())
+            services = await tk.app.home.run(tk.app.connect())
             position = await tk.app.home.run(tk.app.storage.position(ANA.partition))
 
             async def turn(word: str) -> None:
                 said = [Message("user", f"I like {word}.", None)]
-                receipt = await rooms.captures.record(said, owner=ANA, thread_id=None, epoch=position.epoch)
+                receipt = await services.captures.record(said, owner=ANA, thread_id=None, epoch=position.epoch)
                 assert receipt.status == "nothing"
                 msg = "said before"
                 raise PartitionErasedError(msg)
@@ -229,7 +229,7 @@ class TestErase:
                 late: list[Coroutine[Any, Any, Any]] = []
                 for nth, word in enumerate(canary.some(80)):
                     late.append(
-                        rooms.memories.put_summary(f"About {word}.", owner=ANA, thread_id=None)
+                        services.memory_repository.put_summary(f"About {word}.", owner=ANA, thread_id=None)
                         if nth % 4 == 0
                         else tk.memories.remember(f"I like {word}.", owner=ANA)
                         if nth % 4 == 1
@@ -242,7 +242,7 @@ class TestErase:
                     async with asyncio.timeout(5):
                         while embedder.waiting < len(tasks):
                             await asyncio.sleep(0.01)
-                    await rooms.erasing.erase(ANA)
+                    await services.erasure.erase(ANA)
                 done = await asyncio.gather(*tasks, return_exceptions=True)
                 turns = await asyncio.gather(*(turn(word) for word in canary.some(20)), return_exceptions=True)
                 return [one if isinstance(one, BaseException) else None for one in (*done, *turns)]
@@ -368,15 +368,15 @@ class TestErase:
             await one.memories.remember("I live in Lisbon.", owner=ANA)
             await other.memories.search("Lisbon", owner=ANA)
             await other.memories.search("Lisbon", owner=BOB)
-            rooms = await other.app.home.run(other.app.rooms())
-            await other.app.home.run(rooms.erasing.notice())
-            assert rooms.search.stats().partitions == 2
+            services = await other.app.home.run(other.app.connect())
+            await other.app.home.run(services.erasure.notice())
+            assert services.search.stats().partitions == 2
 
             await one.owners.erase(ANA)
 
-            assert await other.app.home.run(rooms.erasing.notice()) == 1
-            assert rooms.search.stats().partitions == 1
-            assert await other.app.home.run(rooms.erasing.notice()) == 0
+            assert await other.app.home.run(services.erasure.notice()) == 1
+            assert services.search.stats().partitions == 1
+            assert await other.app.home.run(services.erasure.notice()) == 0
 
 
 class TestReceipt:
@@ -448,9 +448,9 @@ class TestReplay:
     async def test_an_erasure_that_was_cut_off_is_finished(self, tk: threadkeep.Threadkeep):
         """Its receipt was begun; the owner is there as before."""
         await tk.memories.remember("I live in Lisbon.", owner=ANA)
-        rooms = await tk.app.home.run(tk.app.rooms())
+        services = await tk.app.home.run(tk.app.connect())
         position = await tk.app.home.run(tk.app.storage.position(ANA.partition))
-        await tk.app.home.run(rooms.erasing.receipts.begin(ANA, at=tk.app.clock.now(), epoch=position.epoch))
+        await tk.app.home.run(services.erasure.receipts.begin(ANA, at=tk.app.clock.now(), epoch=position.epoch))
 
         assert len((await tk.owners.replay_erasures()).erased) == 1
         assert await rows_of(tk, ANA) == []

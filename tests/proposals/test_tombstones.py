@@ -94,7 +94,7 @@ class TestLearning:
 
     async def test_rejecting_reaches_a_turn_that_is_being_learnt(self, tk: threadkeep.Threadkeep):
         """What was recorded before and is learnt after it, is not kept."""
-        await tk.app.call(lambda rooms: rooms.captures.stop())
+        await tk.app.call(lambda services: services.captures.stop())
         await tk.capture([{"role": "user", "content": SAID}], thread_id="t")
         await rejected(tk, SAID)
 

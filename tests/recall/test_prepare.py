@@ -17,7 +17,7 @@ from tests.recall.world import ANA, MEMORIES, ImmediateHashingEmbedder, StillClo
 from threadkeep.identity import Owner
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.models import NewMemory
-from threadkeep.memories.service import MemoryRepository
+from threadkeep.memories.repository import MemoryRepository
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest, RecallService

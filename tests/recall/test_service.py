@@ -19,7 +19,7 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.models import Kind, NewMemory, Source
-from threadkeep.memories.service import MemoryRepository
+from threadkeep.memories.repository import MemoryRepository
 from threadkeep.models.local import LocalEmbedder
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall
@@ -36,7 +36,7 @@ LONG = timedelta(seconds=30)
 
 @dataclass
 class World:
-    """The rooms that recall needs, with a way to fill them."""
+    """The services that recall needs, with a way to fill them."""
 
     storage: HeldStorage
     model: HashingEmbedder

@@ -17,7 +17,7 @@ import threadkeep
 from examples import refund as example
 from examples.refund import CUSTOMER, build, written_to
 from tests.storage.forking import ended_well, forked
-from threadkeep.langgraph.runs import RunDoor
+from threadkeep.langgraph.runs import RunService
 from threadkeep.settings import Settings
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
@@ -27,7 +27,7 @@ OPERATIONS = 14
 FEWEST = 4
 """Fewer than either makes."""
 
-Work = Callable[[RunDoor, Any], Any]
+Work = Callable[[RunService, Any], Any]
 
 
 class Refund:
@@ -75,17 +75,17 @@ class Refund:
         return Counter(path.name.partition("-")[0] for path in (self.folder / "ledger").iterdir())
 
 
-def start(runs: RunDoor, graph: Any) -> Any:
+def start(runs: RunService, graph: Any) -> Any:
     return runs.start(graph, {"input_data": {"amount": 120}}, thread_id="r1")
 
 
-async def go_on(runs: RunDoor, graph: Any) -> Any:
+async def go_on(runs: RunService, graph: Any) -> Any:
     """Start what was killed before it began, and retry the rest."""
     standing = await runs.get(graph, thread_id="r1")
     return await (start(runs, graph) if standing.status == "new" else runs.retry(graph, thread_id="r1"))
 
 
-async def answer(runs: RunDoor, graph: Any) -> Any:
+async def answer(runs: RunService, graph: Any) -> Any:
     """Answer where it is still asked; the process that was killed may have got so far."""
     standing = await runs.get(graph, thread_id="r1")
     if standing.asks:

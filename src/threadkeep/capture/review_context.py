@@ -14,8 +14,8 @@ from threadkeep.ids import MemoryId, ProposalId, TurnId, short_digest
 from threadkeep.memories.models import Source, least_trusted
 from threadkeep.proposals.codec import proposal_put
 from threadkeep.proposals.models import Decision, Proposal
-from threadkeep.proposals.repository import PolicyRepository, ProposalReader
-from threadkeep.proposals.service import LIFETIME
+from threadkeep.proposals.reader import PolicyRepository, ProposalReader
+from threadkeep.proposals.repository import LIFETIME
 from threadkeep.proposals.tombstones import Tombstones, Unwanted
 from threadkeep.storage.interface import Embedding, Put, Storage
 from threadkeep.text.normalization import normalised

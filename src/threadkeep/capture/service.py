@@ -34,6 +34,7 @@ from threadkeep.capture.turns import (
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.memories.audited_writer import TRIES, give_way
+from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.facts import unwanted
 from threadkeep.text.redaction import redact
@@ -80,7 +81,7 @@ class CaptureStats:
     oldest_at: datetime | None = None
 
 
-class Captures:
+class CaptureService:
     """The turns of all owners; every method runs on one event loop.
 
     Args:
@@ -386,3 +387,35 @@ def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
         tuple(record.usage for record in known if record.usage),
         tuple(dict.fromkeys(reason for record in known for reason in record.rejected)),
     )
+
+
+class QueueService(Service):
+    """``tk.queue``: recorded turns that are not learnt from yet."""
+
+    @operation
+    async def list(self, owner: str | Owner | None = None) -> list[QueuedTurn]:
+        """Return the turns that wait, run or have failed, oldest first: the owner's, or those of all owners.
+
+        A client with a default owner lists that owner's turns only.
+        """
+        return await self._services.captures.queued(self._optional(owner))
+
+    @operation
+    async def retry(
+        self, turn_ids: Sequence[str] | None = None, *, owner: str | Owner | None = None
+    ) -> list[QueuedTurn]:
+        """Try turns again at once, with their count of tries at zero.
+
+        Args:
+            turn_ids: The turns; None: all that have failed.
+            owner: The owner of the turns; None: the default owner, or all owners if there is none.
+
+        Returns:
+            The turns that are tried again, as they were. Turns that a worker has, and turns that do not wait, are left
+            out.
+        """
+        keys = None if turn_ids is None else [TurnId(turn_id) for turn_id in turn_ids]
+        return await self._services.captures.retry(keys, owner=self._optional(owner))
+
+    def _optional(self, owner: str | Owner | None) -> Owner | None:
+        return None if owner is None and self._scope.default is None else self._scope.resolve(owner)

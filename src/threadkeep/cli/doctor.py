@@ -102,7 +102,7 @@ async def _vectors(tk: Threadkeep, *, measure: bool) -> dict[str, str] | None:
     from threadkeep.errors import VectorEngineError
     from threadkeep.search.vectorstores.base import Measuring
 
-    engine = (await tk.app.rooms()).search.engine
+    engine = (await tk.app.connect()).search.engine
     if engine is None:
         return None
     at_from = f"{engine.name} {engine.location}; asked about owners from {tk.app.settings.vectors_from:,} items on"

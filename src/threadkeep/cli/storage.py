@@ -330,8 +330,7 @@ async def _source(
     """Return what *url* names: a foreign place, or one of our storages."""
     from threadkeep.clock import SystemClock
     from threadkeep.errors import InvalidInputError
-    from threadkeep.memories.models import Approval
-    from threadkeep.proposals.models import name
+    from threadkeep.memories.models import Approval, checked_name
     from threadkeep.registry import settings_of, storage_of
     from threadkeep.transfer.importer import Labels, mapping_of
     from threadkeep.transfer.sources import ForeignSource, StorageSource, foreign_reader
@@ -344,7 +343,7 @@ async def _source(
         except (OSError, UnicodeDecodeError) as error:
             msg = f"{mapping} cannot be read ({type(error).__name__}); give a JSON object of labels and user ids."
             raise InvalidInputError(msg) from error
-        approval = None if approved_by is None else Approval(name(approved_by, "who approved it"), clock.now())
+        approval = None if approved_by is None else Approval(checked_name(approved_by, "--approved-by"), clock.now())
         return ForeignSource(reader, Labels(mapping_of(text), exact=exact), approval)
     if mapping is not None or exact or approved_by is not None:
         msg = (

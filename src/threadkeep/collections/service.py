@@ -1,4 +1,4 @@
-"""The service of collections: ingest, search, similar, list, delete and erase."""
+"""``tk.collections``: documents that a tenant shares."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from threadkeep.collections.models import COLLECTION, Document, Ingested, Passage, Passages, Similar
-from threadkeep.errors import DocumentNotFoundError, InvalidInputError, SettingsError, TooLargeError
+from threadkeep.collections.models import COLLECTION, Document, Ingested, Passage, Passages, Similar, collection
+from threadkeep.errors import DocumentNotFoundError, InvalidInputError, OwnerMismatchError, SettingsError, TooLargeError
 from threadkeep.ids import short_digest
 from threadkeep.search.retriever import EMBEDDER
+from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Delete, Embedding, Item, Put, Ref
 
 if TYPE_CHECKING:
-    from threadkeep.clock import Clock
     from threadkeep.search.ranking import Hit, Ranking
-    from threadkeep.search.retriever import Retriever
-    from threadkeep.storage.interface import Partition, Storage
+    from threadkeep.storage.interface import Partition
 
 PART_CHARACTERS: Final = 1_000
 OVERLAP_CHARACTERS: Final = 100
@@ -50,24 +49,42 @@ def parts_of(text: str) -> list[str]:
     return splitter.split_text(text)
 
 
-class Collections:
-    """Documents in parts; every method runs on the home loop."""
+class CollectionService(Service):
+    """Documents that a tenant shares, in parts: ingest, search, similar, list, delete, erase.
 
-    def __init__(self, storage: Storage, search: Retriever, clock: Clock) -> None:
-        self._storage = storage
-        self._search = search
-        self._clock = clock
+    A client that is locked to an owner reads the collections of that owner's tenant and writes none.
+    """
 
+    @operation
     async def ingest(
-        self, partition: Partition, text: str, *, document_id: str, title: str, metadata: Mapping[str, Any]
+        self,
+        name: str,
+        text: str,
+        *,
+        document_id: str,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        tenant: str = "",
     ) -> Ingested:
-        """Keep a document, in one commit; one with this id is replaced.
+        """Keep a document in the collection *name*, in one commit; replace the document with this id.
+
+        Args:
+            name: The collection; the first document creates it.
+            text: Plain text or Markdown, at most some 4 million characters.
+            document_id: Any text, such as a path or an address.
+            title: Shown with its passages.
+            metadata: JSON values; returned, never searched.
+            tenant: The owner of the collection.
 
         Raises:
-            InvalidInputError: There is no text or no id, or the metadata are no JSON.
-            TooLargeError: It has more than 4,000 parts; split it.
-            RevisionConflictError: Somebody else wrote the same document meanwhile.
+            OwnerMismatchError: The client is locked to an owner.
+            InvalidInputError: The text or the id is empty, or the metadata are not JSON.
+            TooLargeError: The document has more than 4,000 parts.
+            RevisionConflictError: Another writer changed the same document.
+            SettingsError: The splitter is not installed.
         """
+        partition = self._writable(name, tenant)
+        metadata = dict(metadata or {})
         if not isinstance(text, str) or not text.strip():
             msg = "A document needs a text."
             raise InvalidInputError(msg)
@@ -79,11 +96,11 @@ class Collections:
             msg = f"The document has {len(parts):,} parts, and {MAX_PARTS:,} are the most; split it."
             raise TooLargeError(msg)
         before = await self._header(partition, document_id)
-        given = short_digest(text, title, json.dumps(dict(metadata), sort_keys=True))
+        given = short_digest(text, title, json.dumps(metadata, sort_keys=True))
         if before is not None and before.value["digest"] == given:
             return Ingested(document_id, len(parts), changed=False)
         embeddings = await self._embedded(parts)
-        head = {"title": title, "parts": len(parts), "metadata": dict(metadata), "digest": given}
+        head = {"title": title, "parts": len(parts), "metadata": metadata, "digest": given}
         expect = "absent" if before is None else before.revision
         surplus = range(len(parts), 0 if before is None else int(before.value["parts"]))
         operations = [
@@ -94,31 +111,33 @@ class Collections:
             ),
             *(Delete((_PARTS, document_id), _key(place)) for place in surplus),
         ]
-        await self._storage.commit(Batch(partition, operations))
-        missing = self._search.semantic and None in embeddings
+        await self._services.storage.commit(Batch(partition, operations))
+        missing = self._services.search.semantic and None in embeddings
         return Ingested(document_id, len(parts), changed=True, degraded=(EMBEDDER,) if missing else ())
 
-    async def search(self, partition: Partition, query: str, *, limit: int) -> Passages:
-        """Return the *limit* passages that are closest to *query*, ranked as memories are.
-
-        Raises:
-            InvalidInputError: *query* is no text, or *limit* is negative.
-        """
+    @operation
+    async def search(self, name: str, query: str, *, limit: int = 10, tenant: str | None = None) -> Passages:
+        """Return the passages of the collection *name* that are most like *query*, best first."""
+        partition = self._readable(name, tenant)
         if not isinstance(query, str) or limit < 0:
             msg = "A search needs a text, and a limit of 0 or more."
             raise InvalidInputError(msg)
-        found = await self._search.ranking(partition, query, prefixes=[(_PARTS,)], limit=limit)
+        found = await self._services.search.ranking(partition, query, prefixes=[(_PARTS,)], limit=limit)
         return Passages(await self._passages(partition, found.hits), found.degraded)
 
-    async def similar(self, partition: Partition, document_id: str, *, limit: int) -> list[Similar]:
-        """Return the *limit* documents that are most like one: by the mean of its vectors, else by its first words.
+    @operation
+    async def similar(self, name: str, document_id: str, *, limit: int = 5, tenant: str | None = None) -> list[Similar]:
+        """Return the documents of the collection *name* that are most like one of them.
+
+        They are compared by the mean of their vectors, or by words if the document has none.
 
         Raises:
             DocumentNotFoundError: The collection has none with this id.
         """
+        partition = self._readable(name, tenant)
         header = await self._require(partition, document_id)
         refs = [Ref(partition, (_PARTS, document_id), _key(place)) for place in range(int(header.value["parts"]))]
-        own = [item for item in await self._storage.get(refs) if item is not None]
+        own = [item for item in await self._services.storage.get(refs) if item is not None]
         first = str(own[0].value["text"]) if own else ""
         mean = _mean([item.embedding for item in own])
         best: dict[str, Similar] = {}
@@ -128,61 +147,92 @@ class Collections:
                 best[passage.document_id] = Similar(passage.document_id, passage.title, score)
         return list(best.values())[:limit]
 
-    async def names(self, tenant: str) -> tuple[str, ...]:
-        """Return the names of a tenant's collections that hold a document, in order."""
+    @operation
+    async def names(self, *, tenant: str | None = None) -> tuple[str, ...]:
+        """Return the names of a tenant's collections, in order. Reads every partition."""
+        tenant = self._readable_tenant(tenant)
         found: list[str] = []
         after: Partition | None = None
-        while page := await self._storage.partitions(after=after, limit=_PARTITIONS_AT_ONCE):
+        while page := await self._services.storage.partitions(after=after, limit=_PARTITIONS_AT_ONCE):
             after = page[-1]
             for partition in page:
                 if partition.kind == COLLECTION and partition.parts[0] == tenant:
-                    first = await self._storage.scan(partition, prefix=_DOCUMENTS, limit=1)
+                    first = await self._services.storage.scan(partition, prefix=_DOCUMENTS, limit=1)
                     found += partition.parts[1:] if first.items else ()
         return tuple(sorted(found))
 
-    async def list(self, partition: Partition) -> list[Document]:
-        """Return all documents of a collection, the newest first."""
+    @operation
+    async def list(self, name: str, *, tenant: str | None = None) -> list[Document]:
+        """Return the documents of the collection *name*, newest first."""
+        return await self._documents(self._readable(name, tenant))
+
+    async def _documents(self, partition: Partition) -> list[Document]:
         documents: list[Document] = []
         after: str | None = None
         while True:
-            page = await self._storage.scan(partition, prefix=_DOCUMENTS, after=after)
+            page = await self._services.storage.scan(partition, prefix=_DOCUMENTS, after=after)
             documents += [_document(item) for item in page.items]
             after = page.after
             if after is None:
                 return documents
 
-    async def delete(self, partition: Partition, document_id: str) -> None:
-        """Remove a document with all its parts.
+    @operation
+    async def delete(self, name: str, document_id: str, *, tenant: str = "") -> None:
+        """Remove a document from the collection *name*.
 
         Raises:
+            OwnerMismatchError: The client is locked to an owner.
             DocumentNotFoundError: The collection has none with this id.
-            RevisionConflictError: Somebody else wrote it meanwhile.
+            RevisionConflictError: Another writer changed the document.
         """
+        partition = self._writable(name, tenant)
         header = await self._require(partition, document_id)
         parts = [Delete((_PARTS, document_id), _key(place)) for place in range(int(header.value["parts"]))]
         head = Delete(_DOCUMENTS, document_id, expect=header.revision)
-        await self._storage.commit(Batch(partition, [head, *parts]))
+        await self._services.storage.commit(Batch(partition, [head, *parts]))
 
-    async def erase(self, partition: Partition) -> int:
-        """Remove a collection with everything in it, vectors in an engine included; return how many documents."""
-        documents = len(await self.list(partition))
-        await self._search.erase(partition)
-        await self._storage.erase(partition)
-        await self._search.erase(partition)
+    @operation
+    async def erase(self, name: str, *, tenant: str = "") -> int:
+        """Remove the collection *name* with its vectors; return how many documents it had.
+
+        Raises:
+            OwnerMismatchError: The client is locked to an owner.
+        """
+        partition = self._writable(name, tenant)
+        documents = len(await self._documents(partition))
+        await self._services.search.erase(partition)
+        await self._services.storage.erase(partition)
+        await self._services.search.erase(partition)
         return documents
+
+    def _writable(self, name: str, tenant: str) -> Partition:
+        if self._scope.locked:
+            msg = "Collections are shared, and this client is locked to one owner; write without for_owner()."
+            raise OwnerMismatchError(msg)
+        return collection(name, tenant)
+
+    def _readable(self, name: str, tenant: str | None) -> Partition:
+        return collection(name, self._readable_tenant(tenant))
+
+    def _readable_tenant(self, tenant: str | None) -> str:
+        own = self._scope.default.tenant if self._scope.default is not None else ""
+        if self._scope.locked and tenant not in (None, own):
+            msg = "This collection belongs to another tenant."
+            raise OwnerMismatchError(msg)
+        return own if tenant is None else tenant
 
     async def _near(
         self, partition: Partition, text: str, mean: np.ndarray[Any, Any] | None, own: Sequence[Item], limit: int
     ) -> Ranking:
-        most = len(own) + limit * _MORE
+        search, most = self._services.search, len(own) + limit * _MORE
         if mean is None:
-            return await self._search.ranking(partition, text, prefixes=[(_PARTS,)], ranking="lexical", limit=most)
-        return await self._search.ranking(
-            partition, text, prefixes=[(_PARTS,)], ranking="dense", vector=mean, limit=most
-        )
+            return await self._services.search.ranking(
+                partition, text, prefixes=[(_PARTS,)], ranking="lexical", limit=most
+            )
+        return await search.ranking(partition, text, prefixes=[(_PARTS,)], ranking="dense", vector=mean, limit=most)
 
     async def _passages(self, partition: Partition, hits: Sequence[Hit]) -> tuple[Passage, ...]:
-        items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in hits])
+        items = await self._services.storage.get([Ref(partition, hit.namespace, hit.key) for hit in hits])
         return tuple(
             Passage(
                 str(item.value["document"]),
@@ -200,7 +250,7 @@ class Collections:
         found: list[Embedding | None] = []
         for start in range(0, len(parts), _EMBEDDED_AT_ONCE):
             some = parts[start : start + _EMBEDDED_AT_ONCE]
-            made = await self._search.embed_put(some)
+            made = await self._services.search.embed_put(some)
             if made is None:
                 found += [None] * len(some)
                 continue
@@ -210,7 +260,7 @@ class Collections:
         return found
 
     def _part(self, text: str, document_id: str, title: str, place: int) -> dict[str, Any]:
-        source = {"speaker": "document", "at": self._clock.now().isoformat()}
+        source = {"speaker": "document", "at": self._services.clock.now().isoformat()}
         return {
             "text": text,
             "document": document_id,
@@ -221,7 +271,7 @@ class Collections:
         }
 
     async def _header(self, partition: Partition, document_id: str) -> Item | None:
-        (item,) = await self._storage.get([Ref(partition, _DOCUMENTS, document_id)])
+        (item,) = await self._services.storage.get([Ref(partition, _DOCUMENTS, document_id)])
         return item
 
     async def _require(self, partition: Partition, document_id: str) -> Item:

@@ -153,7 +153,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         return _Turn(self._whose(runtime, config), thread_id_of(runtime, config), key)
 
     def _whose(self, runtime: Runtime[Any], config: Any) -> Owner:
-        owner = self._tk.whose(owner_from(self._owner, runtime=runtime, config=config))
+        owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=config))
         if self._owner is not None:
             require_agreement(owner, config)
         return owner
@@ -168,8 +168,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return None if before.recall.memories else before
         app = self._tk.app
 
-        def begins_in(rooms: Services) -> str | None:
-            off = rooms.opt_outs.holds(turn.owner, turn.thread_id)  # and then nothing is bound either
+        def begins_in(services: Services) -> str | None:
+            off = services.opt_outs.holds(turn.owner, turn.thread_id)  # and then nothing is bound either
             return None if off else app.binder.epoch_at_once(turn.owner)
 
         epoch = app.at_hand(begins_in)
@@ -225,14 +225,14 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         )
 
     async def _still_holds(self, seen: _Seen, owner: Owner) -> bool:
-        rooms = await self._tk.app.rooms()
-        return await rooms.recalls.still_holds(seen.recall.memories, owner=owner)
+        services = await self._tk.app.connect()
+        return await services.recalls.still_holds(seen.recall.memories, owner=owner)
 
     async def _epoch(self, owner: Owner) -> str | None:
         """Tell the owner's epoch, so that a turn that outlives the owner's erasing is not recorded."""
 
         async def position() -> str:
-            return (await (await self._tk.app.rooms()).storage.position(owner.partition)).epoch
+            return (await (await self._tk.app.connect()).storage.position(owner.partition)).epoch
 
         try:
             return await self._tk.app.patience.wait(position(), timeout=self._timeout)
@@ -322,10 +322,10 @@ class LearningMiddleware(ThreadkeepMiddleware):
         app = self._tk.app
 
         async def record() -> Receipt:
-            rooms = await app.rooms()
-            if rooms.opt_outs.holds(turn.owner, turn.thread_id):
+            services = await app.connect()
+            if services.opt_outs.holds(turn.owner, turn.thread_id):
                 return Receipt("nothing")
-            return await rooms.captures.record(
+            return await services.captures.record(
                 PlainMessages(messages),
                 owner=turn.owner,
                 thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from threadkeep.container import Container, Services
     from threadkeep.identity import Owner
+    from threadkeep.service import OwnerScope
     from threadkeep.threads.fencing import Strategy
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ T = TypeVar("T")
 _NOTHING: Final = object()
 
 
-class RunDoor:
+class RunService:
     """Jobs of an owner: one thread each, whose id is the job's.
 
     A method that runs a graph does so on the caller's loop and returns when the job waits, is done, or
@@ -43,9 +44,9 @@ class RunDoor:
     begins, so another process can go on where this one was killed.
     """
 
-    def __init__(self, app: Container, whose: Callable[[str | Owner | None], Owner]) -> None:
+    def __init__(self, app: Container, scope: OwnerScope) -> None:
         self._app = app
-        self._whose = whose
+        self._scope = scope
         self._running: dict[tuple[Owner, ThreadId], asyncio.Task[Any]] = {}
 
     async def start(
@@ -75,13 +76,13 @@ class RunDoor:
             ConflictError: The job was started before and is not done: resume or retry it.
             InvalidInputError: The graph has no checkpointer.
         """
-        whose, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
-            before = await self.get(graph, thread_id=named, owner=whose)
+        owner, named = await self._mine(owner, thread_id)
+        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+            before = await self.get(graph, thread_id=named, owner=owner)
             if before.status not in ("new", "done"):
                 msg = f"The job was started before and is {before.status}; resume it, or retry it."
                 raise ConflictError(msg, thread_id=thread_id, status=before.status)
-            return await self._drive(graph, dict(state), whose, named, context, config, lease)
+            return await self._drive(graph, dict(state), owner, named, context, config, lease)
 
     async def resume(
         self,
@@ -112,10 +113,10 @@ class RunDoor:
             NothingToResumeError: Nothing is asked; or what is answered was answered already.
             InvalidInputError: Several questions are open and no ids were given.
         """
-        whose, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
-            resume = await self._resume_of(graph, named, whose, answer, answers)
-            return await self._drive(graph, Command(resume=resume), whose, named, context, config, lease)
+        owner, named = await self._mine(owner, thread_id)
+        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+            resume = await self._resume_of(graph, named, owner, answer, answers)
+            return await self._drive(graph, Command(resume=resume), owner, named, context, config, lease)
 
     async def resume_with_context(
         self,
@@ -144,16 +145,16 @@ class RunDoor:
         Raises:
             NothingToResumeError: The job is done, or was never started.
         """
-        whose, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
-            standing = await self.get(graph, thread_id=named, owner=whose)
+        owner, named = await self._mine(owner, thread_id)
+        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+            standing = await self.get(graph, thread_id=named, owner=owner)
             if not standing.next_nodes:
                 raise _nothing(named, standing.status)
             command: Command[Any] = Command(update=dict(state))
             if answers:
-                resume = await self._resume_of(graph, named, whose, _NOTHING, answers)
+                resume = await self._resume_of(graph, named, owner, _NOTHING, answers)
                 command = Command(update=dict(state), resume=resume)
-            return await self._drive(graph, command, whose, named, context, config, lease)
+            return await self._drive(graph, command, owner, named, context, config, lease)
 
     async def retry(
         self,
@@ -172,22 +173,22 @@ class RunDoor:
         Raises:
             NothingToResumeError: The job was never started.
         """
-        whose, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, whose, named, multitask_strategy) as lease:
-            standing = await self.get(graph, thread_id=named, owner=whose)
+        owner, named = await self._mine(owner, thread_id)
+        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+            standing = await self.get(graph, thread_id=named, owner=owner)
             if standing.checkpoint_id is None:
                 raise _nothing(named, "unknown")
             if standing.status in ("done", "waiting"):
                 return standing
-            return await self._drive(graph, None, whose, named, context, config, lease)
+            return await self._drive(graph, None, owner, named, context, config, lease)
 
     async def get(self, graph: Any, *, thread_id: str, owner: str | Owner | None = None) -> Run:
         """Return how a job stands; without a checkpoint it was never started, and its ``checkpoint_id`` is ``None``."""
-        whose, named = await self._mine(owner, thread_id)
+        owner, named = await self._mine(owner, thread_id)
         self._require_checkpointer(graph)
-        snapshot = await graph.aget_state(self._config(whose, named))
-        noted = (await self._app.call(lambda rooms: rooms.runs.noted(named, owner=whose))).get("status")
-        return _run_of(named, snapshot, noted, running=(whose, named) in self._running)
+        snapshot = await graph.aget_state(self._config(owner, named))
+        noted = (await self._app.call(lambda services: services.runs.noted(named, owner=owner))).get("status")
+        return _run_of(named, snapshot, noted, running=(owner, named) in self._running)
 
     async def cancel(self, *, thread_id: str, owner: str | Owner | None = None) -> bool:
         """Stop a job: at once where it runs in this process, else after the step that it is at.
@@ -197,20 +198,20 @@ class RunDoor:
         Returns:
             Whether it was running.
         """
-        whose, named = await self._mine(owner, thread_id)
-        task = self._running.get((whose, named))
+        owner, named = await self._mine(owner, thread_id)
+        task = self._running.get((owner, named))
         if task is not None:
             task.get_loop().call_soon_threadsafe(task.cancel)
             return True
-        return await self._app.call(lambda rooms: rooms.runs.wish_cancelled(named, owner=whose))
+        return await self._app.call(lambda services: services.runs.wish_cancelled(named, owner=owner))
 
     async def history(
         self, graph: Any, *, thread_id: str, owner: str | Owner | None = None, limit: int | None = None
     ) -> list[Step]:
         """Return the checkpoints of a job, newest first."""
-        whose, named = await self._mine(owner, thread_id)
+        owner, named = await self._mine(owner, thread_id)
         self._require_checkpointer(graph)
-        snapshots = graph.aget_state_history(self._config(whose, named), limit=limit)
+        snapshots = graph.aget_state_history(self._config(owner, named), limit=limit)
         return [_step_of(snapshot) async for snapshot in snapshots]
 
     async def fork(
@@ -238,20 +239,20 @@ class RunDoor:
         Raises:
             InvalidInputError: The job has no such checkpoint.
         """
-        whose, named = await self._mine(owner, thread_id)
+        owner, named = await self._mine(owner, thread_id)
         self._require_checkpointer(graph)
-        snapshot = await graph.aget_state(self._config(whose, named, checkpoint_id=checkpoint_id))
+        snapshot = await graph.aget_state(self._config(owner, named, checkpoint_id=checkpoint_id))
         if snapshot.created_at is None:
             msg = "The job has no such checkpoint; history() lists them."
             raise InvalidInputError(msg, thread_id=thread_id, checkpoint_id=checkpoint_id)
-        epoch = await self._app.call(lambda rooms: rooms.runs.epoch(whose))
-        async with self._at_work(graph, whose, named, None):
+        epoch = await self._app.call(lambda services: services.runs.epoch(owner))
+        async with self._at_work(graph, owner, named, None):
             if state:
                 await graph.aupdate_state(snapshot.config, dict(state), as_node=as_node)
             else:
                 await graph.aupdate_state(snapshot.config, None, as_node="__copy__")
-            await self._note(whose, named, "paused", epoch)
-            return await self.get(graph, thread_id=named, owner=whose)
+            await self._note(owner, named, "paused", epoch)
+            return await self.get(graph, thread_id=named, owner=owner)
 
     async def once(self, key: str, effect: Callable[[str], Awaitable[T] | T]) -> T:
         """Do a side effect of a node once, however often the node runs: for refunds, mails, tickets.
@@ -265,11 +266,11 @@ class RunDoor:
             effect: Gets the idempotency key, and returns a JSON value.
         """
         config = get_config()
-        whose = self._whose(claimed_owner(config.get("configurable", {})))
+        owner = self._scope.resolve(claimed_owner(config.get("configurable", {})))
         named = thread_id_from(config.get("configurable", {}).get("thread_id"))
         epoch = config.get("configurable", {}).get(EPOCH)
         begun = await self._app.call(
-            lambda rooms: rooms.runs.begin_effect(key, owner=whose, thread_id=named, epoch=epoch)
+            lambda services: services.runs.begin_effect(key, owner=owner, thread_id=named, epoch=epoch)
         )
         if begun.done:
             return cast("T", begun.result)
@@ -279,17 +280,17 @@ class RunDoor:
             given = await asyncio.to_thread(effect, begun.idempotency_key)
             result = await given if inspect.isawaitable(given) else given
 
-        async def end(rooms: Services) -> None:
-            await rooms.runs.end_effect(begun, result, owner=whose, thread_id=named, key=key)
+        async def end(services: Services) -> None:
+            await services.runs.end_effect(begun, result, owner=owner, thread_id=named, key=key)
 
         await self._app.call(end)
         return cast("T", result)
 
     async def _mine(self, owner: str | Owner | None, thread_id: str) -> tuple[Owner, ThreadId]:
         """Return owner and job; one that is bound to somebody else is refused, whatever the checkpointer asks."""
-        whose, named = self._whose(owner), thread_id_from(thread_id)
-        await self._app.call(lambda rooms: rooms.bindings.check(named, whose))
-        return whose, named
+        owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
+        await self._app.call(lambda services: services.bindings.check(named, owner))
+        return owner, named
 
     @asynccontextmanager
     async def _at_work(
@@ -322,7 +323,7 @@ class RunDoor:
     ) -> Run:
         """Run *graph* until it waits, is done or has failed."""
         place = (owner, thread_id)
-        epoch = await self._app.call(lambda rooms: rooms.runs.epoch(owner))
+        epoch = await self._app.call(lambda services: services.runs.epoch(owner))
         if place in self._running and not lease:
             msg = "The job is running already; wait for it, or cancel it."
             raise ConflictError(msg, thread_id=thread_id)
@@ -368,12 +369,12 @@ class RunDoor:
         stream = graph.astream(given, whole, context=context, stream_mode="values", durability="sync")
         async with aclosing(stream):
             async for _ in stream:
-                if await self._app.call(lambda rooms: rooms.runs.is_cancelled(thread_id, owner=owner)):
+                if await self._app.call(lambda services: services.runs.is_cancelled(thread_id, owner=owner)):
                     return True
         return False
 
     async def _note(self, owner: Owner, thread_id: ThreadId, status: RunStatus, epoch: str) -> None:
-        await self._app.call(lambda rooms: rooms.runs.note(thread_id, status, owner=owner, epoch=epoch))
+        await self._app.call(lambda services: services.runs.note(thread_id, status, owner=owner, epoch=epoch))
 
     async def _resume_of(
         self, graph: Any, thread_id: ThreadId, owner: Owner, answer: Any, answers: Mapping[str, Any] | None

@@ -30,7 +30,7 @@ from threadkeep.identity import owner_in
 from threadkeep.langgraph.batching import Crowd
 from threadkeep.langgraph.namespaces import labels_of, writable
 from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
-from threadkeep.langgraph.store_search import Found, StoreRanking, StoreRooms, find, list_namespaces
+from threadkeep.langgraph.store_search import Found, StoreRanking, find, list_namespaces
 from threadkeep.langgraph.ttl import Sweeping
 from threadkeep.memories.audit import is_changed
 from threadkeep.storage.interface import (
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
+    from threadkeep.services import Services
     from threadkeep.storage.interface import Item as StoredItem
 
 T = TypeVar("T")
@@ -69,7 +70,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     Args:
         home: Where everything runs.
-        rooms: Gives the rooms, connected; called on the home loop by every operation.
+        services: Gives the services, connected; called on the home loop by every operation.
         index: LangGraph's index configuration. ``fields`` says what is searchable of an item whose
             put does not; by default the whole value as JSON, and of a memory its statement.
             ``embed`` and ``dims`` are only shown again: the embedder is Threadkeep's.
@@ -84,7 +85,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
     def __init__(
         self,
         home: EventLoopThread,
-        rooms: Callable[[], Coroutine[Any, Any, StoreRooms]],
+        services: Callable[[], Coroutine[Any, Any, Services]],
         *,
         index: IndexConfig | None = None,
         ttl_config: TTLConfig | None = None,
@@ -92,7 +93,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         owner: Owner | None = None,
     ) -> None:
         self._home = home
-        self._rooms = rooms
+        self._connect = services
         self._fields = fields_of(_fields(index))
         self._ranking: StoreRanking = ranking
         self._owner = owner
@@ -115,10 +116,10 @@ class ThreadkeepStore(Sweeping, BaseStore):
         return self._whose()
 
     async def call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
-        """Run *work* with the rooms below this store, connected, from any loop."""
+        """Run *work* with the services below this store, connected, from any loop."""
 
         async def on_home() -> T:
-            return await work(await self._rooms())
+            return await work(await self._connect())
 
         return await self._home.run(on_home())
 
@@ -151,28 +152,28 @@ class ThreadkeepStore(Sweeping, BaseStore):
         return self._owner
 
     async def _perform(self, plan: Plan) -> list[Result]:
-        rooms = await self._rooms()
+        services = await self._connect()
         results: list[Result] = [None] * plan.size
         read: list[StoredItem] = []
         if plan.reads:
-            items = await rooms.storage.get([one.ref for one in plan.reads])
+            items = await services.storage.get([one.ref for one in plan.reads])
             for one, item in zip(plan.reads, items, strict=True):
                 if item is not None:
                     results[one.place] = _item(item)
                     if one.refresh:
                         read.append(item)
         for search in plan.finds:
-            found = await find(rooms, search.op, ranking=self._ranking)
+            found = await find(services, search.op, ranking=self._ranking)
             results[search.place] = [_search_item(one) for one in found]
             if search.op.refresh_ttl:
                 read += [one.item for one in found]
         for listing in plan.listings:
-            results[listing.place] = await list_namespaces(rooms.storage, listing, plan.owner)
-        batches = await _batches(rooms, plan.writes) if plan.writes else []
+            results[listing.place] = await list_namespaces(services.storage, listing, plan.owner)
+        batches = await _batches(services, plan.writes) if plan.writes else []
         for batch in batches:
-            await _committed(rooms, batch)
+            await _committed(services, batch)
         for batch in _touches(read):
-            await rooms.storage.commit(batch)
+            await services.storage.commit(batch)
         return results
 
     # The base class validates in these methods only, and with LangGraph's error only: so they are its own here.
@@ -318,7 +319,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         return self.ttl_config.get("refresh_on_read", True) if self.ttl_config else True
 
 
-async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch]:
+async def _batches(services: Services, writes: Mapping[Ref, Write]) -> list[Batch]:
     """Return a commit for each partition; texts are embedded here, all at once and outside of any commit."""
     texts = {
         ref: texts_of(write.value, write.index)
@@ -331,7 +332,7 @@ async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch
     if row_of:  # embedding takes its time: where an owner is erased meanwhile, nothing of theirs is written
         owned = list({ref.partition: None for ref in writes if ref.partition.kind == "owner"})
         vectors, positions = await asyncio.gather(
-            rooms.search.embed_put(list(row_of)), asyncio.gather(*map(rooms.storage.position, owned))
+            services.search.embed_put(list(row_of)), asyncio.gather(*map(services.storage.position, owned))
         )
         epochs = {partition: at.epoch for partition, at in zip(owned, positions, strict=True)}
     operations: dict[Partition, list[Operation]] = defaultdict(list)
@@ -355,15 +356,15 @@ async def _batches(rooms: StoreRooms, writes: Mapping[Ref, Write]) -> list[Batch
     return batches
 
 
-async def _committed(rooms: StoreRooms, batch: Batch) -> None:
+async def _committed(services: Services, batch: Batch) -> None:
     """Commit *batch*; where it changes what is kept about an owner, with the audit entry that tells of it."""
     for operation in batch.operations:
         if is_changed(operation):
             owner = owner_in(operation.namespace)
             if owner is not None:
-                await rooms.ledger.commit(owner, batch.operations, by="store", epoch=batch.epoch)
+                await services.audited_writer.commit(owner, batch.operations, by="store", epoch=batch.epoch)
                 return
-    await rooms.storage.commit(batch)
+    await services.storage.commit(batch)
 
 
 def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:

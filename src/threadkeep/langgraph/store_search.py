@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, S
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from langgraph.store.base import SearchOp
     from numpy.typing import NDArray
 
-    from threadkeep.clock import Clock
     from threadkeep.langgraph.operations import Listing
-    from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.search.ranking import Method
-    from threadkeep.search.retriever import Retriever
+    from threadkeep.services import Services
 
 StoreRanking: TypeAlias = Literal["hybrid", "dense"]
 _Name: TypeAlias = tuple[Partition, Namespace, str]
@@ -37,30 +35,6 @@ _NAMESPACES: Final = 1000
 _LEAST: Final = -2.0  # below any cosine
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-
-
-class StoreRooms(Protocol):
-    """What the store works on, connected."""
-
-    @property
-    def storage(self) -> Storage:
-        """Where items are kept."""
-        ...
-
-    @property
-    def search(self) -> Retriever:
-        """What finds them."""
-        ...
-
-    @property
-    def ledger(self) -> AuditedWriter:
-        """What commits changes of what is kept about an owner."""
-        ...
-
-    @property
-    def clock(self) -> Clock:
-        """By which items expire."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +76,7 @@ class _Hit(NamedTuple):
     cosine: float | None
 
 
-async def find(rooms: StoreRooms, op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
+async def find(services: Services, op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
     """Answer *op*: the filter applies first, then the order, then offset and limit.
 
     Without a query, newest first. With one, best first; what cannot be compared follows without a
@@ -110,10 +84,10 @@ async def find(rooms: StoreRooms, op: SearchOp, *, ranking: StoreRanking) -> lis
     """
     if not op.limit:
         return []
-    places = await _places(rooms.storage, op.namespace_prefix)
+    places = await _places(services.storage, op.namespace_prefix)
     if op.query and op.query.strip():
-        return await _closest(rooms, places, op, ranking=ranking)
-    return [Found(item) for item in await _newest(rooms.storage, places, op)]
+        return await _closest(services, places, op, ranking=ranking)
+    return [Found(item) for item in await _newest(services.storage, places, op)]
 
 
 async def list_namespaces(storage: Storage, listing: Listing, owner: Owner | None) -> list[Namespace]:
@@ -161,43 +135,43 @@ async def _all_namespaces(
         offset += len(page)
 
 
-async def _closest(rooms: StoreRooms, places: Sequence[Place], op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
+async def _closest(services: Services, places: Sequence[Place], op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
     """Return the page of answers to the query that *op* asks for, best first."""
     wanted = op.offset + op.limit
-    question = await _question(rooms, op.query or "", ranking=ranking)
+    question = await _question(services, op.query or "", ranking=ranking)
     if op.filter:
         # Some more than are wanted are looked at first, and all of them only if need be.
         at_once = 4 * wanted + 100
-        hits = await _hits(rooms, places, question, at_once)
-        found = await _matching(rooms.storage, hits, op.filter, wanted)
+        hits = await _hits(services, places, question, at_once)
+        found = await _matching(services.storage, hits, op.filter, wanted)
         if len(found) < wanted and len(hits) >= at_once:
-            hits = await _hits(rooms, places, question, None)
-            found = await _matching(rooms.storage, hits, op.filter, wanted)
+            hits = await _hits(services, places, question, None)
+            found = await _matching(services.storage, hits, op.filter, wanted)
         ranked, page = len(found), found[op.offset :]
     else:
-        hits = await _hits(rooms, places, question, wanted)
-        ranked, page = len(hits), await _fetched(rooms.storage, hits[op.offset :])
+        hits = await _hits(services, places, question, wanted)
+        ranked, page = len(hits), await _fetched(services.storage, hits[op.offset :])
     if ranked < wanted:
         seen = {(hit.partition, hit.namespace, hit.key) for hit in hits}
         skip = max(0, op.offset - ranked)
-        page += await _unranked(rooms.storage, places, op, seen, skip=skip, limit=op.limit - len(page))
+        page += await _unranked(services.storage, places, op, seen, skip=skip, limit=op.limit - len(page))
     return page
 
 
-async def _question(rooms: StoreRooms, query: str, *, ranking: StoreRanking) -> Question:
+async def _question(services: Services, query: str, *, ranking: StoreRanking) -> Question:
     """Embed the query, once for all partitions; where that is not possible, words decide."""
     query = query[:MAX_QUERY_CHARACTERS]
-    embedding = await rooms.search.embed_put([query])
+    embedding = await services.search.embed_put([query])
     if embedding is None:
         return Question(query, None, "lexical")
     return Question(query, np.frombuffer(embedding.data, "<f4"), ranking)
 
 
-async def _hits(rooms: StoreRooms, places: Sequence[Place], question: Question, limit: int | None) -> list[_Hit]:
+async def _hits(services: Services, places: Sequence[Place], question: Question, limit: int | None) -> list[_Hit]:
     """Return where the best *limit* answers are."""
     hits: list[_Hit] = []
     for place in places:
-        ranked = await rooms.search.ranking(
+        ranked = await services.search.ranking(
             place.partition,
             question.text,
             prefixes=place.prefixes,

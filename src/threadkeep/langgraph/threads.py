@@ -14,8 +14,8 @@ from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
     from threadkeep.container import Container
-    from threadkeep.doors import Whose
     from threadkeep.identity import Owner
+    from threadkeep.service import OwnerScope
     from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 
@@ -47,12 +47,12 @@ class Pruned:
     busy: bool = False
 
 
-class ThreadDoor:
+class ThreadService:
     """The threads of an owner that are kept by ``tk.checkpointer``, newest first."""
 
-    def __init__(self, app: Container, whose: Whose) -> None:
+    def __init__(self, app: Container, scope: OwnerScope) -> None:
         self._app = app
-        self._whose = whose
+        self._scope = scope
 
     async def list(
         self,
@@ -70,10 +70,10 @@ class ThreadDoor:
             limit: How many at most.
             offset: How many to leave out first.
         """
-        whose = self._whose(owner)
+        owner = self._scope.resolve(owner)
         found: list[Thread] = []
-        for thread_id in await self._ids(whose):
-            thread = await self.get(thread_id, owner=whose)
+        for thread_id in await self._ids(owner):
+            thread = await self.get(thread_id, owner=owner)
             if thread is not None and self._rested(thread, older_than):
                 found.append(thread)
                 if len(found) >= offset + limit:
@@ -82,8 +82,8 @@ class ThreadDoor:
 
     async def get(self, thread_id: str, *, owner: str | Owner | None = None) -> Thread | None:
         """Return a thread, or ``None`` where the owner has none of this id."""
-        whose, named = self._whose(owner), thread_id_from(thread_id)
-        stats = await (await self._view(named, whose)).astats(named)
+        owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
+        stats = await (await self._view(named, owner)).astats(named)
         return Thread(named, stats) if stats.checkpoints else None
 
     async def require(self, thread_id: str, *, owner: str | Owner | None = None) -> Thread:
@@ -100,9 +100,9 @@ class ThreadDoor:
 
     async def stats(self, owner: str | Owner | None = None) -> ThreadStats:
         """Return how large all threads of the owner are together."""
-        whose = self._whose(owner)
+        owner = self._scope.resolve(owner)
         every = [
-            thread.stats for one in await self._ids(whose) if (thread := await self.get(one, owner=whose)) is not None
+            thread.stats for one in await self._ids(owner) if (thread := await self.get(one, owner=owner)) is not None
         ]
         return ThreadStats(
             sum(one.checkpoints for one in every),
@@ -138,11 +138,11 @@ class ThreadDoor:
         if latest < 1 or isinstance(thread_ids, str) or (since is not None and since.tzinfo is None):
             msg = "Give the threads as a list of ids, latest as 1 or more, and since with a time zone."
             raise InvalidInputError(msg)
-        whose = self._whose(owner)
+        owner = self._scope.resolve(owner)
         keep = Keep(latest, since, waiting)
         done: list[Pruned] = []
-        for thread_id in await self._chosen(thread_ids, whose, older_than):
-            view = await self._view(thread_id, whose)
+        for thread_id in await self._chosen(thread_ids, owner, older_than):
+            view = await self._view(thread_id, owner)
             try:
                 done.append(Pruned(thread_id, await view.athin(thread_id, keep, wait=False)))
             except ThreadBusyError:
@@ -171,9 +171,9 @@ class ThreadDoor:
                 "Name the threads to delete as a list of ids, or say older_than; all at once goes by erasing the owner."
             )
             raise InvalidInputError(msg)
-        whose = self._whose(owner)
-        chosen = await self._chosen(thread_ids, whose, older_than)
-        await self._saver.adelete_of_owner(chosen, owner=whose)
+        owner = self._scope.resolve(owner)
+        chosen = await self._chosen(thread_ids, owner, older_than)
+        await self._saver.adelete_of_owner(chosen, owner=owner)
         return [*chosen]
 
     async def copy(self, thread_id: str, to: str, *, owner: str | Owner | None = None) -> Thread:
@@ -203,42 +203,42 @@ class ThreadDoor:
         return await self._copy(thread_id, to, owner, checkpoint_id)
 
     async def _copy(self, thread_id: str, to: str, owner: str | Owner | None, until: str | None) -> Thread:
-        whose, named, other = self._whose(owner), thread_id_from(thread_id), thread_id_from(to)
-        await self.require(named, owner=whose)
-        view = await self._view(named, whose)
+        owner, named, other = self._scope.resolve(owner), thread_id_from(thread_id), thread_id_from(to)
+        await self.require(named, owner=owner)
+        view = await self._view(named, owner)
         enters = view.owner is not None
         await self._app.call(
-            lambda rooms: rooms.bindings.enter(other, whose) if enters else rooms.bindings.bind(other, whose)
+            lambda services: services.bindings.enter(other, owner) if enters else services.bindings.bind(other, owner)
         )
         await view.acopy(named, other, until=until)
-        return await self.require(other, owner=whose)
+        return await self.require(other, owner=owner)
 
     async def _chosen(
-        self, thread_ids: Sequence[str] | None, whose: Owner, older_than: timedelta | None
+        self, thread_ids: Sequence[str] | None, owner: Owner, older_than: timedelta | None
     ) -> list[ThreadId]:
-        ids = await self._ids(whose) if thread_ids is None else [thread_id_from(one) for one in thread_ids]
+        ids = await self._ids(owner) if thread_ids is None else [thread_id_from(one) for one in thread_ids]
         chosen: list[ThreadId] = []
         for thread_id in ids:
             if thread_ids is None:
-                thread = await self.get(thread_id, owner=whose)
+                thread = await self.get(thread_id, owner=owner)
             else:
-                thread = await self.require(thread_id, owner=whose)
+                thread = await self.require(thread_id, owner=owner)
             if thread is not None and self._rested(thread, older_than):
                 chosen.append(thread_id)
         return chosen
 
-    async def _ids(self, whose: Owner) -> Sequence[ThreadId]:
-        return await self._app.call(lambda rooms: rooms.bindings.of_owner(whose))
+    async def _ids(self, owner: Owner) -> Sequence[ThreadId]:
+        return await self._app.call(lambda services: services.bindings.of_owner(owner))
 
     def _rested(self, thread: Thread, older_than: timedelta | None) -> bool:
         at = thread.stats.updated_at
         return older_than is None or (at is not None and self._app.clock.now() - at >= older_than)
 
-    async def _view(self, thread_id: ThreadId, whose: Owner) -> ThreadkeepCheckpointer:
+    async def _view(self, thread_id: ThreadId, owner: Owner) -> ThreadkeepCheckpointer:
         """Return the view that sees the owner's thread of this id: bound to them, or out of others' reach anyway."""
         saver = self._saver
-        bound = await self._app.call(lambda rooms: rooms.bindings.owner_of(thread_id))
-        return saver if bound == whose else saver.scoped(whose)
+        bound = await self._app.call(lambda services: services.bindings.owner_of(thread_id))
+        return saver if bound == owner else saver.scoped(owner)
 
     @property
     def _saver(self) -> ThreadkeepCheckpointer:

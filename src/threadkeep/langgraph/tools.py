@@ -20,7 +20,7 @@ from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.langgraph.review import review
 from threadkeep.memories.models import Kind, Memory, NewMemory, Source
 from threadkeep.models.langchain import plain_messages
-from threadkeep.owners.opt_out import require_wanted
+from threadkeep.owners.opt_out import opted_out_error
 from threadkeep.text.semantics import gist_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class _Work:
         new = NewMemory(statement, sources=(source,))
         asked = source.speaker == "user" and turn.asks_to_keep()
         owner = await self._whose(runtime)
-        kept = await self._tk.app.call(lambda rooms: rooms.proposals.keep(new, owner=owner, asked=asked))
+        kept = await self._tk.app.call(
+            lambda services: services.proposal_repository.keep(new, owner=owner, asked=asked)
+        )
         match kept.status:
             case "accepted":
                 return f"Remembered as {kept.memory_id}."
@@ -155,9 +157,10 @@ class _Work:
         return described
 
     async def _whose(self, runtime: ToolRuntime[Any, Any]) -> Owner:
-        owner = self._tk.whose(owner_from(self._owner, runtime=runtime, config=runtime.config))
+        owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=runtime.config))
         thread_id = thread_id_of(runtime, runtime.config)
-        require_wanted(await self._tk.app.home.run(self._tk.app.is_off(owner, thread_id)))
+        if await self._tk.app.home.run(self._tk.app.is_off(owner, thread_id)):
+            raise opted_out_error()
         return owner
 
     def _thread(self, runtime: ToolRuntime[Any, Any]) -> ThreadId | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from threadkeep.event_loop import EventLoopThread
-    from threadkeep.langgraph.store_search import StoreRooms
+    from threadkeep.services import Services
 
 
 class Told(int):
@@ -26,19 +26,19 @@ class Sweeping:
     """
 
     _home: EventLoopThread
-    _rooms: Callable[[], Coroutine[Any, Any, StoreRooms]]
+    _connect: Callable[[], Coroutine[Any, Any, Services]]
 
     def setup(self) -> Told:
         """Connect, and make what is missing in the database."""
-        self._home.run_sync(self._rooms())
+        self._home.run_sync(self._connect())
         return Told()
 
     def sweep_ttl(self) -> Told:
         """Remove physically what has expired, everybody's, and return how many items that were."""
 
         async def swept() -> int:
-            rooms = await self._rooms()
-            return await rooms.storage.sweep(now=rooms.clock.now())
+            services = await self._connect()
+            return await services.storage.sweep(now=services.clock.now())
 
         return Told(self._home.run_sync(swept()))
 

@@ -128,7 +128,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         config = get_config()
         owner, thread_id = None, None
         try:
-            owner = self._tk.whose(owner_from(self._owner, runtime=request.runtime, config=config))
+            owner = self._tk.resolve_owner(owner_from(self._owner, runtime=request.runtime, config=config))
             thread_id = thread_id_of(request.runtime, config)
         except OwnerRequiredError:  # it works all the same, and keeps no summary
             pass
@@ -374,11 +374,11 @@ class Compaction:
             return
 
         async def record() -> None:
-            rooms = await app.rooms()
+            services = await app.connect()
             thread = ThreadId(thread_id) if thread_id is not None else None
-            if rooms.opt_outs.holds(owner, thread_id):
+            if services.opt_outs.holds(owner, thread_id):
                 return
-            await rooms.captures.record(plain_messages(removed), owner=owner, thread_id=thread)
+            await services.captures.record(plain_messages(removed), owner=owner, thread_id=thread)
 
         await self._patiently(record(), "window.record")
 
@@ -386,10 +386,12 @@ class Compaction:
         """Keep the thread's one summary for other threads: the next one replaces it."""
 
         async def keep() -> None:
-            rooms = await self._tk.app.rooms()
-            if rooms.opt_outs.holds(owner, thread_id):
+            services = await self._tk.app.connect()
+            if services.opt_outs.holds(owner, thread_id):
                 return
-            await rooms.memories.put_summary(text, owner=owner, thread_id=thread_id, key=short_digest(thread_id))
+            await services.memory_repository.put_summary(
+                text, owner=owner, thread_id=thread_id, key=short_digest(thread_id)
+            )
 
         await self._patiently(keep(), "window.summary")
 

@@ -104,14 +104,14 @@ def memory_of(item: Item) -> Memory | None:
     if not text:
         return None
     get = value.get
-    said_at = moment_of(get("timestamp"))
+    said_at = moment_of(said) if (said := get("timestamp")) else None
     sources = sources_of(get("sources"))
     if not sources:
         thread = get("source_thread", get("thread_id"))
         sources = (Source("import", _thread(thread), at=said_at),)
     kind = _kind_of(item.ref.namespace, value)
-    status = cast("Status", _one_of(_STATUSES, get("status")) or "active")
-    trust = cast("Speaker", _one_of(_SPEAKERS, get("trust")) or "import")
+    status = cast("Status", _one_of(_STATUSES, given) or "active") if (given := get("status")) != "active" else "active"
+    trust = cast("Speaker", _one_of(_SPEAKERS, given) or "import") if (given := get("trust")) != "user" else "user"
     approval = _approval_of(approved) if (approved := get("approval")) else None
     if status == "active" and approval is None and is_asked(kind, trust):
         status = "proposed"
@@ -127,8 +127,8 @@ def memory_of(item: Item) -> Memory | None:
         revision=item.revision,
         created_at=said_at or item.created_at,
         updated_at=item.updated_at,
-        valid_from=moment_of(get("valid_from")),
-        valid_to=moment_of(get("valid_to")),
+        valid_from=moment_of(begin) if (begin := get("valid_from")) else None,
+        valid_to=moment_of(end) if (end := get("valid_to")) else None,
         pinned=get("pinned") is True,
         history=tuple(filter(None, map(_version_of, _rows(history)))) if (history := get("history")) else (),
         derived_from=tuple(map(MemoryId, _texts(derived))) if (derived := get("derived_from")) else (),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.errors import DamagedItemError, PartitionErasedError, SealError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import memory_of, moment_of
-from threadkeep.memories.repository import MemoryReader
+from threadkeep.memories.reader import MemoryReader
 from threadkeep.storage.interface import Batch, Namespace, Operation, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from threadkeep.memories.codec import memory_of, moment_of, put_of
 from threadkeep.memories.lifecycle import recallable
 from threadkeep.memories.models import Memory, Status, Undone, Why, least_trusted
 from threadkeep.memories.port import Searcher
-from threadkeep.memories.repository import MemoryReader
+from threadkeep.memories.reader import MemoryReader
 from threadkeep.memories.vectors import rows_of
 from threadkeep.storage.interface import Delete, Embedding, Operation, Ref, Storage
 from threadkeep.text.normalization import same_words
@@ -25,7 +25,7 @@ from threadkeep.text.semantics import gist_of, same_meaning
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.last_used import Uses
-    from threadkeep.memories.service import MemoryRepository
+    from threadkeep.memories.repository import MemoryRepository
 
 
 _COMPARED: Final = 2_000
@@ -124,7 +124,7 @@ class MemoryMaintenance:
         memory = await self._memories.require(memory_id, owner=owner)
         told = [entry for entry in entries if any(stands_for(memory_id, [c.id]) for c in entry.changes)]
         parents = await self._rows.items(memory.derived_from, owner)
-        merged = [one async for one in self._rows.walk(owner) if one.merged_into == memory.memory_id]
+        merged = [one async for one in self._rows.walk(owner=owner) if one.merged_into == memory.memory_id]
         return Why(
             memory,
             tuple(one for key in memory.derived_from if key in parents and (one := memory_of(parents[key]))),
@@ -177,7 +177,7 @@ class MemoryMaintenance:
         for attempt in range(TRIES):
             head = await self._ledger.head(owner)
             newest: list[Memory] = []
-            async for memory in self._rows.walk(owner):
+            async for memory in self._rows.walk(owner=owner):
                 newest.append(memory)
                 if len(newest) == _COMPARED:
                     break

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 Status: TypeAlias = Literal["active", "proposed", "rejected", "merged", "archived"]
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "document", "import"]
 
+MAX_NAME_CHARACTERS: Final = 1_000
 MAX_TEXT_CHARACTERS: Final = 8_000
 
 ASKED: Final = "Asked: "
@@ -262,3 +264,15 @@ class Undone:
     memory_ids: tuple[MemoryId, ...]
     removed: tuple[MemoryId, ...]
     left: Mapping[str, str]
+
+
+def checked_name(text: object, argument: str) -> str:
+    """Return *text*, the name of a person or a key, without white space at its ends.
+
+    Raises:
+        InvalidInputError: It is not a string, empty, or longer than 1,000 characters.
+    """
+    if not isinstance(text, str) or not text.strip() or len(text) > MAX_NAME_CHARACTERS:
+        msg = f"{argument} must be a text of 1 to {MAX_NAME_CHARACTERS} characters."
+        raise InvalidInputError(msg)
+    return text.strip()

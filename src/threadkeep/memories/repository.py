@@ -1,73 +1,487 @@
-"""One owner's memories as they are kept: found by key wherever they are, and walked through."""
+"""What is kept about an owner: remember, read, correct and forget."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
+from weakref import WeakValueDictionary
 
-from threadkeep.memories.codec import MEMORIES, memory_namespaces, memory_of
-from threadkeep.storage.interface import Item, Namespace, Ref, Storage, iterate_items
+from threadkeep.errors import InvalidInputError, RevisionConflictError, TooLargeError
+from threadkeep.ids import MemoryId, TurnId, new_id
+from threadkeep.memories.audited_writer import TRIES, USER, give_way, is_about
+from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
+from threadkeep.memories.last_used import uses_namespace
+from threadkeep.memories.lifecycle import corrected, goes_with, messages_of, require_approval, sources_in, statements_of
+from threadkeep.memories.models import (
+    MAX_TEXT_CHARACTERS,
+    Approval,
+    Forgotten,
+    Kind,
+    Memory,
+    NewMemory,
+    RememberResult,
+    Source,
+    least_trusted,
+)
+from threadkeep.memories.port import Searcher
+from threadkeep.memories.reader import MemoryReader
+from threadkeep.memories.vectors import row_of
+from threadkeep.storage.interface import Delete, Embedding, Item, Operation, Put, Ref, Storage, iterate_items
+from threadkeep.text.normalization import same_words
 
 if TYPE_CHECKING:
+    from threadkeep.clock import Clock
     from threadkeep.identity import Owner
-    from threadkeep.memories.models import Memory
+    from threadkeep.memories.audited_writer import AuditedWriter
+
+_BATCH: Final = 500
+_LIKELY_DUPLICATES: Final = 8
 
 
-class MemoryReader:
-    """Reads memories; it decides and writes nothing."""
+class TurnRecords(Protocol):
+    """What this room needs of capture."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
+        """Return the puts that empty the records of these turns of their texts."""
+        ...
 
-    async def item(self, memory_id: str, owner: Owner) -> Item | None:
-        """Return the row with this key, wherever below the owner's memories it is kept."""
-        return (await self.items([memory_id], owner)).get(memory_id)
 
-    async def items(self, memory_ids: Collection[str], owner: Owner) -> dict[str, Item]:
-        """Return the rows with these keys, wherever below the owner's memories they are kept; those that are there."""
-        label = owner.label
-        places: tuple[Namespace, ...] = (
-            (MEMORIES, label),
-            ("users", label, MEMORIES, "user"),
-            ("users", label, MEMORIES, "episodic"),
+class Tombstones(Protocol):
+    """What this room needs of proposals: what shall not be learnt again."""
+
+    async def forgetting(self, owner: Owner, statements: Sequence[str]) -> Sequence[Operation]:
+        """Return what keeps forgotten *statements* from being learnt again, for one commit with the rest."""
+        ...
+
+    async def lifting(self, owner: Owner, statement: str) -> Sequence[Operation]:
+        """Return what lets *statement* be kept again: somebody wants it."""
+        ...
+
+    async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
+        """Return what tells why a statement, with its vector, shall not be learnt again, if so."""
+        ...
+
+
+class MemoryRepository(MemoryReader):
+    """The memories of all owners; every method reads and writes one owner's partition only."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        searcher: Searcher,
+        clock: Clock,
+        *,
+        ledger: AuditedWriter,
+        turns: TurnRecords | None = None,
+        tombstones: Tombstones | None = None,
+        redact: Callable[[str], str] = str,
+        ttl: timedelta | None = None,
+    ) -> None:
+        super().__init__(storage)
+        self._ledger = ledger
+        self._searcher = searcher
+        self._clock = clock
+        self._turns = turns
+        self._tombstones = tombstones
+        self._redact = redact
+        self._ttl = ttl
+        self._remembering: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+
+    async def remember(
+        self, new: NewMemory, *, owner: Owner, also: Callable[[MemoryId], Sequence[Operation]] = lambda _: ()
+    ) -> RememberResult:
+        """Keep one statement, unless an active memory says the very same already.
+
+        It is somebody's decision: a statement that was forgotten or rejected before is let in again.
+
+        Args:
+            new: The statement; one that an assistant, a tool or a document stands behind needs an approval, and so
+                does how to behave.
+            owner: Whose.
+            also: Gives operations of the owner's for the same commit, for a duplicate, too; it is told which
+                memory holds the statement.
+
+        Raises:
+            InvalidInputError, TooLargeError: The text cannot be kept.
+            ApprovalRequiredError: Nobody who is believed stands behind it; nothing was written.
+        """
+        memory = self._memory(new, owner)
+        require_approval(memory.kind, memory.trust, memory.approval)
+        epoch = await self._epoch(owner)
+        embedding = await self._searcher.embed_put([memory.text])
+        lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
+        for attempt in range(TRIES):
+            try:
+                async with lock:
+                    return await self._remember(memory, embedding, owner, also, epoch)
+            except RevisionConflictError as error:  # another process; the same statement perhaps
+                if is_about(error, also(memory.memory_id)):
+                    raise
+                await give_way(attempt)
+        msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
+        raise RevisionConflictError(msg, memory_id=memory.memory_id)
+
+    async def remember_many(
+        self, news: Sequence[NewMemory], *, owner: Owner, progress: Callable[[int], object] = lambda _: None
+    ) -> tuple[MemoryId, ...]:
+        """Keep many statements as :meth:`bring` does.
+
+        Returns:
+            The keys of what is kept now, in the order given; without what was rejected or forgotten before.
+        """
+        kept = await self.bring(news, owner=owner, by=USER, progress=progress)
+        return tuple(one.memory_id for one in kept if one.status != "rejected")
+
+    async def bring(
+        self,
+        news: Sequence[NewMemory],
+        *,
+        owner: Owner,
+        by: str,
+        progress: Callable[[int], object] = lambda _: None,
+    ) -> list[RememberResult]:
+        """Keep many statements, each batch of 500 in one commit.
+
+        They are not compared with each other or with what is there, but by ``memory_id``: what exists already is a
+        duplicate, so an import may be repeated. What was rejected or forgotten before is not let in again.
+
+        Args:
+            news: The statements.
+            owner: Whose.
+            by: Who wants it, as the audit tells it.
+            progress: Told how many are through.
+
+        Returns:
+            What became of each, in the order given.
+
+        Raises:
+            ApprovalRequiredError: Nobody who is believed stands behind one of them; nothing was written.
+        """
+        memories = [self._memory(new, owner) for new in news]
+        for memory in memories:
+            require_approval(memory.kind, memory.trust, memory.approval)
+        keys = [memory.memory_id for memory in memories]
+        if len(set(keys)) != len(keys):
+            msg = "Two of the statements have the same memory_id; give each its own."
+            raise InvalidInputError(msg)
+        kept: list[RememberResult] = []
+        for start in range(0, len(memories), _BATCH):
+            kept += await self._bring(memories[start : start + _BATCH], owner, by)
+            progress(len(kept))
+        return kept
+
+    async def _bring(self, memories: Sequence[Memory], owner: Owner, by: str) -> list[RememberResult]:
+        epoch = await self._epoch(owner)
+        refs = [Ref(owner.partition, memory.namespace, memory.memory_id) for memory in memories]
+        there = await self._storage.get(refs)
+        new = [memory for memory, item in zip(memories, there, strict=True) if item is None]
+        made = await self._searcher.embed_put([memory.text for memory in new]) if new else None
+        vectors = {memory.memory_id: row_of(made, i) for i, memory in enumerate(new)} if made else {}
+        for attempt in range(TRIES):
+            head = await self._ledger.head(owner)
+            there = await self._storage.get(refs)
+            refusal = await self._tombstones.refusal(owner) if self._tombstones else None
+            kept: list[RememberResult] = []
+            puts: list[Put] = []
+            for memory, item in zip(memories, there, strict=True):
+                vector = vectors.get(memory.memory_id)
+                if item is not None:
+                    kept.append(RememberResult("duplicate", memory_of(item) or memory))
+                elif reason := refusal(memory.text, vector) if refusal else None:
+                    kept.append(RememberResult("rejected", memory, reason=reason))
+                else:
+                    kept.append(RememberResult("accepted", memory, () if vector else ("embedder",)))
+                    puts.append(put_of(memory, embedding=vector, expect="absent", ttl=self._ttl))
+            try:
+                if puts:
+                    await self._ledger.commit_from(head, owner, puts, by=by, epoch=epoch)
+            except RevisionConflictError:  # somebody else writes: perhaps a tombstone
+                await give_way(attempt)
+                continue
+            return kept
+        msg = "Other writers kept getting in the way of what is brought in; run it again to go on."
+        raise RevisionConflictError(msg)
+
+    def check(self, new: NewMemory) -> None:
+        """Do nothing if *new* can be kept.
+
+        Raises:
+            InvalidInputError, TooLargeError: It cannot.
+        """
+        for text in (new.text, *(old.text for old in new.history)):
+            _valid(text)
+
+    async def correct(
+        self,
+        memory_id: str,
+        text: str,
+        *,
+        owner: Owner,
+        revision: int | None = None,
+        source: Source | None = None,
+        approval: Approval | None = None,
+        also: Sequence[Operation] = (),
+    ) -> Memory:
+        """Replace what a memory says; the old statement stays in its history.
+
+        Args:
+            memory_id: Which one.
+            text: What is true; 1–8,000 characters.
+            owner: Whose.
+            revision: The revision that was read; ``None``: whatever it is now.
+            source: Where the new statement was made; ``None``: by the user, outside any thread.
+            approval: Who approved it; needed where *source* is an assistant, a tool or a document, and for how to
+                behave.
+            also: Operations of the owner's for the same commit.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: It was changed since *revision*.
+            ApprovalRequiredError: Nobody who is believed stands behind the statement, or it is how to behave; nothing
+                was written.
+        """
+        text = self._checked(text)
+        embedding = await self._searcher.embed_put([text])
+        now = self._clock.now()
+        source = source or Source("user", at=now)
+        by, why = _decided_by(approval, source)
+        for attempt in range(TRIES):
+            memory = await self.require(memory_id, owner=owner)
+            require_approval(memory.kind, source.speaker, approval)
+            if revision is not None and memory.revision != revision:
+                break
+            changed = corrected(memory, text, source=source, at=now, approval=approval)
+            if changed.status == "proposed":  # a row that somebody else wrote, which is approved by this
+                changed = replace(changed, status="active")
+            put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
+            try:
+                await self._ledger.commit(owner, [put, *also], by=by, why=why)
+            except RevisionConflictError:
+                await give_way(attempt)
+                continue
+            return await self.require(memory_id, owner=owner)
+        msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
+        raise RevisionConflictError(msg, memory_id=memory_id)
+
+    async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
+        """Let a memory never expire (or let it expire again)."""
+        for attempt in range(TRIES):
+            item = await self.item(memory_id, owner)
+            memory = memory_of(item) if item else None
+            if item is None or memory is None:
+                return await self.require(memory_id, owner=owner)
+            put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
+            try:
+                await self._ledger.commit(owner, [put], by=USER)
+            except RevisionConflictError:
+                await give_way(attempt)
+                continue
+            return await self.require(memory_id, owner=owner)
+        msg = f"Memory {memory_id} was changed again and again; try again."
+        raise RevisionConflictError(msg, memory_id=memory_id)
+
+    async def forget(
+        self,
+        memory_id: str,
+        *,
+        owner: Owner,
+        revision: int | None = None,
+        approval: Approval | None = None,
+        also: Sequence[Operation] = (),
+    ) -> Forgotten:
+        """Remove a statement: its memory with all history, what was derived from it, and its turn record.
+
+        Memories that say the very same, and episodes of its turns that hold it, go with it. It is
+        one commit: afterwards either all of it is gone or nothing. What was said is not learnt again.
+
+        Args:
+            memory_id: Which one.
+            owner: Whose.
+            revision: The revision that was read; ``None``: whatever it is now.
+            approval: Who approved it, where it was proposed.
+            also: Operations of the owner's for the same commit.
+
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+            RevisionConflictError: It was changed since *revision*.
+        """
+        by, why = _decided_by(approval)
+        for attempt in range(TRIES):
+            head = await self._ledger.head(owner)
+            memory = await self.require(memory_id, owner=owner)
+            if revision is not None and memory.revision != revision:
+                msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
+                raise RevisionConflictError(msg, memory_id=memory_id)
+            everything = [known async for known in self.walk(owner=owner)]
+            gone = goes_with(memory, everything)
+            sources = sources_in(gone)
+            turn_ids = tuple(dict.fromkeys(s.turn_id for s in sources if s.turn_id))
+            emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
+            operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
+            operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
+            if self._tombstones:
+                said = {(one.namespace, one.key) for one in also}
+                unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
+                operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
+            try:
+                await self._ledger.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
+            except RevisionConflictError as error:
+                if is_about(error, also):
+                    raise
+                await give_way(attempt)
+                continue
+            return Forgotten(
+                tuple(m.memory_id for m in gone),
+                tuple(TurnId(put.key) for put in emptied),
+                messages_of(sources),
+            )
+        msg = f"Memory {memory_id} was changed again and again; try again."
+        raise RevisionConflictError(msg, memory_id=memory_id)
+
+    async def put_summary(self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None) -> str:
+        """Keep what a thread was about, in the documents' shape; return its key."""
+        text = self._checked(summary)
+        value: Mapping[str, Any] = {
+            "summary": text,
+            "thread_id": thread_id,
+            "timestamp": self._clock.now().isoformat(),
+        }
+        key = key or new_id()
+        epoch = await self._epoch(owner)
+        embedding = await self._searcher.embed_put([text])
+        put = Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl)
+        await self._ledger.commit(owner, [put], by="window", epoch=epoch)
+        return key
+
+    async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
+        """Return what the newest *limit* summaries say, newest first."""
+        texts: list[tuple[str, int, str]] = []
+        async for item in iterate_items(self._storage, owner.partition, prefix=(SUMMARIES, owner.label)):
+            said = item.value.get("summary", item.value.get("data", item.value.get("text")))
+            if isinstance(said, str) and said.strip():
+                as_memory = memory_of(replace(item, value={**item.value, "data": said}))
+                when = as_memory.created_at if as_memory else item.created_at
+                texts.append((when.isoformat(), item.revision, said.strip()))
+        return [text for _, _, text in sorted(texts, reverse=True)[:limit]]
+
+    async def _remember(
+        self,
+        memory: Memory,
+        embedding: Embedding | None,
+        owner: Owner,
+        also: Callable[[MemoryId], Sequence[Operation]],
+        epoch: str,
+    ) -> RememberResult:
+        """Look for the statement and write it, unless somebody else wrote a statement in between."""
+        degraded = () if embedding else ("embedder",)
+        by, why = _said_by(memory)
+        head = await self._ledger.head(owner)
+        if twin := await self._twin(memory, owner):
+            if operations := also(twin.memory_id):
+                await self._ledger.commit(owner, operations, by=by, why=why, epoch=epoch)
+            return RememberResult("duplicate", twin, degraded)
+        lifted = await self._tombstones.lifting(owner, memory.text) if self._tombstones else ()
+        put = put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)
+        operations = [put, *lifted, *also(memory.memory_id)]
+        await self._ledger.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
+        return RememberResult("accepted", await self.require(memory.memory_id, owner=owner), degraded)
+
+    async def find(self, text: str, *, kind: Kind, owner: Owner) -> Memory | None:
+        """Return the active memory that says the very same, case and a final stop apart, if there is one."""
+        found = await self._searcher.ranking(
+            owner.partition, text, prefixes=memory_namespaces(owner.label), limit=_LIKELY_DUPLICATES
         )
-        refs = [Ref(owner.partition, place, key) for key in memory_ids for place in places]
-        found: dict[str, Item] = {}
-        for item in await self._storage.get(refs) if refs else ():
-            if item is not None:
-                found.setdefault(item.ref.key, item)
-        if left := {key for key in memory_ids if key not in found}:
-            found |= await self._items_below(left, owner)
-        return found
+        refs = [Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits]
+        said = same_words(text)
+        for item in await self._storage.get(refs):
+            known = memory_of(item) if item else None
+            if known and known.kind == kind and known.valid_to is None and same_words(known.text) == said:
+                return known
+        return None
 
-    async def walk(self, owner: Owner) -> AsyncIterator[Memory]:
-        """Yield every memory of the owner, most recently changed first."""
-        streams = [
-            iterate_items(self._storage, owner.partition, prefix=prefix) for prefix in memory_namespaces(owner.label)
-        ]
-        async for item in _merged(streams):
-            if memory := memory_of(item):
-                yield memory
+    async def _twin(self, memory: Memory, owner: Owner) -> Memory | None:
+        if item := await self._item_at(owner, memory):
+            return memory_of(item)
+        return await self.find(memory.text, kind=memory.kind, owner=owner)
 
-    async def _items_below(self, memory_ids: set[str], owner: Owner) -> dict[str, Item]:
-        """Look in deeper namespaces, which only other programs write to."""
-        found: dict[str, Item] = {}
-        for prefix in memory_namespaces(owner.label):
-            async for item in iterate_items(self._storage, owner.partition, prefix=prefix):
-                if item.ref.key in memory_ids:
-                    found.setdefault(item.ref.key, item)
-                    if len(found) == len(memory_ids):
-                        return found
-        return found
+    async def _item_at(self, owner: Owner, memory: Memory) -> Item | None:
+        (item,) = await self._storage.get([Ref(owner.partition, memory.namespace, memory.memory_id)])
+        return item
+
+    async def _epoch(self, owner: Owner) -> str:
+        """Tell the epoch that a work begins in: where the owner is erased before it ends, it writes nothing."""
+        return (await self._storage.position(owner.partition)).epoch
+
+    def _memory(self, new: NewMemory, owner: Owner) -> Memory:
+        if new.kind not in get_args(Kind):
+            msg = f"A memory's kind is one of {', '.join(get_args(Kind))}, not {str(new.kind)[:40]!r}."
+            raise InvalidInputError(msg)
+        now = self._clock.now()
+        created_at = new.created_at or now
+        sources = new.sources or (Source("user", at=created_at),)
+        return Memory(
+            memory_id=new.memory_id or MemoryId(new_id()),
+            namespace=(MEMORIES, owner.label),
+            text=self._checked(new.text),
+            kind=new.kind,
+            status="active",
+            trust=least_trusted(sources),
+            sources=sources,
+            revision=0,
+            created_at=_aware(created_at),
+            updated_at=now,
+            valid_from=_aware(new.valid_from) if new.valid_from else None,
+            valid_to=_aware(new.valid_to) if new.valid_to else None,
+            pinned=new.pinned,
+            approval=new.approval,
+            history=tuple(replace(old, text=self._checked(old.text)) for old in new.history),
+        )
+
+    def _checked(self, text: str) -> str:
+        return self._redact(_valid(text))
 
 
-async def _merged(streams: Sequence[AsyncIterator[Item]]) -> AsyncIterator[Item]:
-    """Merge streams that are sorted newest first."""
-    heads = {i: await anext(stream, None) for i, stream in enumerate(streams)}
-    while True:
-        waiting = [(i, item) for i, item in heads.items() if item is not None]
-        if not waiting:
-            return
-        i, item = max(waiting, key=lambda pair: (pair[1].updated_at, pair[1].revision))
-        yield item
-        heads[i] = await anext(streams[i], None)
+def _valid(text: str) -> str:
+    """Return *text* without the space around it.
+
+    Raises:
+        InvalidInputError, TooLargeError: It cannot be kept.
+    """
+    if not isinstance(text, str):
+        msg = f"A statement is a text, not {type(text).__name__}."
+        raise InvalidInputError(msg)
+    text = text.strip()
+    if not text:
+        msg = "The text is empty; say what is to be remembered."
+        raise InvalidInputError(msg)
+    if len(text) > MAX_TEXT_CHARACTERS:
+        msg = (
+            f"The text has {len(text):,} characters; a memory is a short statement of at most "
+            f"{MAX_TEXT_CHARACTERS:,}. Split it into statements."
+        )
+        raise TooLargeError(msg, characters=len(text))
+    return text
+
+
+def _said_by(memory: Memory) -> tuple[str, str]:
+    return _decided_by(memory.approval, *memory.sources)
+
+
+def _decided_by(approval: Approval | None, *sources: Source) -> tuple[str, str]:
+    """Return who changes something and where it comes from, as the audit tells it."""
+    if approval is not None and approval.proposal_id is not None:
+        return approval.by, f"proposal:{approval.proposal_id}"
+    turn = next((source.turn_id for source in sources if source.turn_id), None)
+    thread = next((source.thread_id for source in sources if source.thread_id), None)
+    why = f"turn:{turn}" if turn else f"thread:{thread}" if thread else ""
+    return (approval.by if approval else USER), why
+
+
+def _aware(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        msg = "A time needs a time zone; give an aware datetime."
+        raise InvalidInputError(msg)
+    return moment

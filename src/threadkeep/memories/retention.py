@@ -24,7 +24,7 @@ from threadkeep.memories.audited_writer import TRIES, AuditedWriter, give_way
 from threadkeep.memories.codec import archived_value
 from threadkeep.memories.last_used import uses_namespace
 from threadkeep.memories.models import Archived, Memory
-from threadkeep.memories.repository import MemoryReader
+from threadkeep.memories.reader import MemoryReader
 from threadkeep.storage.interface import Batch, Delete, Item, Operation, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Retention:
             RevisionConflictError: Other writers kept getting in the way; what was archived until then is.
         """
         if not self.limits.any:
-            return RetentionReport((), sum([one.status == "active" async for one in self._rows.walk(owner)]), 0)
+            return RetentionReport((), sum([one.status == "active" async for one in self._rows.walk(owner=owner)]), 0)
         await self._write_uses(owner)
         done: list[tuple[Memory, Archived]] = []
         for attempt in range(TRIES):
@@ -200,7 +200,7 @@ class Retention:
 
     async def _standing(self, owner: Owner) -> Standing:
         since = await self._counted_since()
-        memories = [memory async for memory in self._rows.walk(owner)]
+        memories = [memory async for memory in self._rows.walk(owner=owner)]
         used, asked = await self._uses.of(owner), await self._asked.asked_about(owner)
         return await asyncio.to_thread(
             standing, memories, used, self.limits, now=self._clock.now(), counted_since=since, asked_about=asked

@@ -1,537 +1,284 @@
-"""What is kept about an owner: remember, read, correct and forget."""
+"""``tk.memories``: what is remembered about an owner."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
-from weakref import WeakValueDictionary
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
 
-from threadkeep.errors import InvalidInputError, MemoryNotFoundError, RevisionConflictError, TooLargeError
-from threadkeep.ids import MemoryId, TurnId, new_id
-from threadkeep.memories.audited_writer import TRIES, USER, give_way, is_about
-from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
-from threadkeep.memories.last_used import uses_namespace
-from threadkeep.memories.lifecycle import corrected, goes_with, messages_of, require_approval, sources_in, statements_of
-from threadkeep.memories.models import (
-    MAX_TEXT_CHARACTERS,
-    Approval,
-    Forgotten,
-    Kind,
-    Memory,
-    NewMemory,
-    RememberResult,
-    Source,
-    least_trusted,
-)
-from threadkeep.memories.port import Searcher
-from threadkeep.memories.repository import MemoryReader
-from threadkeep.memories.vectors import row_of
-from threadkeep.storage.interface import Delete, Embedding, Item, Operation, Put, Ref, Storage, iterate_items
-from threadkeep.text.normalization import same_words
+from threadkeep.errors import InvalidInputError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.models import Approval, Kind, NewMemory, Source, checked_name
+from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
-    from threadkeep.clock import Clock
     from threadkeep.identity import Owner
-    from threadkeep.memories.audited_writer import AuditedWriter
-
-_BATCH: Final = 500
-_NEWEST: Final = 1000
-_LIKELY_DUPLICATES: Final = 8
-
-
-class TurnRecords(Protocol):
-    """What this room needs of capture."""
-
-    async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
-        """Return the puts that empty the records of these turns of their texts."""
-        ...
+    from threadkeep.memories.importer import Imported
+    from threadkeep.memories.maintenance import Merge
+    from threadkeep.memories.models import Forgotten, Memory, RememberResult, Undone, Version, Why
+    from threadkeep.memories.retention import RetentionReport
+    from threadkeep.recall.models import Recalled
 
 
-class Tombstones(Protocol):
-    """What this room needs of proposals: what shall not be learnt again."""
+class MemoryService(Service):
+    """What is remembered about an owner: remember, list, search, correct, forget.
 
-    async def forgetting(self, owner: Owner, statements: Sequence[str]) -> Sequence[Operation]:
-        """Return what keeps forgotten *statements* from being learnt again, for one commit with the rest."""
-        ...
+    ``owner=`` names the owner of a call: a user id or an :class:`Owner`; by default the one that the client was
+    opened with. Without either, every method raises ``OwnerRequiredError``.
+    """
 
-    async def lifting(self, owner: Owner, statement: str) -> Sequence[Operation]:
-        """Return what lets *statement* be kept again: somebody wants it."""
-        ...
-
-    async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
-        """Return what tells why a statement, with its vector, shall not be learnt again, if so."""
-        ...
-
-
-class MemoryRepository:
-    """The memories of all owners; every method reads and writes one owner's partition only."""
-
-    def __init__(
-        self,
-        storage: Storage,
-        searcher: Searcher,
-        clock: Clock,
-        *,
-        ledger: AuditedWriter,
-        turns: TurnRecords | None = None,
-        tombstones: Tombstones | None = None,
-        redact: Callable[[str], str] = str,
-        ttl: timedelta | None = None,
-    ) -> None:
-        self._storage = storage
-        self._ledger = ledger
-        self._searcher = searcher
-        self._clock = clock
-        self._rows = MemoryReader(storage)
-        self._turns = turns
-        self._tombstones = tombstones
-        self._redact = redact
-        self._ttl = ttl
-        self._remembering: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
-
+    @operation
     async def remember(
-        self, new: NewMemory, *, owner: Owner, also: Callable[[MemoryId], Sequence[Operation]] = lambda _: ()
+        self,
+        text: str,
+        *,
+        owner: str | Owner | None = None,
+        kind: Kind = "semantic",
+        source: Source | None = None,
+        valid_from: datetime | None = None,
+        pinned: bool = False,
+        approved_by: str | None = None,
     ) -> RememberResult:
-        """Keep one statement, unless an active memory says the very same already.
+        """Keep a statement of 1–8,000 characters; a statement that an active memory makes already is a duplicate.
 
-        It is somebody's decision: a statement that was forgotten or rejected before is let in again.
-
-        Args:
-            new: The statement; one that an assistant, a tool or a document stands behind needs an approval, and so
-                does how to behave.
-            owner: Whose.
-            also: Gives operations of the owner's for the same commit, for a duplicate, too; it is told which
-                memory holds the statement.
+        A statement is proposed instead, and not recalled before it is approved, if *source* is an assistant, a tool or
+        a document, or *kind* is ``procedural`` (how to behave). Pass *approved_by* if a person has approved it.
 
         Raises:
             InvalidInputError, TooLargeError: The text cannot be kept.
-            ApprovalRequiredError: Nobody who is believed stands behind it; nothing was written.
+            OptedOutError: The owner wants no memory.
         """
-        memory = self._memory(new, owner)
-        require_approval(memory.kind, memory.trust, memory.approval)
-        epoch = await self._epoch(owner)
-        embedding = await self._searcher.embed_put([memory.text])
-        lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
-        for attempt in range(TRIES):
-            try:
-                async with lock:
-                    return await self._remember(memory, embedding, owner, also, epoch)
-            except RevisionConflictError as error:  # another process; the same statement perhaps
-                if is_about(error, also(memory.memory_id)):
-                    raise
-                await give_way(attempt)
-        msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
-        raise RevisionConflictError(msg, memory_id=memory.memory_id)
+        owner = self._scope.resolve(owner)
+        sources = (source,) if source else ()
+        new = NewMemory(text, kind, sources, valid_from=valid_from, pinned=pinned, approval=self._approval(approved_by))
+        self._services.opt_outs.require_wanted(owner, source.thread_id if source else None)
+        return await self._services.proposal_repository.keep(new, owner=owner)
 
+    @operation
     async def remember_many(
-        self, news: Sequence[NewMemory], *, owner: Owner, progress: Callable[[int], object] = lambda _: None
-    ) -> tuple[MemoryId, ...]:
-        """Keep many statements as :meth:`bring` does.
-
-        Returns:
-            The keys of what is kept now, in the order given; without what was rejected or forgotten before.
-        """
-        kept = await self.bring(news, owner=owner, by=USER, progress=progress)
-        return tuple(one.memory_id for one in kept if one.status != "rejected")
-
-    async def bring(
         self,
         news: Sequence[NewMemory],
         *,
-        owner: Owner,
-        by: str,
+        owner: str | Owner | None = None,
         progress: Callable[[int], object] = lambda _: None,
-    ) -> list[RememberResult]:
-        """Keep many statements, each batch of 500 in one commit.
+    ) -> tuple[MemoryId, ...]:
+        """Keep many statements, 500 in a commit. Repeating the call changes nothing if they have ids.
 
-        They are not compared with each other or with what is there, but by ``memory_id``: what exists already is a
-        duplicate, so an import may be repeated. What was rejected or forgotten before is not let in again.
+        Statements that were rejected or forgotten before are left out.
 
         Args:
             news: The statements.
-            owner: Whose.
-            by: Who wants it, as the audit tells it.
-            progress: Told how many are through.
+            owner: The owner of the memories.
+            progress: Called with the number of statements done, after each commit.
 
         Returns:
-            What became of each, in the order given.
+            The ids of the statements that are kept now, in the order given.
 
         Raises:
-            ApprovalRequiredError: Nobody who is believed stands behind one of them; nothing was written.
+            OptedOutError: The owner wants no memory.
         """
-        memories = [self._memory(new, owner) for new in news]
-        for memory in memories:
-            require_approval(memory.kind, memory.trust, memory.approval)
-        keys = [memory.memory_id for memory in memories]
-        if len(set(keys)) != len(keys):
-            msg = "Two of the statements have the same memory_id; give each its own."
-            raise InvalidInputError(msg)
-        kept: list[RememberResult] = []
-        for start in range(0, len(memories), _BATCH):
-            kept += await self._bring(memories[start : start + _BATCH], owner, by)
-            progress(len(kept))
-        return kept
+        owner = self._scope.resolve(owner)
+        self._services.opt_outs.require_wanted(owner)
+        return await self._services.memory_repository.remember_many(news, owner=owner, progress=progress)
 
-    async def _bring(self, memories: Sequence[Memory], owner: Owner, by: str) -> list[RememberResult]:
-        epoch = await self._epoch(owner)
-        refs = [Ref(owner.partition, memory.namespace, memory.memory_id) for memory in memories]
-        there = await self._storage.get(refs)
-        new = [memory for memory, item in zip(memories, there, strict=True) if item is None]
-        made = await self._searcher.embed_put([memory.text for memory in new]) if new else None
-        vectors = {memory.memory_id: row_of(made, i) for i, memory in enumerate(new)} if made else {}
-        for attempt in range(TRIES):
-            head = await self._ledger.head(owner)
-            there = await self._storage.get(refs)
-            refusal = await self._tombstones.refusal(owner) if self._tombstones else None
-            kept: list[RememberResult] = []
-            puts: list[Put] = []
-            for memory, item in zip(memories, there, strict=True):
-                vector = vectors.get(memory.memory_id)
-                if item is not None:
-                    kept.append(RememberResult("duplicate", memory_of(item) or memory))
-                elif reason := refusal(memory.text, vector) if refusal else None:
-                    kept.append(RememberResult("rejected", memory, reason=reason))
-                else:
-                    kept.append(RememberResult("accepted", memory, () if vector else ("embedder",)))
-                    puts.append(put_of(memory, embedding=vector, expect="absent", ttl=self._ttl))
-            try:
-                if puts:
-                    await self._ledger.commit_from(head, owner, puts, by=by, epoch=epoch)
-            except RevisionConflictError:  # somebody else writes: perhaps a tombstone
-                await give_way(attempt)
-                continue
-            return kept
-        msg = "Other writers kept getting in the way of what is brought in; run it again to go on."
-        raise RevisionConflictError(msg)
+    @operation
+    async def import_lines(self, lines: Iterable[str], *, owner: str | Owner | None = None) -> Imported:
+        """Import memories from lines of JSON: an export's lines, or objects with a ``text``. Ids are kept.
 
-    def check(self, new: NewMemory) -> None:
-        """Do nothing if *new* can be kept.
+        The call may be repeated: existing memories stay as they are. Imported memories carry the trust ``import``, and
+        the policy decides about them: how to behave waits for approval. An invalid line is reported by its number, and
+        the others are imported.
 
         Raises:
-            InvalidInputError, TooLargeError: It cannot.
+            OptedOutError: The owner wants no memory.
         """
-        for text in (new.text, *(old.text for old in new.history)):
-            _valid(text)
+        owner = self._scope.resolve(owner)
+        self._services.opt_outs.require_wanted(owner)
+        news, faults, left_out = self._parsed(lines)
+        proposed = await self._services.proposal_repository.propose_imports(news, owner=owner)
+        accepted = {number: new for number, new in news.items() if number not in proposed}
+        kept = await self._services.memory_repository.bring(list(accepted.values()), owner=owner, by="import")
+        from threadkeep.memories.importer import Imported
 
-    async def get(self, memory_id: str, *, owner: Owner) -> Memory | None:
-        """Return the owner's memory with this key, or ``None``."""
-        item = await self._rows.item(memory_id, owner)
-        return memory_of(item) if item else None
+        results = dict(zip(accepted, kept, strict=True))
+        refused = {number: one.reason or "" for number, one in results.items() if one.status == "rejected"}
+        refused |= {number: one.reason or "" for number, one in proposed.items() if one.status == "rejected"}
+        known = [one.memory_id for one in proposed.values() if one.status == "duplicate" and one.memory_id]
+        return Imported(
+            tuple(one.memory_id for one in kept if one.status == "accepted"),
+            (*(one.memory_id for one in kept if one.status == "duplicate"), *known),
+            dict(sorted(refused.items())),
+            left_out,
+            dict(sorted(faults.items())),
+            tuple(one.proposal.proposal_id for one in proposed.values() if one.status == "proposed" and one.proposal),
+        )
 
-    async def require(self, memory_id: str, *, owner: Owner) -> Memory:
-        """Return the owner's memory with this key.
+    @operation
+    async def get(self, memory_id: str, *, owner: str | Owner | None = None) -> Memory | None:
+        """Return a memory, or None if the owner has none with this id."""
+        return await self._services.memory_reader.get(memory_id, owner=self._scope.resolve(owner))
+
+    @operation
+    async def require(self, memory_id: str, *, owner: str | Owner | None = None) -> Memory:
+        """Return a memory.
 
         Raises:
-            MemoryNotFoundError: The owner has none with this key.
+            MemoryNotFoundError: The owner has none with this id.
         """
-        if memory := await self.get(memory_id, owner=owner):
-            return memory
-        msg = f"There is no memory {memory_id[:80]!r} of this owner; list the memories to see which there are."
-        raise MemoryNotFoundError(msg, memory_id=memory_id)
+        return await self._services.memory_reader.require(memory_id, owner=self._scope.resolve(owner))
 
-    async def list(self, *, owner: Owner, kind: Kind | None = None, limit: int = 100, offset: int = 0) -> list[Memory]:
-        """Return the owner's memories, most recently changed first, whatever their status."""
-        if limit < 0 or offset < 0:
-            msg = "limit and offset must be 0 or more."
-            raise InvalidInputError(msg)
-        found: list[Memory] = []
-        async for memory in self.walk(owner=owner):
-            if len(found) == offset + limit:
-                break
-            if kind in (None, memory.kind):
-                found.append(memory)
-        return found[offset:]
+    @operation
+    async def list(
+        self, *, owner: str | Owner | None = None, kind: Kind | None = None, limit: int = 100, offset: int = 0
+    ) -> list[Memory]:
+        """Return memories of any status, most recently changed first."""
+        return await self._services.memory_reader.list(
+            owner=self._scope.resolve(owner), kind=kind, limit=limit, offset=offset
+        )
 
-    async def walk(self, *, owner: Owner) -> AsyncIterator[Memory]:
-        """Yield every memory of the owner, most recently changed first."""
-        async for memory in self._rows.walk(owner):
+    @operation
+    async def walk(self, *, owner: str | Owner | None = None) -> AsyncIterator[Memory]:
+        """Yield every memory, most recently changed first."""
+        async for memory in self._services.memory_reader.walk(owner=self._scope.resolve(owner)):
             yield memory
 
-    async def newest(self, *, owner: Owner, limit: int) -> list[Memory]:
-        """Return the *limit* memories that were learnt last, newest first, by the time they carry.
+    async def search(
+        self,
+        query: str,
+        *,
+        owner: str | Owner | None = None,
+        kind: Kind | None = None,
+        limit: int = 10,
+    ) -> list[Recalled]:
+        """Return the memories most like *query*, best first, with scores in [0, 1].
 
-        An imported row counts by its own ``timestamp``: sorted first, cut afterwards, among the
-        1,000 that were changed last.
+        A current index answers on the calling thread; otherwise Threadkeep's event loop brings it up to date first.
         """
-        active: list[Memory] = []
-        async for memory in self.walk(owner=owner):
-            if memory.status == "active" and memory.valid_to is None:
-                active.append(memory)
-            if len(active) == max(limit, _NEWEST):
-                break
-        return sorted(active, key=lambda m: (m.created_at, m.revision), reverse=True)[:limit]
+        owner = self._scope.resolve(owner)
+        if self._services.connected:
+            found = self._services.recalls.try_search(query, owner=owner, kind=kind, limit=limit)
+            if found is not None:
+                return found
+        return await self._services.run(
+            lambda: self._services.recalls.search(query, owner=owner, kind=kind, limit=limit)
+        )
 
+    @operation
     async def correct(
         self,
         memory_id: str,
         text: str,
         *,
-        owner: Owner,
+        owner: str | Owner | None = None,
         revision: int | None = None,
         source: Source | None = None,
-        approval: Approval | None = None,
-        also: Sequence[Operation] = (),
+        approved_by: str | None = None,
     ) -> Memory:
-        """Replace what a memory says; the old statement stays in its history.
+        """Replace what a memory says; the old text stays in its history.
 
         Args:
-            memory_id: Which one.
+            memory_id: The memory.
             text: What is true; 1–8,000 characters.
-            owner: Whose.
-            revision: The revision that was read; ``None``: whatever it is now.
-            source: Where the new statement was made; ``None``: by the user, outside any thread.
-            approval: Who approved it; needed where *source* is an assistant, a tool or a document, and for how to
-                behave.
-            also: Operations of the owner's for the same commit.
+            owner: The owner of the memory.
+            revision: The revision that was read; None: the current one.
+            source: Where the new text comes from; None: the user.
+            approved_by: The person who approved it.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
-            RevisionConflictError: It was changed since *revision*.
-            ApprovalRequiredError: Nobody who is believed stands behind the statement, or it is how to behave; nothing
-                was written.
+            RevisionConflictError: The memory was changed since *revision*.
+            ApprovalRequiredError: *source* is an assistant, a tool or a document, or the memory is how to behave:
+                propose the change instead, or pass *approved_by*.
         """
-        text = self._checked(text)
-        embedding = await self._searcher.embed_put([text])
-        now = self._clock.now()
-        source = source or Source("user", at=now)
-        by, why = _decided_by(approval, source)
-        for attempt in range(TRIES):
-            memory = await self.require(memory_id, owner=owner)
-            require_approval(memory.kind, source.speaker, approval)
-            if revision is not None and memory.revision != revision:
-                break
-            changed = corrected(memory, text, source=source, at=now, approval=approval)
-            if changed.status == "proposed":  # a row that somebody else wrote, which is approved by this
-                changed = replace(changed, status="active")
-            put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
-            try:
-                await self._ledger.commit(owner, [put, *also], by=by, why=why)
-            except RevisionConflictError:
-                await give_way(attempt)
-                continue
-            return await self.require(memory_id, owner=owner)
-        msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
-        raise RevisionConflictError(msg, memory_id=memory_id)
+        return await self._services.memory_repository.correct(
+            memory_id,
+            text,
+            owner=self._scope.resolve(owner),
+            revision=revision,
+            source=source,
+            approval=self._approval(approved_by),
+        )
 
-    async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
-        """Let a memory never expire (or let it expire again)."""
-        for attempt in range(TRIES):
-            item = await self._rows.item(memory_id, owner)
-            memory = memory_of(item) if item else None
-            if item is None or memory is None:
-                return await self.require(memory_id, owner=owner)
-            put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
-            try:
-                await self._ledger.commit(owner, [put], by=USER)
-            except RevisionConflictError:
-                await give_way(attempt)
-                continue
-            return await self.require(memory_id, owner=owner)
-        msg = f"Memory {memory_id} was changed again and again; try again."
-        raise RevisionConflictError(msg, memory_id=memory_id)
+    @operation
+    async def forget(self, memory_id: str, *, owner: str | Owner | None = None) -> Forgotten:
+        """Remove a memory with its history and everything derived from it; report where its text still stands.
 
-    async def forget(
-        self,
-        memory_id: str,
-        *,
-        owner: Owner,
-        revision: int | None = None,
-        approval: Approval | None = None,
-        also: Sequence[Operation] = (),
-    ) -> Forgotten:
-        """Remove a statement: its memory with all history, what was derived from it, and its turn record.
+        Raises:
+            MemoryNotFoundError: The owner has no such memory.
+        """
+        return await self._services.memory_repository.forget(memory_id, owner=self._scope.resolve(owner))
 
-        Memories that say the very same, and episodes of its turns that hold it, go with it. It is
-        one commit: afterwards either all of it is gone or nothing. What was said is not learnt again.
+    @operation
+    async def pin(self, memory_id: str, *, owner: str | Owner | None = None, pinned: bool = True) -> Memory:
+        """Make a memory never expire, or let it expire again (``pinned=False``)."""
+        return await self._services.memory_repository.pin(memory_id, owner=self._scope.resolve(owner), pinned=pinned)
+
+    @operation
+    async def history(self, memory_id: str, *, owner: str | Owner | None = None) -> tuple[Version, ...]:
+        """Return the earlier versions of a memory, oldest first."""
+        return (await self._services.memory_reader.require(memory_id, owner=self._scope.resolve(owner))).history
+
+    @operation
+    async def why(self, memory_id: str, *, owner: str | Owner | None = None) -> Why:
+        """Return where a memory comes from: thread, message, speaker and approval."""
+        owner = self._scope.resolve(owner)
+        return await self._services.maintenance.why(memory_id, await self._services.audit.list(owner), owner=owner)
+
+    @operation
+    async def undo(self, last: int = 1, *, owner: str | Owner | None = None) -> Undone:
+        """Undo the *last* changes of memories. Forgotten memories stay forgotten and are listed in ``left``."""
+        owner = self._scope.resolve(owner)
+        return await self._services.maintenance.undo(await self._services.audit.list(owner), owner=owner, last=last)
+
+    @operation
+    async def consolidate(self, *, owner: str | Owner | None = None, dry: bool = False) -> tuple[Merge, ...]:
+        """Merge memories that say the same in other words. The merged ones can be restored for thirty days.
 
         Args:
-            memory_id: Which one.
-            owner: Whose.
-            revision: The revision that was read; ``None``: whatever it is now.
-            approval: Who approved it, where it was proposed.
-            also: Operations of the owner's for the same commit.
-
-        Raises:
-            MemoryNotFoundError: The owner has no such memory.
-            RevisionConflictError: It was changed since *revision*.
+            owner: The owner of the memories.
+            dry: Only report what would be merged.
         """
-        by, why = _decided_by(approval)
-        for attempt in range(TRIES):
-            head = await self._ledger.head(owner)
-            memory = await self.require(memory_id, owner=owner)
-            if revision is not None and memory.revision != revision:
-                msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
-                raise RevisionConflictError(msg, memory_id=memory_id)
-            everything = [known async for known in self.walk(owner=owner)]
-            gone = goes_with(memory, everything)
-            sources = sources_in(gone)
-            turn_ids = tuple(dict.fromkeys(s.turn_id for s in sources if s.turn_id))
-            emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
-            operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
-            operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
-            if self._tombstones:
-                said = {(one.namespace, one.key) for one in also}
-                unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
-                operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
+        return await self._services.maintenance.consolidate(owner=self._scope.resolve(owner), dry=dry)
+
+    @operation
+    async def tidy(self, *, owner: str | Owner | None = None, dry: bool = False) -> RetentionReport:
+        """Archive memories that were not used for ``THREADKEEP_INACTIVE_DAYS`` or exceed the owner's limit.
+
+        A running application does this every ten minutes.
+
+        Args:
+            owner: The owner of the memories.
+            dry: Only report what would be archived.
+        """
+        return await self._services.retention.tidy(self._scope.resolve(owner), dry=dry)
+
+    @operation
+    async def restore(self, memory_id: str, *, owner: str | Owner | None = None) -> Memory:
+        """Make an archived or merged memory active again."""
+        return await self._services.maintenance.restore(memory_id, owner=self._scope.resolve(owner))
+
+    def _approval(self, by: str | None) -> Approval | None:
+        return Approval(checked_name(by, "approved_by"), self._services.clock.now()) if by is not None else None
+
+    def _parsed(self, lines: Iterable[str]) -> tuple[dict[int, NewMemory], dict[int, str], int]:
+        """Return the valid memories and the faults by line number, and how many lines are no memories."""
+        from threadkeep.memories.importer import parsed
+
+        news: dict[int, NewMemory] = {}
+        faults: dict[int, str] = {}
+        seen: set[MemoryId] = set()
+        left_out = 0
+        for number, line in enumerate(lines, 1):
             try:
-                await self._ledger.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
-            except RevisionConflictError as error:
-                if is_about(error, also):
-                    raise
-                await give_way(attempt)
-                continue
-            return Forgotten(
-                tuple(m.memory_id for m in gone),
-                tuple(TurnId(put.key) for put in emptied),
-                messages_of(sources),
-            )
-        msg = f"Memory {memory_id} was changed again and again; try again."
-        raise RevisionConflictError(msg, memory_id=memory_id)
-
-    async def put_summary(self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None) -> str:
-        """Keep what a thread was about, in the documents' shape; return its key."""
-        text = self._checked(summary)
-        value: Mapping[str, Any] = {
-            "summary": text,
-            "thread_id": thread_id,
-            "timestamp": self._clock.now().isoformat(),
-        }
-        key = key or new_id()
-        epoch = await self._epoch(owner)
-        embedding = await self._searcher.embed_put([text])
-        put = Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl)
-        await self._ledger.commit(owner, [put], by="window", epoch=epoch)
-        return key
-
-    async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
-        """Return what the newest *limit* summaries say, newest first."""
-        texts: list[tuple[str, int, str]] = []
-        async for item in iterate_items(self._storage, owner.partition, prefix=(SUMMARIES, owner.label)):
-            said = item.value.get("summary", item.value.get("data", item.value.get("text")))
-            if isinstance(said, str) and said.strip():
-                as_memory = memory_of(replace(item, value={**item.value, "data": said}))
-                when = as_memory.created_at if as_memory else item.created_at
-                texts.append((when.isoformat(), item.revision, said.strip()))
-        return [text for _, _, text in sorted(texts, reverse=True)[:limit]]
-
-    async def _remember(
-        self,
-        memory: Memory,
-        embedding: Embedding | None,
-        owner: Owner,
-        also: Callable[[MemoryId], Sequence[Operation]],
-        epoch: str,
-    ) -> RememberResult:
-        """Look for the statement and write it, unless somebody else wrote a statement in between."""
-        degraded = () if embedding else ("embedder",)
-        by, why = _said_by(memory)
-        head = await self._ledger.head(owner)
-        if twin := await self._twin(memory, owner):
-            if operations := also(twin.memory_id):
-                await self._ledger.commit(owner, operations, by=by, why=why, epoch=epoch)
-            return RememberResult("duplicate", twin, degraded)
-        lifted = await self._tombstones.lifting(owner, memory.text) if self._tombstones else ()
-        put = put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)
-        operations = [put, *lifted, *also(memory.memory_id)]
-        await self._ledger.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
-        return RememberResult("accepted", await self.require(memory.memory_id, owner=owner), degraded)
-
-    async def find(self, text: str, *, kind: Kind, owner: Owner) -> Memory | None:
-        """Return the active memory that says the very same, case and a final stop apart, if there is one."""
-        found = await self._searcher.ranking(
-            owner.partition, text, prefixes=memory_namespaces(owner.label), limit=_LIKELY_DUPLICATES
-        )
-        refs = [Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits]
-        said = same_words(text)
-        for item in await self._storage.get(refs):
-            known = memory_of(item) if item else None
-            if known and known.kind == kind and known.valid_to is None and same_words(known.text) == said:
-                return known
-        return None
-
-    async def _twin(self, memory: Memory, owner: Owner) -> Memory | None:
-        if item := await self._item_at(owner, memory):
-            return memory_of(item)
-        return await self.find(memory.text, kind=memory.kind, owner=owner)
-
-    async def _item_at(self, owner: Owner, memory: Memory) -> Item | None:
-        (item,) = await self._storage.get([Ref(owner.partition, memory.namespace, memory.memory_id)])
-        return item
-
-    async def _epoch(self, owner: Owner) -> str:
-        """Tell the epoch that a work begins in: where the owner is erased before it ends, it writes nothing."""
-        return (await self._storage.position(owner.partition)).epoch
-
-    def _memory(self, new: NewMemory, owner: Owner) -> Memory:
-        if new.kind not in get_args(Kind):
-            msg = f"A memory's kind is one of {', '.join(get_args(Kind))}, not {str(new.kind)[:40]!r}."
-            raise InvalidInputError(msg)
-        now = self._clock.now()
-        created_at = new.created_at or now
-        sources = new.sources or (Source("user", at=created_at),)
-        return Memory(
-            memory_id=new.memory_id or MemoryId(new_id()),
-            namespace=(MEMORIES, owner.label),
-            text=self._checked(new.text),
-            kind=new.kind,
-            status="active",
-            trust=least_trusted(sources),
-            sources=sources,
-            revision=0,
-            created_at=_aware(created_at),
-            updated_at=now,
-            valid_from=_aware(new.valid_from) if new.valid_from else None,
-            valid_to=_aware(new.valid_to) if new.valid_to else None,
-            pinned=new.pinned,
-            approval=new.approval,
-            history=tuple(replace(old, text=self._checked(old.text)) for old in new.history),
-        )
-
-    def _checked(self, text: str) -> str:
-        return self._redact(_valid(text))
-
-
-def _valid(text: str) -> str:
-    """Return *text* without the space around it.
-
-    Raises:
-        InvalidInputError, TooLargeError: It cannot be kept.
-    """
-    if not isinstance(text, str):
-        msg = f"A statement is a text, not {type(text).__name__}."
-        raise InvalidInputError(msg)
-    text = text.strip()
-    if not text:
-        msg = "The text is empty; say what is to be remembered."
-        raise InvalidInputError(msg)
-    if len(text) > MAX_TEXT_CHARACTERS:
-        msg = (
-            f"The text has {len(text):,} characters; a memory is a short statement of at most "
-            f"{MAX_TEXT_CHARACTERS:,}. Split it into statements."
-        )
-        raise TooLargeError(msg, characters=len(text))
-    return text
-
-
-def _said_by(memory: Memory) -> tuple[str, str]:
-    return _decided_by(memory.approval, *memory.sources)
-
-
-def _decided_by(approval: Approval | None, *sources: Source) -> tuple[str, str]:
-    """Return who changes something and where it comes from, as the audit tells it."""
-    if approval is not None and approval.proposal_id is not None:
-        return approval.by, f"proposal:{approval.proposal_id}"
-    turn = next((source.turn_id for source in sources if source.turn_id), None)
-    thread = next((source.thread_id for source in sources if source.thread_id), None)
-    why = f"turn:{turn}" if turn else f"thread:{thread}" if thread else ""
-    return (approval.by if approval else USER), why
-
-
-def _aware(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        msg = "A time needs a time zone; give an aware datetime."
-        raise InvalidInputError(msg)
-    return moment
+                new = parsed(line) if line.strip() else None
+                if new is None:
+                    left_out += bool(line.strip())
+                elif new.memory_id is None or new.memory_id in seen:
+                    faults[number] = "an earlier line has the same id"
+                else:
+                    self._services.memory_repository.check(new)
+                    seen.add(new.memory_id)
+                    news[number] = new
+            except InvalidInputError as error:
+                faults[number] = str(error)
+        return news, faults, left_out

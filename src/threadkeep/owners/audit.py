@@ -9,7 +9,7 @@ from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.memories.audit import Entry, Head, audit_namespace, entry_of, fault_in, head_of, stands_for
 from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.memories.codec import head_ref
-from threadkeep.memories.repository import MemoryReader
+from threadkeep.memories.reader import MemoryReader
 from threadkeep.owners.models import Verified
 from threadkeep.storage.interface import Item, Storage, iterate_items
 
@@ -52,7 +52,9 @@ class Audit:
         if fault is None and number and (number, chain) not in ((entry.number, entry.chain) for entry in entries):
             fault = f"entry {number} is not the one that was noted"
         told = {change.id for entry in entries for change in entry.changes}
-        untold = [memory.memory_id async for memory in self._rows.walk(owner) if not stands_for(memory.memory_id, told)]
+        untold = [
+            memory.memory_id async for memory in self._rows.walk(owner=owner) if not stands_for(memory.memory_id, told)
+        ]
         return Verified(head.number, f"{head.number}:{head.chain}", fault, tuple(untold))
 
     async def _read(self, owner: Owner) -> tuple[Sequence[Item], Head]:

@@ -33,6 +33,15 @@ class OptOuts:
             return False
         return _key(owner) in self._known or (thread_id is not None and _key(owner, thread_id) in self._known)
 
+    def require_wanted(self, owner: Owner, thread_id: str | None = None) -> None:
+        """Refuse to remember anything about an owner who wants no memory, at all or in this thread.
+
+        Raises:
+            OptedOutError: The owner has opted out.
+        """
+        if self.holds(owner, thread_id):
+            raise opted_out_error()
+
     async def set(self, owner: Owner, *, thread_id: str | None = None, out: bool = True) -> None:
         """Opt out, or in again; it holds in this process from now on, and in others within seconds."""
         key = _key(owner, thread_id)
@@ -67,12 +76,6 @@ def _key(owner: Owner, thread_id: str | None = None) -> str:
     return whose if thread_id is None else f"{whose}-{short_digest('thread', thread_id)}"
 
 
-def require_wanted(off: bool) -> None:  # noqa: FBT001 - the one thing that it is asked
-    """Refuse to keep something for somebody who wants no memory.
-
-    Raises:
-        OptedOutError: *off*.
-    """
-    if off:
-        msg = "Whoever this is about wants nothing remembered; tk.owners.opt_out(…, out=False) takes that back."
-        raise OptedOutError(msg)
+def opted_out_error() -> OptedOutError:
+    """Return the error for an owner who wants no memory."""
+    return OptedOutError("The owner has opted out of memory; tk.owners.opt_out(owner, out=False) opts in again.")

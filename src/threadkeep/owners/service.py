@@ -1,22 +1,24 @@
-"""Everything that is held about an owner: show it and export it."""
+"""``tk.owners``: everything that is held about an owner."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.memories.codec import memory_of
 from threadkeep.owners.models import Holdings, place_of, says_nothing
-from threadkeep.storage.interface import Storage, iterate_items
+from threadkeep.service import Service, operation
+from threadkeep.storage.interface import iterate_items
 
 if TYPE_CHECKING:
-    from threadkeep.clock import Clock
+    from pathlib import Path
+
     from threadkeep.identity import Owner
-    from threadkeep.memories.retention import Limits
-    from threadkeep.owners.erasure import Threads
-    from threadkeep.owners.opt_out import OptOuts
+    from threadkeep.memories.audit import Entry
+    from threadkeep.owners.models import Erased, Replayed, Verified
+    from threadkeep.owners.receipts import ErasureReceipt
 
 FORMAT: Final = 1
 """Version of the export's lines."""
@@ -44,43 +46,22 @@ Ids are kept, and it may be repeated.
 """
 
 
-class TurnRecords(Protocol):
-    """What this room needs of capture."""
+class OwnerService(Service):
+    """Everything that is held about one owner: show, export, erase, opt out, audit.
 
-    async def drop(self, owner: Owner, *, thread_id: str | None) -> None:
-        """Empty what waits to be learnt from, of one thread or of all, of its texts."""
-        ...
+    ``owner`` names the owner of a call; by default the one that the client was opened with.
+    """
 
-
-class Owners:
-    """Everything about one owner at a time."""
-
-    def __init__(
-        self,
-        storage: Storage,
-        threads: Threads,
-        clock: Clock,
-        *,
-        turns: TurnRecords,
-        opt_outs: OptOuts,
-        messages: Callable[[Owner, str], AsyncIterator[dict[str, Any]]],
-        limits: Limits,
-    ) -> None:
-        self._storage = storage
-        self._messages = messages
-        self._limits = limits
-        self._turns = turns
-        self._opt_outs = opt_outs
-        self._threads = threads
-        self._clock = clock
-
-    async def show(self, owner: Owner) -> Holdings:
-        """Count what is held about *owner*."""
+    @operation
+    async def show(self, owner: str | Owner | None = None) -> Holdings:
+        """Count what is held about the owner."""
+        owner = self._scope.resolve(owner)
+        limits = self._services.limits
         account: dict[str, float] = {}
         kinds: Counter[str] = Counter()
         aside: Counter[str] = Counter()
         rest: Counter[str] = Counter()
-        async for item in iterate_items(self._storage, owner.partition, direction="oldest"):
+        async for item in iterate_items(self._services.storage, owner.partition, direction="oldest"):
             place = place_of(item)
             if place == "memory":
                 memory = memory_of(item)
@@ -100,28 +81,33 @@ class Owners:
             proposals=rest["proposal"],
             tombstones=rest["tombstone"],
             extraction=account,
-            threads=tuple(await self._threads.of_owner(owner)),
+            threads=tuple(await self._services.bindings.of_owner(owner)),
             other=rest["item"],
             aside=dict(aside),
-            most=self._limits.most,
-            inactive_days=after / timedelta(days=1) if (after := self._limits.inactive_after) else None,
+            most=limits.most,
+            inactive_days=after / timedelta(days=1) if (after := limits.inactive_after) else None,
         )
 
-    async def export(self, owner: Owner) -> AsyncIterator[dict[str, Any]]:
-        """Yield everything that is held about *owner*, one JSON object a line; the first says whose it is."""
+    @operation
+    async def export(self, owner: str | Owner | None = None) -> AsyncIterator[dict[str, Any]]:
+        """Yield everything that is held about the owner, one JSON object for each line of a JSON Lines file.
+
+        The first object names the owner.
+        """
+        owner = self._scope.resolve(owner)
         yield {
             "type": "owner",
             "format": FORMAT,
             "user_id": owner.user_id,
             "tenant": owner.tenant,
-            "exported_at": self._clock.now().isoformat(),
-            "threads": list(await self._threads.of_owner(owner)),
+            "exported_at": self._services.clock.now().isoformat(),
+            "threads": list(await self._services.bindings.of_owner(owner)),
         }
-        async for item in iterate_items(self._storage, owner.partition, direction="oldest"):
+        async for item in iterate_items(self._services.storage, owner.partition, direction="oldest"):
             if says_nothing(item):
                 continue
             if place_of(item) == "thread":
-                async for message in self._messages(owner, str(item.value.get("thread"))):
+                async for message in self._services.thread_messages(owner, str(item.value.get("thread"))):
                     yield {"type": "message", **message}
             yield {
                 "type": place_of(item),
@@ -133,12 +119,73 @@ class Owners:
                 "expires_at": item.expires_at.isoformat() if item.expires_at else None,
             }
 
-    async def opt_out(self, owner: Owner, *, thread_id: str | None = None, out: bool = True) -> None:
-        """Recall and learn nothing of *owner* from now on, or nothing in one thread; ``out=False``: do again.
+    @operation
+    async def erase(self, owner: str | Owner | None = None) -> Erased:
+        """Remove everything that is held about the owner, threads included; refuse writes of work in flight.
 
-        A turn then reads and writes nothing in the storage. What is remembered stays until it is erased; turns
-        that wait to be learnt from are emptied. Other processes know within five seconds.
+        A receipt with counts is kept apart from the owner's data. It does not name the owner.
         """
-        await self._opt_outs.set(owner, thread_id=thread_id, out=out)
+        return await self._services.erasure.erase(self._scope.resolve(owner))
+
+    @operation
+    async def opt_out(
+        self, owner: str | Owner | None = None, *, thread_id: str | None = None, out: bool = True
+    ) -> None:
+        """Stop recalling and learning, at all or in one thread; ``out=False`` starts again.
+
+        A turn then reads and writes nothing in the storage. Memories stay until :meth:`erase`; turns that wait to be
+        learnt from are emptied. Other processes follow within five seconds.
+        """
+        owner = self._scope.resolve(owner)
+        await self._services.opt_outs.set(owner, thread_id=thread_id, out=out)
         if out:
-            await self._turns.drop(owner, thread_id=thread_id)
+            await self._services.captures.drop(owner, thread_id=thread_id)
+
+    @operation
+    async def opted_out(self, owner: str | Owner | None = None, *, thread_id: str | None = None) -> bool:
+        """Return whether the owner has opted out, at all or in this thread."""
+        owner = self._scope.resolve(owner)
+        await self._services.opt_outs.notice()
+        return self._services.opt_outs.holds(owner, thread_id)
+
+    @operation
+    async def replay_erasures(self, *files: Path) -> Replayed:
+        """Erase every owner again that a restored backup brought back. Concerns all owners.
+
+        Args:
+            files: Further receipts, from other machines, as :meth:`erasure_receipts` returns them.
+
+        Raises:
+            OwnerMismatchError: The client is locked to one owner.
+            InvalidInputError: A file cannot be read.
+        """
+        self._scope.require_unlocked()
+        return await self._services.erasure.replay(*files)
+
+    @operation
+    async def erasure_receipts(self) -> list[ErasureReceipt]:
+        """Return the receipts of all erasures, oldest first. They name no owner.
+
+        Raises:
+            OwnerMismatchError: The client is locked to one owner.
+        """
+        self._scope.require_unlocked()
+        return await self._services.erasure.receipts.all()
+
+    @operation
+    async def audit(self, owner: str | Owner | None = None, *, limit: int | None = 100) -> list[Entry]:
+        """Return the audit, newest first: who changed what, why and when. No entry holds a memory's text."""
+        return await self._services.audit.list(self._scope.resolve(owner), limit=limit)
+
+    @operation
+    async def verify_audit(self, owner: str | Owner | None = None, *, anchor: str | None = None) -> Verified:
+        """Check that no audit entry was changed or removed.
+
+        Args:
+            owner: The owner of the audit.
+            anchor: The ``anchor`` of an earlier check, kept elsewhere.
+
+        Raises:
+            InvalidInputError: *anchor* is invalid.
+        """
+        return await self._services.audit.verify(self._scope.resolve(owner), anchor=anchor)

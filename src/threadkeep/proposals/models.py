@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
 from threadkeep.ids import MemoryId, ProposalId
-from threadkeep.memories.models import MAX_TEXT_CHARACTERS, Kind, Memory, Source, Speaker
+from threadkeep.memories.models import MAX_TEXT_CHARACTERS, Kind, Memory, Source, Speaker, checked_name
 from threadkeep.storage.interface import Embedding
 
 Action: TypeAlias = Literal["add", "correct", "forget"]
@@ -17,7 +17,6 @@ State: TypeAlias = Literal["pending", "approved", "rejected", "expired"]
 Verdict: TypeAlias = Literal["auto", "ask", "never"]
 Cause: TypeAlias = Literal["rejected", "erased"]
 
-MAX_NAME_CHARACTERS: Final = 1_000
 """Of who decided, and of a client's key."""
 MAX_COMMENT_CHARACTERS: Final = 2_000
 
@@ -210,7 +209,7 @@ def checked(new: NewProposal, redact: Callable[[str], str]) -> NewProposal:
         msg = f"A proposal's action is one of {', '.join(get_args(Action))}, its kind of {', '.join(get_args(Kind))}."
         raise InvalidInputError(msg)
     text = "" if new.action == "forget" else statement(new.text, redact)
-    key = None if new.key is None else name(new.key, "the key")
+    key = None if new.key is None else checked_name(new.key, "key")
     return replace(new, text=text, reason=redact(new.reason)[:MAX_COMMENT_CHARACTERS], key=key)
 
 
@@ -227,15 +226,3 @@ def statement(text: Any, redact: Callable[[str], str]) -> str:
         msg = f"The text has {len(text):,} characters; a memory has at most {MAX_TEXT_CHARACTERS:,}. Split it."
         raise TooLargeError(msg, characters=len(text))
     return redact(text.strip())
-
-
-def name(text: Any, what: str) -> str:
-    """Return *text* as the name of somebody or something.
-
-    Raises:
-        InvalidInputError: It is empty or too long.
-    """
-    if not isinstance(text, str) or not text.strip() or len(text) > MAX_NAME_CHARACTERS:
-        msg = f"Give {what} as a text of 1 to {MAX_NAME_CHARACTERS} characters."
-        raise InvalidInputError(msg)
-    return text.strip()

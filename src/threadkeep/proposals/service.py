@@ -1,465 +1,204 @@
-"""Proposals: changes to memory that wait for somebody's word, and the word itself."""
+"""``tk.proposals``: changes to memory that wait for a decision, and statements that must not be learnt again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from threadkeep.errors import (
-    ConflictError,
-    InvalidInputError,
-    ProposalDecidedError,
-    ProposalNotFoundError,
-    RevisionConflictError,
-    ThreadkeepError,
-)
-from threadkeep.identity import Owner, owner_of_label
-from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
-from threadkeep.memories.audited_writer import TRIES, give_way
-from threadkeep.memories.codec import MEMORIES
-from threadkeep.memories.models import (
-    TRUSTED,
-    Approval,
-    Memory,
-    NewMemory,
-    RememberResult,
-    Source,
-    Speaker,
-    least_trusted,
-)
-from threadkeep.proposals.codec import (
-    DUE,
-    proposal_of,
-    proposal_put,
-)
-from threadkeep.proposals.models import (
-    MAX_COMMENT_CHARACTERS,
-    Choice,
-    Decision,
-    DecisionResult,
-    NewProposal,
-    Proposal,
-    Proposed,
-    State,
-    checked,
-    name,
-    statement,
-)
-from threadkeep.proposals.repository import ProposalReader
-from threadkeep.storage.interface import Operation, Put, Storage
-from threadkeep.text.normalization import same_words
-from threadkeep.text.semantics import gist_of, same_meaning
+from threadkeep.ids import MemoryId
+from threadkeep.proposals.models import Action, Choice, NewProposal, State
+from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
-    from threadkeep.clock import Clock
-    from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.port import Searcher
-    from threadkeep.memories.service import MemoryRepository
-    from threadkeep.observability import Telemetry
-    from threadkeep.proposals.repository import PolicyRepository
-    from threadkeep.proposals.tombstones import Tombstones
-
-LIFETIME: Final = timedelta(days=30)
-_PAGE: Final = 500
-_MOST_WAITING: Final = 10_000
-_LAPSE_AT_ONCE: Final = 200
-_LIKELY: Final = 8
+    from threadkeep.identity import Owner
+    from threadkeep.memories.models import Kind, Source
+    from threadkeep.proposals.models import DecisionResult, Proposal, Proposed, Tombstone
+    from threadkeep.proposals.policy import Policy
 
 
-class ProposalRepository:
-    """The proposals of all owners; every method but :meth:`lapse` reads and writes one owner's partition only."""
+class ProposalService(Service):
+    """Changes that wait for a decision: propose, list, approve, reject, edit; policies and tombstones.
 
-    def __init__(
+    ``owner=`` names the owner of a call; by default the one that the client was opened with. ``by=`` names the person
+    who decides; by default the owner.
+    """
+
+    @operation
+    async def propose(
         self,
-        storage: Storage,
-        searcher: Searcher,
-        memories: MemoryRepository,
-        tombstones: Tombstones,
-        policies: PolicyRepository,
-        clock: Clock,
-        telemetry: Telemetry,
+        text: str = "",
         *,
-        ledger: AuditedWriter,
-        lifetime: timedelta = LIFETIME,
-        redact: Callable[[str], str] = str,
-    ) -> None:
-        self._storage = storage
-        self._ledger = ledger
-        self._rows = ProposalReader(storage, clock)
-        self._searcher = searcher
-        self._memories = memories
-        self._tombstones = tombstones
-        self._clock = clock
-        self._telemetry = telemetry
-        self._policies = policies
-        self._lifetime = lifetime
-        self._redact = redact
-
-    async def asked_about(self, owner: Owner) -> frozenset[MemoryId]:
-        """Return the memories that proposals which wait would change or forget."""
-        waiting = await self._rows.list(owner, state="pending", limit=_MOST_WAITING)
-        return frozenset(one.memory_id for one in waiting if one.action != "add" and one.memory_id is not None)
-
-    async def propose(self, new: NewProposal, *, owner: Owner) -> Proposed:
-        """Propose a change; what the policy lets pass is done at once, what it never keeps is refused.
-
-        Raises:
-            InvalidInputError, TooLargeError: It cannot be kept, or names no change.
-            MemoryNotFoundError: There is no memory to correct or to forget.
-            RevisionConflictError: That memory is not at *base_revision* any more.
-        """
-        new = checked(new, self._redact)
-        epoch = (await self._storage.position(owner.partition)).epoch
-        proposal_id = self._id_of(new)
-        if known := await self.get(proposal_id, owner=owner):
-            return Proposed("duplicate", known, known.memory_id, "proposed before")
-        trust = least_trusted(new.sources, otherwise="assistant")
-        base = await self._base(new, owner) if new.action != "add" else None
-        kind = base.kind if base and new.action == "correct" else new.kind
-        verdict = (await self._policies.of(owner)).verdict(kind, trust)
-        if verdict == "never":
-            return Proposed("rejected", None, None, "never kept by policy")
-        if new.text and (refused := await self._refused_or_known(new, owner)):
-            return refused
-        now = self._clock.now()
-        proposal = Proposal(
-            proposal_id=proposal_id,
-            action=new.action,
-            text=new.text,
-            kind=base.kind if base else new.kind,
-            sources=new.sources,
-            trust=trust,
-            reason=new.reason or f"said by {trust}, {kind}",
-            memory_id=base.memory_id if base else MemoryId(new_id()),
-            base_revision=base.revision if base else None,
-            base_text=base.text if base else None,
-            created_at=now,
-            expires_at=now + self._lifetime,
-            key=new.key,
-        )
-        try:
-            put = proposal_put(proposal, owner, expect="absent")
-            await self._ledger.commit(owner, [put], by=trust, epoch=epoch)
-        except RevisionConflictError:  # the same one, at the same time
-            known = await self.require(proposal_id, owner=owner)
-            return Proposed("duplicate", known, known.memory_id, "proposed before")
-        self._telemetry.count("proposals.made")
-        if verdict == "ask":
-            return Proposed(
-                "proposed", await self.require(proposal_id, owner=owner), proposal.memory_id, proposal.reason
-            )
-        done = await self.approve(proposal_id, owner=owner, by="policy")
-        return Proposed("approved", done, done.decision.memory_id if done.decision else None)
-
-    async def keep(self, new: NewMemory, *, owner: Owner, asked: bool = True) -> RememberResult:
-        """Keep a statement, or propose it where somebody has to approve it first.
+        owner: str | Owner | None = None,
+        action: Action = "add",
+        kind: Kind = "semantic",
+        memory_id: str | None = None,
+        base_revision: int | None = None,
+        source: Source | None = None,
+        reason: str = "",
+        key: str | None = None,
+    ) -> Proposed:
+        """Propose to ``add`` a statement, or to ``correct`` or ``forget`` a memory.
 
         Args:
-            new: The statement, with everybody who stands behind it as its sources.
-            owner: Whose.
-            asked: Whether the user wants just this kept: then a policy is not asked, and what was rejected
-                or forgotten before is let in again. It counts only for what they stand behind themselves, and
-                not for how to behave.
+            text: The statement; empty for ``forget``.
+            owner: The owner of the memory.
+            action: What to do.
+            kind: The kind of the memory.
+            memory_id: The memory to correct or forget.
+            base_revision: The revision of the memory that was read; None: the current one.
+            source: Where the statement comes from; None: an assistant, outside any thread.
+            reason: Shown to the person who decides.
+            key: An idempotency key: the same key is the same proposal.
 
         Raises:
-            InvalidInputError, TooLargeError: It cannot be kept.
+            InvalidInputError, TooLargeError: The text cannot be kept, or the arguments name no change.
+            MemoryNotFoundError: There is no memory to correct or forget.
+            RevisionConflictError: The memory was changed since *base_revision*.
         """
-        trust = least_trusted(new.sources)
-        if new.approval is not None or (trust in TRUSTED and asked and new.kind != "procedural"):
-            return await self._memories.remember(new, owner=owner)
-        if trust in TRUSTED and (await self._policies.of(owner)).verdict(new.kind, trust) == "auto":
-            reason = await self._why_unwanted(new.text, owner)
-            return (
-                self._not_kept(new, trust, reason, owner) if reason else await self._memories.remember(new, owner=owner)
-            )
-        proposed = await self.propose(NewProposal(new.text, "add", new.kind, new.sources), owner=owner)
-        if proposed.memory_id is not None and (memory := await self._memories.get(proposed.memory_id, owner=owner)):
-            return RememberResult("accepted" if proposed.status == "approved" else "duplicate", memory)
-        kept = self._not_kept(new, trust, proposed.reason or "", owner)
-        if proposed.proposal is None:
-            return kept
-        memory = replace(kept.memory, memory_id=proposed.proposal.memory_id, status="proposed")
-        return replace(kept, status="proposed", memory=memory, proposal_id=proposed.proposal.proposal_id)
+        new = NewProposal(
+            text,
+            action,
+            kind,
+            (source,) if source else (),
+            MemoryId(memory_id) if memory_id is not None else None,
+            base_revision,
+            reason,
+            key,
+        )
+        return await self._services.proposal_repository.propose(new, owner=self._scope.resolve(owner))
 
-    async def get(self, proposal_id: str, *, owner: Owner) -> Proposal | None:
-        """Return a proposal, or ``None`` where the owner has none with this id; one whose time is over is expired."""
-        return await self._rows.get(proposal_id, owner)
+    @operation
+    async def list(
+        self,
+        *,
+        owner: str | Owner | None = None,
+        state: State | None = "pending",
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[Proposal]:
+        """Return proposals in *state* (None: in any state), newest first."""
+        return await self._services.proposal_repository.list(
+            owner=self._scope.resolve(owner), state=state, limit=limit, offset=offset
+        )
 
-    async def require(self, proposal_id: str, *, owner: Owner) -> Proposal:
+    @operation
+    async def get(self, proposal_id: str, *, owner: str | Owner | None = None) -> Proposal | None:
+        """Return a proposal, or None if the owner has none with this id."""
+        return await self._services.proposal_repository.get(proposal_id, owner=self._scope.resolve(owner))
+
+    @operation
+    async def require(self, proposal_id: str, *, owner: str | Owner | None = None) -> Proposal:
         """Return a proposal.
 
         Raises:
             ProposalNotFoundError: The owner has none with this id.
         """
-        if proposal := await self.get(proposal_id, owner=owner):
-            return proposal
-        msg = f"There is no proposal {proposal_id[:80]!r} of this owner; list the proposals to see which there are."
-        raise ProposalNotFoundError(msg, proposal_id=proposal_id)
+        return await self._services.proposal_repository.require(proposal_id, owner=self._scope.resolve(owner))
 
-    async def list(
-        self, *, owner: Owner, state: State | None = "pending", limit: int = 100, offset: int = 0
-    ) -> list[Proposal]:
-        """Return proposals, newest first: those that wait, those in another *state*, or all (``None``)."""
-        if limit < 0 or offset < 0 or state not in (None, *get_args(State)):
-            msg = f"limit and offset are 0 or more, and state is one of {', '.join(get_args(State))}, or None."
-            raise InvalidInputError(msg)
-        return await self._rows.list(owner, state=state, limit=limit, offset=offset)
-
+    @operation
     async def approve(
         self,
         proposal_id: str,
         *,
-        owner: Owner,
-        by: str,
-        text: str | None = None,
+        owner: str | Owner | None = None,
+        by: str | None = None,
         comment: str | None = None,
         base_revision: int | None = None,
         key: str | None = None,
     ) -> Proposal:
-        """Do what was proposed, or *text* instead; the decision and the change are one commit.
+        """Approve a proposal and make its change, in one commit.
 
         Args:
-            proposal_id: Which proposal.
-            owner: Whose.
-            by: Who decides.
-            text: The statement as it shall be remembered; ``None``: as it was proposed.
-            comment: What there is to say to it.
-            base_revision: The revision of the memory that was looked at; ``None``: whichever says what the
-                change was thought out for.
-            key: The client's; deciding the same again with the same key changes nothing.
+            proposal_id: The proposal.
+            owner: The owner of the memory.
+            by: The person who decides; None: the owner.
+            comment: Kept with the decision.
+            base_revision: The revision of the memory that was read, if it was changed since the proposal.
+            key: An idempotency key: the same decision with the same key is returned again instead of refused.
 
         Raises:
-            ProposalNotFoundError: There is none with this id.
-            ProposalDecidedError: It was decided before; the first decision stands.
+            ProposalNotFoundError: The owner has none with this id.
+            ProposalDecidedError: The proposal was decided before; the first decision stands.
             RevisionConflictError: The memory was changed since; the proposal still waits.
-            MemoryNotFoundError: The memory is gone; the proposal still waits.
         """
-        proposal, before = await self._undecided(proposal_id, owner, "approved", key)
-        if before:
-            return proposal
-        edited = statement(text, self._redact) if text is not None else None
-        if edited is not None and proposal.action == "forget":
-            msg = "Forgetting a memory cannot be edited; approve or reject it."
-            raise InvalidInputError(msg)
-        decision = self._decision("approved", by=by, text=edited, comment=comment, key=key)
-        try:
-            await self._apply(proposal, decision, owner, base_revision)
-        except RevisionConflictError as error:
-            raise await self._why(proposal_id, owner, error) from error
-        self._telemetry.count("proposals.approved")
-        return await self.require(proposal_id, owner=owner)
+        owner = self._scope.resolve(owner)
+        return await self._services.proposal_repository.approve(
+            proposal_id, owner=owner, by=by or owner.user_id, comment=comment, base_revision=base_revision, key=key
+        )
 
+    @operation
+    async def edit(
+        self,
+        proposal_id: str,
+        text: str,
+        *,
+        owner: str | Owner | None = None,
+        by: str | None = None,
+        comment: str | None = None,
+        base_revision: int | None = None,
+        key: str | None = None,
+    ) -> Proposal:
+        """Approve a proposal with *text* in place of its statement; otherwise as :meth:`approve`."""
+        owner = self._scope.resolve(owner)
+        return await self._services.proposal_repository.approve(
+            proposal_id,
+            owner=owner,
+            by=by or owner.user_id,
+            text=text,
+            comment=comment,
+            base_revision=base_revision,
+            key=key,
+        )
+
+    @operation
     async def reject(
         self,
         proposal_id: str,
         *,
-        owner: Owner,
-        by: str,
+        owner: str | Owner | None = None,
+        by: str | None = None,
         comment: str | None = None,
         key: str | None = None,
     ) -> Proposal:
-        """Refuse what was proposed; what it says is not learnt again until its tombstone is lifted or expires.
+        """Reject a proposal. Its statement is not learnt again until its tombstone is lifted or expires.
 
         Raises:
-            ProposalNotFoundError: There is none with this id.
-            ProposalDecidedError: It was decided before; the first decision stands.
+            ProposalNotFoundError: The owner has none with this id.
+            ProposalDecidedError: The proposal was decided before; the first decision stands.
         """
-        for attempt in range(TRIES):
-            proposal, before = await self._undecided(proposal_id, owner, "rejected", key)
-            if before:
-                return proposal
-            decision = self._decision("rejected", by=by, comment=comment, key=key)
-            head = await self._ledger.head(owner)
-            operations: list[Operation] = [self._decided_put(proposal, decision, owner)]
-            if proposal.text:
-                operations += await self._tombstones.rejecting(owner, proposal.text, by=decision.by)
-            try:
-                await self._ledger.commit_from(head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}")
-            except RevisionConflictError:  # decided, or a statement was learnt: its worker has to see the tombstone
-                await give_way(attempt)
-                continue
-            self._telemetry.count("proposals.rejected")
-            return await self.require(proposal_id, owner=owner)
-        msg = f"Other writers kept getting in the way of proposal {proposal_id}; try again."
-        raise RevisionConflictError(msg, proposal_id=proposal_id)
-
-    async def decide(self, choices: Sequence[Choice], *, owner: Owner, by: str) -> list[DecisionResult]:
-        """Decide on many proposals, each by itself: what cannot be decided says why, and the others are."""
-        done: list[DecisionResult] = []
-        for choice in choices:
-            try:
-                if choice.approve:
-                    proposal = await self.approve(
-                        choice.proposal_id, owner=owner, by=by, text=choice.text, comment=choice.comment
-                    )
-                else:
-                    proposal = await self.reject(choice.proposal_id, owner=owner, by=by, comment=choice.comment)
-            except (ConflictError, LookupError, InvalidInputError) as error:
-                failed = error if isinstance(error, ThreadkeepError) else ThreadkeepError(str(error))
-                done.append(DecisionResult(choice.proposal_id, None, failed))
-            else:
-                done.append(DecisionResult(choice.proposal_id, proposal))
-        return done
-
-    async def lapse(self) -> int:
-        """Let the proposals of all owners whose time is over expire; return how many. Service role."""
-        now = self._clock.now()
-        lapsed = 0
-        for item in await self._storage.due(DUE, now=now, limit=_LAPSE_AT_ONCE):
-            owner = owner_of_label(item.ref.namespace[1]) if len(item.ref.namespace) > 1 else None
-            proposal = proposal_of(item)
-            if owner is None or proposal is None or proposal.state != "pending":
-                continue
-            put = self._decided_put(proposal, Decision("expired", "time", proposal.expires_at), owner)
-            try:
-                await self._ledger.commit(owner, [put], by="time")
-            except ConflictError:  # decided in the last moment, or the owner erased
-                continue
-            lapsed += 1
-        self._telemetry.count("proposals.expired", lapsed)
-        return lapsed
-
-    async def _apply(self, proposal: Proposal, decision: Decision, owner: Owner, base_revision: int | None) -> None:
-        """Make the change and write the decision in one commit."""
-        approval = Approval(decision.by, decision.at, proposal.proposal_id)
-        text = decision.text or proposal.text
-        if proposal.action == "add":
-            new = NewMemory(
-                text,
-                proposal.kind,
-                proposal.sources or (Source(proposal.trust),),
-                memory_id=proposal.memory_id,
-                approval=approval,
-            )
-            await self._memories.remember(
-                new,
-                owner=owner,
-                also=lambda memory_id: [self._decided_put(proposal, replace(decision, memory_id=memory_id), owner)],
-            )
-            return
-        decided = self._decided_put(proposal, replace(decision, memory_id=proposal.memory_id), owner)
-        revision = await self._read_by_now(proposal, owner) if base_revision is None else base_revision
-        if proposal.action == "forget":
-            await self._memories.forget(
-                proposal.memory_id, owner=owner, revision=revision, approval=approval, also=[decided]
-            )
-            return
-        source = next((one for one in proposal.sources if one.speaker == proposal.trust), Source(proposal.trust))
-        await self._memories.correct(
-            proposal.memory_id,
-            text,
-            owner=owner,
-            revision=revision,
-            source=source,
-            approval=approval,
-            also=[decided],
+        owner = self._scope.resolve(owner)
+        return await self._services.proposal_repository.reject(
+            proposal_id, owner=owner, by=by or owner.user_id, comment=comment, key=key
         )
 
-    async def _read_by_now(self, proposal: Proposal, owner: Owner) -> int | None:
-        """Return the revision of the memory that the change was thought out for, as it is by now.
+    @operation
+    async def decide(
+        self, choices: Sequence[Choice], *, owner: str | Owner | None = None, by: str | None = None
+    ) -> list[DecisionResult]:
+        """Decide on many proposals. Each result holds the decided proposal or the error; one error stops no other."""
+        owner = self._scope.resolve(owner)
+        return await self._services.proposal_repository.decide(choices, owner=owner, by=by or owner.user_id)
 
-        What it says is what counts: revisions are counted anew where a storage was copied.
+    @operation
+    async def policy(self, owner: str | Owner | None = None) -> Policy:
+        """Return which statements about the owner are kept, proposed, or never kept."""
+        return await self._services.policies.of(self._scope.resolve(owner))
+
+    @operation
+    async def set_policy(self, rules: str, *, owner: str | Owner | None = None) -> Policy:
+        """Set the owner's own rules, such as ``assistant=never``; an empty text removes them.
+
+        Raises:
+            InvalidInputError: A rule is invalid; the message names it.
         """
-        memory = await self._memories.get(proposal.memory_id, owner=owner)
-        if memory is None or proposal.base_text is None:
-            return proposal.base_revision
-        if memory.text != proposal.base_text:
-            msg = f"Memory {proposal.memory_id} was changed meanwhile; read it again and decide anew."
-            raise RevisionConflictError(msg, memory_id=proposal.memory_id)
-        return memory.revision
+        return await self._services.policies.set(rules, owner=self._scope.resolve(owner))
 
-    async def _undecided(
-        self, proposal_id: str, owner: Owner, state: Literal["approved", "rejected"], key: str | None
-    ) -> tuple[Proposal, bool]:
-        """Return the proposal, and whether this very decision was made before."""
-        proposal = await self.require(proposal_id, owner=owner)
-        decision = proposal.decision
-        if proposal.state == "pending" or decision is None:
-            return proposal, False
-        if key is not None and (decision.key, decision.state) == (key, state):
-            return proposal, True
-        raise _decided(proposal, decision)
+    @operation
+    async def tombstones(self, owner: str | Owner | None = None) -> list[Tombstone]:
+        """Return the tombstones, newest first: rejected statements, and digests of forgotten ones."""
+        return await self._services.tombstones.list(owner=self._scope.resolve(owner))
 
-    async def _why(self, proposal_id: str, owner: Owner, error: RevisionConflictError) -> ConflictError:
-        """Tell a decision that somebody else made from a memory that somebody else changed."""
-        proposal = await self.require(proposal_id, owner=owner)
-        return _decided(proposal, proposal.decision) if proposal.decision else error
-
-    def _decided_put(self, proposal: Proposal, decision: Decision, owner: Owner) -> Put:
-        decided = replace(proposal, state=decision.state, decision=decision)
-        if proposal.action == "forget" and decision.state == "approved":  # what was forgotten must not stand here
-            decided = replace(decided, text="", base_text=None)
-        return proposal_put(decided, owner, expect=proposal.revision)
-
-    def _decision(
-        self,
-        state: Literal["approved", "rejected"],
-        *,
-        by: str,
-        text: str | None = None,
-        comment: str | None = None,
-        key: str | None = None,
-    ) -> Decision:
-        by = name(by, "who decides")
-        said = self._redact(comment.strip())[:MAX_COMMENT_CHARACTERS] if comment else None
-        return Decision(state, by, self._clock.now(), text, said, key=name(key, "the key") if key else None)
-
-    async def _refused_or_known(self, new: NewProposal, owner: Owner) -> Proposed | None:
-        """Return why the statement needs no proposal: it was rejected before, waits already, or is known."""
-        if reason := await self._why_unwanted(new.text, owner):
-            return Proposed("rejected", None, None, reason)
-        gist = gist_of(new.text)
-        for known in await self.list(owner=owner, limit=_PAGE):
-            if (known.action, known.kind) == (new.action, new.kind) and (
-                same_words(known.text) == same_words(new.text) or same_meaning(gist_of(known.text), gist)
-            ):
-                return Proposed("duplicate", known, known.memory_id, "proposed before")
-        if new.action == "add" and (twin := await self._memories.find(new.text, kind=new.kind, owner=owner)):
-            return Proposed("duplicate", None, twin.memory_id, "known already")
-        return None
-
-    async def _why_unwanted(self, text: str, owner: Owner) -> str | None:
-        unwanted = await self._tombstones.of(owner)
-        blocked = unwanted.blocks(text, await self._searcher.embed_put([text])) if unwanted else None
-        return f"{blocked.cause} before" if blocked else None
-
-    def _not_kept(self, new: NewMemory, trust: Speaker, reason: str, owner: Owner) -> RememberResult:
-        now = self._clock.now()
-        memory = Memory(
-            memory_id=MemoryId(""),
-            namespace=(MEMORIES, owner.label),
-            text=statement(new.text, self._redact),
-            kind=new.kind,
-            status="rejected",
-            trust=trust,
-            sources=new.sources,
-            revision=0,
-            created_at=now,
-            updated_at=now,
-        )
-        return RememberResult("rejected", memory, reason=reason)
-
-    async def _base(self, new: NewProposal, owner: Owner) -> Memory:
-        if new.memory_id is None:
-            msg = f"To {new.action} a memory, give its memory_id."
-            raise InvalidInputError(msg)
-        memory = await self._memories.require(new.memory_id, owner=owner)
-        if new.base_revision not in (None, memory.revision):
-            msg = f"Memory {memory.memory_id} was changed meanwhile; read it again and decide anew."
-            raise RevisionConflictError(msg, memory_id=memory.memory_id)
-        return memory
-
-    def _id_of(self, new: NewProposal) -> ProposalId:
-        return ProposalId(short_digest("proposed by key", new.key) if new.key else new_id())
-
-
-def _decided(proposal: Proposal, decision: Decision | None) -> ProposalDecidedError:
-    if decision is None:  # pragma: no cover - a proposal that is not pending has one
-        return ProposalDecidedError("The proposal was decided before.", proposal_id=proposal.proposal_id)
-    what = "expired" if decision.state == "expired" else f"{decision.state} by {decision.by}"
-    msg = f"Proposal {proposal.proposal_id} was {what} on {decision.at:%Y-%m-%d at %H:%M}; the first decision stands."
-    return ProposalDecidedError(
-        msg, proposal_id=proposal.proposal_id, state=decision.state, by=decision.by, at=decision.at.isoformat()
-    )
+    @operation
+    async def lift(self, tombstone_id: str, *, owner: str | Owner | None = None) -> bool:
+        """Remove a tombstone, so that its statement may be learnt again; return whether it existed."""
+        return await self._services.tombstones.lift(tombstone_id, owner=self._scope.resolve(owner))

@@ -56,7 +56,7 @@ def told(tk: threadkeep.Threadkeep, owner: Owner, number: int) -> np.ndarray:
     dice = random.Random(owner.user_id)
     texts = [" ".join(dice.choices(WORDS, k=6)) for _ in range(number)]
 
-    async def write(rooms: Any) -> np.ndarray:
+    async def write(services: Any) -> np.ndarray:
         model = HashingEmbedder()
         vectors = (await model.embed(texts)).astype("<f4")
         puts = [
@@ -69,15 +69,15 @@ def told(tk: threadkeep.Threadkeep, owner: Owner, number: int) -> np.ndarray:
             )
             for at, (text, row) in enumerate(zip(texts, vectors, strict=True))
         ]
-        await rooms.storage.commit(Batch(owner.partition, puts))
+        await services.storage.commit(Batch(owner.partition, puts))
         return vectors
 
     return tk.app.home.run_sync(tk.app.call(write))
 
 
 def ask(tk: threadkeep.Threadkeep, owner: Owner, question: str, **how: Any) -> Any:
-    async def search(rooms: Any) -> Any:
-        return await rooms.search.ranking(owner.partition, question, limit=K, **how)
+    async def search(services: Any) -> Any:
+        return await services.search.ranking(owner.partition, question, limit=K, **how)
 
     return tk.app.home.run_sync(tk.app.call(search))
 
@@ -125,9 +125,9 @@ def test_an_erased_owner_is_erased_in_the_engine(open_with: Callable[..., Any], 
 
 
 async def held(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
-    rooms = await tk.app.rooms()
-    assert rooms.search.engine is not None
-    return await rooms.search.engine.holds(owner.partition)
+    services = await tk.app.connect()
+    assert services.search.engine is not None
+    return await services.search.engine.holds(owner.partition)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -170,10 +170,10 @@ async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str,
     for start in range(0, len(asked), _IN_A_ROW):
         part = asked[start : start + _IN_A_ROW]
 
-        async def on_home(rooms: Services, part: Sequence[tuple[str, str]] = part) -> list[float]:
+        async def on_home(services: Services, part: Sequence[tuple[str, str]] = part) -> list[float]:
             whose = [Owner(user_id) for user_id, _ in part]
             return [
-                await timed(rooms.recalls.search(question, owner=owner, limit=TOP))
+                await timed(services.recalls.search(question, owner=owner, limit=TOP))
                 for owner, (_, question) in zip(whose, part, strict=True)
             ]
 

@@ -248,8 +248,8 @@ async def duplicates(memories: Sequence[Memory], tk: Threadkeep) -> list[tuple[s
         return []
     ordered = sorted(memories, key=lambda memory: (memory.created_at, memory.memory_id))
 
-    async def embedded(rooms: Any) -> Embedding | None:
-        return await rooms.search.embed_put([memory.text for memory in ordered])
+    async def embedded(services: Any) -> Embedding | None:
+        return await services.search.embed_put([memory.text for memory in ordered])
 
     vectors = await tk.app.call(embedded)
     rows = np.frombuffer(vectors.data, dtype="<f4").reshape(len(ordered), -1) if vectors else None

@@ -39,8 +39,8 @@ async def measure(path: Path, owner: str, question: str) -> tuple[float, float, 
     return stats.nbytes / 1e6, grown / 1e6, kept / 1e6
 
 
-async def _stats(rooms: Services) -> IndexStats:
-    return rooms.search.stats()
+async def _stats(services: Services) -> IndexStats:
+    return services.search.stats()
 
 
 def give_back() -> None:

@@ -49,8 +49,8 @@ async def _of(tk: Threadkeep, cases: Sequence[Case], *, rejected: bool) -> dict[
     for case in cases:
         texts = (case.statement, *case.again, *case.other)
 
-        async def embedded(rooms: Any, texts: Sequence[str] = texts) -> Any:
-            return await rooms.search.embed_put(texts)
+        async def embedded(services: Any, texts: Sequence[str] = texts) -> Any:
+            return await services.search.embed_put(texts)
 
         vectors = await tk.app.call(embedded)
         rows = [row_of(vectors, place) if vectors else None for place in range(len(texts))]

@@ -27,7 +27,7 @@ SYSTEM_PROMPT: Final = (
 )
 
 
-class AgentDoor:
+class AgentService:
     """Deep agents over one Threadkeep.
 
     Args:

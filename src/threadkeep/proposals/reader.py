@@ -1,0 +1,96 @@
+"""One owner's proposals as they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.memories.audited_writer import USER, AuditedWriter
+from threadkeep.proposals.codec import POLICY_KEY, policy_namespace, proposal_of, proposals_namespace
+from threadkeep.proposals.models import Decision, Proposal, State, Verdict
+from threadkeep.proposals.policy import Policy, Rule, rules_of, spelled
+from threadkeep.storage.interface import Delete, Operation, Put, Ref, Storage, iterate_items
+
+if TYPE_CHECKING:
+    from threadkeep.clock import Clock
+    from threadkeep.identity import Owner
+
+
+class ProposalReader:
+    """Reads proposals; it decides and writes nothing."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    async def get(self, proposal_id: str, owner: Owner) -> Proposal | None:
+        """Return a proposal, or ``None`` where the owner has none with this id; one whose time is over is expired."""
+        (item,) = await self._storage.get([Ref(owner.partition, proposals_namespace(owner), proposal_id)])
+        proposal = proposal_of(item) if item else None
+        return self._as_it_is(proposal) if proposal else None
+
+    async def list(self, owner: Owner, *, state: State | None, limit: int, offset: int = 0) -> list[Proposal]:
+        """Return proposals in *state* (``None``: in any), newest first."""
+        found: list[Proposal] = []
+        if limit == 0:
+            return found
+        async with aclosing(iterate_items(self._storage, owner.partition, prefix=proposals_namespace(owner))) as rows:
+            async for item in rows:
+                proposal = proposal_of(item)
+                if proposal is None:
+                    continue
+                as_it_is = self._as_it_is(proposal)
+                if state in (None, as_it_is.state):
+                    found.append(as_it_is)
+                if len(found) == offset + limit:
+                    break
+        return found[offset:]
+
+    def _as_it_is(self, proposal: Proposal) -> Proposal:
+        if proposal.state != "pending" or proposal.expires_at > self._clock.now():
+            return proposal
+        return replace(proposal, state="expired", decision=Decision("expired", "time", proposal.expires_at))
+
+
+class PolicyRepository:
+    """The policies of all owners.
+
+    Args:
+        storage: Where an owner's own rules are.
+        rules: The deployment's.
+        ledger: Commits with an audit entry.
+    """
+
+    def __init__(self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, ledger: AuditedWriter) -> None:
+        self._storage = storage
+        self._ledger = ledger
+        self._rules = rules or {}
+
+    async def of(self, owner: Owner) -> Policy:
+        """Return the rules that hold for *owner*."""
+        (item,) = await self._storage.get([Ref(owner.partition, policy_namespace(owner), POLICY_KEY)])
+        return self._with(item.value if item else None)
+
+    async def set(self, rules: str, *, owner: Owner) -> Policy:
+        """Give *owner* rules of their own, such as ``assistant=never``; an empty text takes them away.
+
+        Raises:
+            InvalidInputError: One sentence that names the rule to correct.
+        """
+        value = {"rules": spelled(rules_of(rules))}
+        epoch = (await self._storage.position(owner.partition)).epoch
+        namespace = policy_namespace(owner)
+        operation: Operation = Put(namespace, POLICY_KEY, value) if value["rules"] else Delete(namespace, POLICY_KEY)
+        await self._ledger.commit(owner, [operation], by=USER, epoch=epoch)
+        return self._with(value)
+
+    def _with(self, row: Mapping[str, Any] | None) -> Policy:
+        """Add the rules of an owner's *row*; one that cannot be read says nothing."""
+        own = row.get("rules") if row else None
+        try:
+            return Policy(self._rules, rules_of(own) if isinstance(own, str) else {})
+        except InvalidInputError:
+            return Policy(self._rules)

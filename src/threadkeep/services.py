@@ -1,0 +1,421 @@
+"""The services of one memory and what they share, each built when it is first used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from threadkeep.errors import SettingsError
+from threadkeep.memories.service import MemoryService
+from threadkeep.registry import engine_of, erasure_receipts_of, limits_of, memory_rules_of, prices_of, vectors_of
+
+if TYPE_CHECKING:
+    from threadkeep.capture.extractors.base import Extractor
+    from threadkeep.capture.service import CaptureService, QueueService
+    from threadkeep.clock import Clock
+    from threadkeep.collections.service import CollectionService
+    from threadkeep.event_loop import EventLoopThread
+    from threadkeep.identity import Owner
+    from threadkeep.memories.audited_writer import AuditedWriter
+    from threadkeep.memories.last_used import Uses
+    from threadkeep.memories.maintenance import MemoryMaintenance
+    from threadkeep.memories.reader import MemoryReader
+    from threadkeep.memories.repository import MemoryRepository
+    from threadkeep.memories.retention import Limits, Retention
+    from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.observability import Telemetry
+    from threadkeep.owners.audit import Audit
+    from threadkeep.owners.erasure import OwnerErasure
+    from threadkeep.owners.opt_out import OptOuts
+    from threadkeep.owners.service import OwnerService
+    from threadkeep.proposals.reader import PolicyRepository
+    from threadkeep.proposals.repository import ProposalRepository
+    from threadkeep.proposals.service import ProposalService
+    from threadkeep.proposals.tombstones import Tombstones
+    from threadkeep.recall.service import RecallService
+    from threadkeep.runs.service import Runs
+    from threadkeep.search.retriever import Retriever
+    from threadkeep.search.vectorstores.replicator import Replicator
+    from threadkeep.settings import Settings
+    from threadkeep.storage.interface import Storage
+    from threadkeep.storage.postgres.pool import PostgresPool
+    from threadkeep.threads.thread_ownership import ThreadBinding
+
+T = TypeVar("T")
+
+_MEGABYTE: Final = 1024 * 1024
+
+
+if TYPE_CHECKING:
+    component = cached_property
+else:
+
+    class component(cached_property):  # noqa: N801 - used as a decorator
+        """A property that is built once, whichever threads ask for it first."""
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            """Return the component, building it if this is the first use."""
+            with instance.building:
+                return super().__get__(instance, owner)
+
+
+class Services:
+    """What the parts of one memory are, and the event loop that they run in. Building a part does no I/O.
+
+    Args:
+        settings: The settings.
+        storage: Keeps the items.
+        embedder: Makes vectors; None: search is by words only.
+        extractor: Extracts memories from turns; None: rules on the user's words.
+        reranker: Orders recalled memories once more; None: their order stays.
+        clock: Tells the time.
+        telemetry: Counts events.
+        connect: Connects the storage at the first call. Runs in the event loop.
+        event_loop: Runs all operations.
+        thread_messages: Yields the messages of an owner's thread, oldest first.
+        delete_threads: Deletes the checkpoints of an owner's threads.
+        postgres_pool: Returns the connection pool of a URL; the setting that holds it is passed as ``variable=``.
+
+    Attributes:
+        is_connected: Whether *connect* has succeeded; set by it.
+    """
+
+    def __init__(  # noqa: PLR0913 - the composition root hands everything in
+        self,
+        settings: Settings,
+        storage: Storage,
+        *,
+        embedder: Embedder | None,
+        extractor: Extractor | None,
+        reranker: Reranker | None,
+        clock: Clock,
+        telemetry: Telemetry,
+        connect: Callable[[], Awaitable[object]],
+        event_loop: EventLoopThread,
+        thread_messages: Callable[[Owner, str], AsyncIterator[dict[str, Any]]],
+        delete_threads: Callable[[Owner, Sequence[str]], Awaitable[None]],
+        postgres_pool: Callable[..., PostgresPool],
+    ) -> None:
+        self.settings = settings
+        self.storage = storage
+        self.clock = clock
+        self.telemetry = telemetry
+        self.thread_messages = thread_messages
+        self.building = threading.RLock()
+        self._embedder = embedder
+        self._extractor = extractor
+        self._reranker = reranker
+        self._connect = connect
+        self.is_connected = False
+        self._event_loop = event_loop
+        self._delete_threads = delete_threads
+        self._postgres_pool = postgres_pool
+        self._replicator = self._make_replicator()
+
+    async def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Connect at the first call, then run the coroutine that *start* returns in the event loop."""
+        return await self._event_loop.run(self._started(start))
+
+    async def _started(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if not self.is_connected:
+            await self._connect()
+        return await start()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the storage is connected; then a current index may answer without the event loop.
+
+        Raises:
+            ClosedError: The memory was closed, or opened before this process was forked.
+        """
+        self._event_loop.require_open()
+        return self.is_connected
+
+    # The public API
+
+    @component
+    def memories(self) -> MemoryService:
+        """``tk.memories`` without a default owner."""
+        return MemoryService(self)
+
+    @component
+    def proposals(self) -> ProposalService:
+        """``tk.proposals`` without a default owner."""
+        from threadkeep.proposals.service import ProposalService
+
+        return ProposalService(self)
+
+    @component
+    def queue(self) -> QueueService:
+        """``tk.queue`` without a default owner."""
+        from threadkeep.capture.service import QueueService
+
+        return QueueService(self)
+
+    @component
+    def owners(self) -> OwnerService:
+        """``tk.owners`` without a default owner."""
+        from threadkeep.owners.service import OwnerService
+
+        return OwnerService(self)
+
+    @component
+    def collections(self) -> CollectionService:
+        """``tk.collections`` without a default owner."""
+        from threadkeep.collections.service import CollectionService
+
+        return CollectionService(self)
+
+    # Their parts
+
+    @component
+    def search(self) -> Retriever:
+        """Finds items by meaning and words."""
+        from threadkeep.search.retriever import Retriever
+
+        settings = self.settings
+        return Retriever(
+            self.storage,
+            self._embedder,
+            self.clock,
+            max_bytes=settings.index_megabytes * _MEGABYTE,
+            precision=settings.index_precision,
+            telemetry=self.telemetry,
+            language=None if settings.language == "auto" else settings.language,
+            replicator=self._replicator,
+        )
+
+    @component
+    def redact(self) -> Callable[[str], str]:
+        """Removes secrets, and the kinds of personal data that the settings name."""
+        from threadkeep.text.pii import redactor
+
+        return redactor(self.settings.personal_kinds, region=self.settings.redact_region)
+
+    @component
+    def audited_writer(self) -> AuditedWriter:
+        """Commits changes of memories with their audit entries."""
+        from threadkeep.memories.audited_writer import AuditedWriter
+
+        return AuditedWriter(self.storage, self.clock)
+
+    @component
+    def memory_reader(self) -> MemoryReader:
+        """Reads memories."""
+        from threadkeep.memories.reader import MemoryReader
+
+        return MemoryReader(self.storage)
+
+    @component
+    def memory_repository(self) -> MemoryRepository:
+        """Reads and writes memories."""
+        from threadkeep.memories.repository import MemoryRepository
+
+        return MemoryRepository(
+            self.storage,
+            self.search,
+            self.clock,
+            ledger=self.audited_writer,
+            turns=self.captures,
+            tombstones=self.tombstones,
+            redact=self.redact,
+            ttl=self.settings.ttl,
+        )
+
+    @component
+    def tombstones(self) -> Tombstones:
+        """Statements that must not be learnt again."""
+        from threadkeep.proposals.tombstones import Tombstones
+
+        lifetime = self.settings.tombstone_lifetime
+        return Tombstones(self.storage, self.search, self.clock, lifetime=lifetime, ledger=self.audited_writer)
+
+    @component
+    def policies(self) -> PolicyRepository:
+        """Which statements are kept, proposed, or never kept."""
+        from threadkeep.proposals.reader import PolicyRepository
+
+        return PolicyRepository(self.storage, memory_rules_of(self.settings), ledger=self.audited_writer)
+
+    @component
+    def proposal_repository(self) -> ProposalRepository:
+        """Reads, writes and decides proposals."""
+        from threadkeep.proposals.repository import ProposalRepository
+
+        return ProposalRepository(
+            self.storage,
+            self.search,
+            self.memory_repository,
+            self.tombstones,
+            self.policies,
+            self.clock,
+            self.telemetry,
+            ledger=self.audited_writer,
+            lifetime=self.settings.proposal_lifetime,
+            redact=self.redact,
+        )
+
+    @component
+    def captures(self) -> CaptureService:
+        """Records turns and learns from them."""
+        from threadkeep.capture.extractors.local import LocalExtractor
+        from threadkeep.capture.learning import Learning
+        from threadkeep.capture.queue import Terms
+        from threadkeep.capture.review_context import ReviewContext
+        from threadkeep.capture.service import CaptureService
+        from threadkeep.capture.worker import Queue
+        from threadkeep.proposals.reader import ProposalReader
+
+        settings = self.settings
+        reviews = ReviewContext(
+            ProposalReader(self.storage, self.clock),
+            self.tombstones,
+            self.policies,
+            lifetime=settings.proposal_lifetime,
+        )
+        learning = Learning(
+            self.storage,
+            self.search,
+            self._extractor or LocalExtractor(),
+            self.clock,
+            self.telemetry,
+            ledger=self.audited_writer,
+            reviews=reviews,
+            prices=prices_of(settings),
+            redact=self.redact,
+            ttl=settings.ttl,
+        )
+        terms = Terms(
+            lease=timedelta(seconds=settings.capture_lease_seconds),
+            tries=settings.capture_tries,
+            debounce=timedelta(seconds=settings.capture_debounce_seconds),
+        )
+        engine = engine_of(settings, self.clock, self.telemetry)
+        queue = Queue(self.storage, learning.learn, self.clock, self.telemetry, engine=engine, terms=terms)
+        return CaptureService(self.storage, learning, queue, self.clock, self.telemetry, redact=self.redact)
+
+    @component
+    def recalls(self) -> RecallService:
+        """Chooses and renders the memories that matter for a question."""
+        from threadkeep.recall.service import RecallService
+
+        return RecallService(
+            self.search,
+            self.storage,
+            self.memory_reader,
+            self.clock,
+            self.telemetry,
+            reranker=self._reranker,
+            rerank_timeout=timedelta(milliseconds=self.settings.rerank_timeout_ms),
+            uses=self.last_used,
+            branches=self.captures.on_record,
+        )
+
+    @component
+    def limits(self) -> Limits:
+        """How many memories an owner may have, and how long unused ones stay active."""
+        return limits_of(self.settings)
+
+    @component
+    def last_used(self) -> Uses:
+        """Notes when memories were recalled last."""
+        from threadkeep.memories.last_used import Uses
+
+        return Uses(self.storage, self.clock, grain=self.limits.grain)
+
+    @component
+    def maintenance(self) -> MemoryMaintenance:
+        """Merges, undoes and explains memories."""
+        from threadkeep.memories.maintenance import MemoryMaintenance
+
+        return MemoryMaintenance(
+            self.storage,
+            self.memory_repository,
+            self.search,
+            self.audited_writer,
+            self.last_used,
+            ttl=self.settings.ttl,
+        )
+
+    @component
+    def retention(self) -> Retention:
+        """Archives memories that are unused or too many."""
+        from threadkeep.memories.retention import Retention
+
+        return Retention(
+            self.storage,
+            self.audited_writer,
+            self.last_used,
+            self.proposal_repository,
+            self.maintenance,
+            self.clock,
+            self.telemetry,
+            limits=self.limits,
+        )
+
+    @component
+    def audit(self) -> Audit:
+        """Reads and checks the audit of an owner."""
+        from threadkeep.owners.audit import Audit
+
+        return Audit(self.storage)
+
+    @component
+    def opt_outs(self) -> OptOuts:
+        """Which owners want no memory."""
+        from threadkeep.owners.opt_out import OptOuts
+
+        return OptOuts(self.storage, self.clock)
+
+    @component
+    def erasure(self) -> OwnerErasure:
+        """Erases owners."""
+        from threadkeep.owners.erasure import OwnerErasure
+
+        return OwnerErasure(
+            self.storage,
+            self.search,
+            self.bindings,
+            erasure_receipts_of(self.settings, self.storage),
+            self.clock,
+            delete_threads=self._delete_threads,
+            opt_outs=self.opt_outs,
+        )
+
+    @component
+    def bindings(self) -> ThreadBinding:
+        """Which owner a thread belongs to."""
+        from threadkeep.threads.thread_ownership import ThreadBinding
+
+        return ThreadBinding(self.storage)
+
+    @component
+    def runs(self) -> Runs:
+        """Notes of jobs: status, leases and cancellation."""
+        from threadkeep.runs.service import Runs
+
+        return Runs(self.storage, self.clock)
+
+    def _make_replicator(self) -> Replicator | None:
+        """Make the replicator of a vector engine; None: all vectors are compared in RAM.
+
+        Raises:
+            SettingsError: The engine would hold vectors of encrypted items in the clear.
+        """
+        settings = self.settings
+        if settings.vectors == "exact":
+            return None
+        if settings.sealed:
+            msg = (
+                f"THREADKEEP_VECTORS is {settings.vectors}, which would hold vectors of encrypted items in the clear; "
+                "set it to exact, or remove the master key."
+            )
+            raise SettingsError(msg, variable="THREADKEEP_VECTORS")
+        from threadkeep.search.vectorstores.replicator import Replicator
+
+        timeout = timedelta(milliseconds=settings.vectors_timeout_ms)
+        engine = vectors_of(settings, self._postgres_pool)
+        return Replicator(engine, self.storage, self.telemetry, timeout=timeout, large_from=settings.vectors_from)
