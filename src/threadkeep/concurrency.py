@@ -1,19 +1,26 @@
-"""How long a turn waits for a storage that does not answer: most of the time-out once, and hardly at all from then on.
+"""Waiting for others: one timeout budget for the storage calls of a turn, and one retry loop for revision conflicts.
 
-A turn asks several times: whose thread it is, what is remembered, each checkpoint's binding, its turn
-record. Were each to wait its own time-out, a locked storage would cost a turn seconds; so all of them
-together wait about as long as the time-out says.
+A turn calls the storage several times: for the owner of its thread, its memories, each checkpoint's binding and its
+turn record. Were each call to wait for its own timeout, a locked storage would cost a turn seconds; so all calls
+together wait about as long as the timeout says.
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
+from threadkeep.errors import RevisionConflictError
+
 T = TypeVar("T")
+
+CONFLICT_ATTEMPTS: Final = 20
+_FIRST_PAUSE_SECONDS: Final = 0.005
+_LONGEST_PAUSE_SECONDS: Final = 2.0
 
 _FIRST: Final = 0.6
 """The share of the time-out that the first wait may take; the rest is for those that come after it."""
@@ -78,3 +85,39 @@ class TimeoutBudget:
         self._hanging.pop(task, None)
         if not task.cancelled():
             task.exception()  # whoever waited has raised it; nobody may be left who did
+
+
+async def retry_conflicts(
+    operation: Callable[[], Awaitable[T]],
+    *,
+    attempts: int = CONFLICT_ATTEMPTS,
+    retry_if: Callable[[RevisionConflictError], bool] = lambda _: True,
+    message: str = "Other writers kept getting in the way; try again.",
+    **details: object,
+) -> T:
+    """Return the result of *operation*; run it again after a conflict with another writer.
+
+    Between two attempts it pauses for a random time, up to 5 ms at first and up to 2 s later: writers that met once
+    do not meet again.
+
+    Args:
+        operation: Reads what it decides by and commits, anew at each call.
+        attempts: How often *operation* is called, 1 or more.
+        retry_if: Whether a conflict is worth another attempt; by default every conflict is.
+        message: The message of the error after the last attempt.
+        details: The details of that error.
+
+    Raises:
+        RevisionConflictError: The conflict that is not worth another attempt, or the last attempt met one, too.
+    """
+    for attempt in range(attempts):
+        try:
+            return await operation()
+        except RevisionConflictError as error:
+            if not retry_if(error):
+                raise
+            conflict = error
+        if attempt + 1 < attempts:
+            pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
+    raise RevisionConflictError(message, **details) from conflict

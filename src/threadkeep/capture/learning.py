@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -15,10 +16,11 @@ from threadkeep.capture.models import Candidate, Prices, Turn, Usage, account_pu
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.review_context import Review, ReviewContext, confirming, proposal_id_of
 from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import codec as shapes
-from threadkeep.memories.audited_writer import TRIES, AuditedWriter, give_way
+from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.models import Memory
 from threadkeep.memories.port import Searcher
 from threadkeep.memories.vectors import comparable, cosine, rows_of
@@ -114,17 +116,15 @@ class Learning:
         vectors = rows_of(await self._search.embed_put(texts), texts)
         # Two threads of one owner are learnt from at once; their commits would only get in each other's way.
         writing = self._writing.setdefault(owner.partition.digest, asyncio.Lock())
-        for attempt in range(TRIES):
-            try:
-                async with writing:
-                    return await self._finish(ref, owner, extraction, vectors, epoch)
-            except PartitionErasedError:
-                return False
-            except RevisionConflictError:
-                if attempt == TRIES - 1:
-                    raise
-                await give_way(attempt)
-        return False
+
+        async def finish() -> bool:
+            async with writing:
+                return await self._finish(ref, owner, extraction, vectors, epoch)
+
+        try:
+            return await retry_conflicts(finish)
+        except PartitionErasedError:
+            return False
 
     async def _extracted(self, turn: Turn, owner: Owner, extractor: Extractor, epoch: str) -> Extraction:
         """Ask *extractor*, and keep account of what it took, whether it gave something or not."""
@@ -148,17 +148,15 @@ class Learning:
         return replace(found, usage=priced(found.usage, self._prices))
 
     async def _charge(self, owner: Owner, usage: Usage, epoch: str) -> None:
-        """Add what a failure took to the owner's account."""
-        for _ in range(TRIES):
+        """Add the usage of a failed extraction to the owner's account; without a conflict-free attempt it is lost."""
+
+        async def charge() -> None:
             (before,) = await self._storage.get([account_ref(owner)])
             put = account_put(owner, before, usage, failed=True, at=self._clock.now())
-            try:
-                await self._storage.commit(Batch(owner.partition, [put], epoch=epoch))
-            except PartitionErasedError:
-                return
-            except RevisionConflictError:
-                continue
-            return
+            await self._storage.commit(Batch(owner.partition, [put], epoch=epoch))
+
+        with suppress(PartitionErasedError, RevisionConflictError):
+            await retry_conflicts(charge)
 
     def _meter(self, usage: Usage) -> None:
         for name in ("calls", "input_tokens", "output_tokens"):

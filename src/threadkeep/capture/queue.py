@@ -7,16 +7,17 @@ that nobody finishes is found again by itself, whatever became of the worker.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.capture.turns import DUE, DUE_PARKED, TURNS, TurnRecord, put_of, record_of, turns_namespace
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import ThreadId, TurnId, short_digest
-from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.storage.interface import Batch, Item, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
@@ -139,26 +140,23 @@ class Outbox:
         Returns:
             When it is due again; ``None`` where it is kept aside, or somebody else has dealt with it.
         """
-        for attempt in range(TRIES):
+
+        async def fail() -> datetime | None:
             (item,) = await self._storage.get([ref])
             record = record_of(item) if item else None
             if item is None or record is None or record.state != "pending" or record.worker not in (None, self.worker):
                 return None
             failed = replace(self._failed(record, reason), worker=None)
             due_at = self._clock.now() + retry_delay(failed)
-            try:
-                await self._storage.commit(
-                    Batch(owner.partition, [put_of(failed, owner, due_at=due_at, expect=item.revision)])
-                )
-            except RevisionConflictError:  # the lease went on at that moment, or somebody has dealt with it
-                await give_way(attempt)
-                continue
-            except PartitionErasedError:
-                return None
+            put = put_of(failed, owner, due_at=due_at, expect=item.revision)
+            await self._storage.commit(Batch(owner.partition, [put]))
             if failed.state == "failed":
                 self._telemetry.count("capture.parked")
                 return None
             return due_at
+
+        with suppress(PartitionErasedError, RevisionConflictError):
+            return await retry_conflicts(fail)
         return None
 
     async def listed(self, owner: Owner | None = None) -> list[QueuedTurn]:
@@ -207,7 +205,8 @@ class Outbox:
 
     async def _rewrite(self, claim: Claim, change: Callable[[TurnRecord], tuple[TurnRecord, datetime]]) -> None:
         """Write what *claim* has as *change* says; what is not this worker's any more is dropped from it."""
-        for attempt in range(TRIES):
+
+        async def rewrite() -> None:
             refs = list(claim.refs)
             puts: list[Put] = []
             for ref, item in zip(refs, await self._storage.get(refs) if refs else (), strict=True):
@@ -217,16 +216,14 @@ class Outbox:
                     continue
                 changed, due_at = change(record)
                 puts.append(put_of(changed, claim.owner, due_at=due_at, expect=item.revision))
-            if not puts:
-                return
-            try:
+            if puts:
                 await self._storage.commit(Batch(claim.owner.partition, puts))
-            except RevisionConflictError:  # one was finished meanwhile
-                await give_way(attempt)
-                continue
-            except PartitionErasedError:
-                claim.refs.clear()
-            return
+
+        try:
+            with suppress(RevisionConflictError):
+                await retry_conflicts(rewrite)
+        except PartitionErasedError:
+            claim.refs.clear()
 
     def _failed(self, record: TurnRecord, reason: str) -> TurnRecord:
         tries = record.tries + 1

@@ -31,9 +31,9 @@ from threadkeep.capture.turns import (
     trace_put,
     turns_namespace,
 )
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
-from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.facts import unwanted
@@ -152,53 +152,93 @@ class CaptureService:
         newest = split(messages, thread_id=thread_id, newest=1)
         if not newest:
             return Receipt("nothing")
-        current = epoch  # until a commit is refused
-        for attempt in range(TRIES):
-            current = current or (await self._storage.position(owner.partition)).epoch
-            epoch = epoch or current
-            found = await self.on_record.find(messages, owner=owner, thread_id=thread_id)
-            if not found.missing:
-                break
-            branch = await self.on_record.branch(found, owner=owner, thread_id=thread_id)
-            missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
-            wanted = () if epoch != current else await self._wanted(found, missing, epoch=current)
-            now = self._clock.now()
-            moments = self._moments(len(missing), now=now)
-            much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS
+        begun = epoch or (await self._storage.position(owner.partition)).epoch
+        current = begun
+        while True:
             try:
-                for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
-                    chunk = slice(start, start + _CHUNK)
-                    batch = await off_loop_if(
-                        much,
-                        _batch,
-                        missing[chunk],
-                        moments[chunk],
-                        wanted={turn.turn_id for turn in wanted},
+                turn_ids = await retry_conflicts(
+                    partial(
+                        self._commit_turns,
+                        messages,
                         owner=owner,
                         thread_id=thread_id,
-                        branch=branch,
-                        recalled=recalled if chunk.stop >= len(missing) else (),
-                        due_at=self._queue.outbox.lease_ends if mine else now,
-                        worker=self._queue.outbox.worker if mine else None,
-                        redact=self._redact,
+                        recalled=recalled,
+                        begun=begun,
+                        epoch=current,
+                        mine=mine,
                     )
-                    await self._storage.commit(replace(batch, epoch=current))
-            except RevisionConflictError:  # the same turn was recorded at the same time
-                await give_way(attempt)
-                continue
-            except PartitionErasedError:
-                current = None
-                continue
-            if not wanted:
-                if epoch != current:
-                    return Receipt("nothing")
+                )
                 break
-            self._telemetry.count("capture.turns", len(wanted))
-            if not mine:
-                wake = partial(self._queue.wake, owner, thread_id)
-                wake() if later is None else later(wake)
-            return Receipt("queued", tuple(turn.turn_id for turn in wanted))
-        return await self._duplicate(newest[0], owner)
+            except PartitionErasedError:  # of what was said before, only digests are kept
+                current = (await self._storage.position(owner.partition)).epoch
+            except RevisionConflictError:  # another process keeps recording the same turns
+                turn_ids = None
+                break
+        if turn_ids is None:
+            return await self._duplicate(newest[0], owner)
+        if not turn_ids:
+            return Receipt("nothing")
+        self._telemetry.count("capture.turns", len(turn_ids))
+        if not mine:
+            wake = partial(self._queue.wake, owner, thread_id)
+            wake() if later is None else later(wake)
+        return Receipt("queued", turn_ids)
+
+    async def _commit_turns(
+        self,
+        messages: Sequence[Message],
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None,
+        recalled: Sequence[str],
+        begun: str,
+        epoch: str,
+        mine: bool,
+    ) -> tuple[TurnId, ...] | None:
+        """Commit the turns that are missing; return the ids of those to learn from, or None if none are new.
+
+        Args:
+            messages: The thread's messages.
+            owner: The owner of the thread.
+            thread_id: The thread.
+            recalled: Texts that recall had put in.
+            begun: The owner's epoch when the turn began; nothing that was said in another one is learnt.
+            epoch: The owner's epoch now.
+            mine: Whether this worker leases the turns from the start.
+
+        Raises:
+            RevisionConflictError: Another process recorded the same turn at the same time.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        found = await self.on_record.find(messages, owner=owner, thread_id=thread_id)
+        if not found.missing:
+            return None
+        branch = await self.on_record.branch(found, owner=owner, thread_id=thread_id)
+        missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
+        wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch)
+        now = self._clock.now()
+        moments = self._moments(len(missing), now=now)
+        much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS
+        for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
+            chunk = slice(start, start + _CHUNK)
+            batch = await off_loop_if(
+                much,
+                _batch,
+                missing[chunk],
+                moments[chunk],
+                wanted={turn.turn_id for turn in wanted},
+                owner=owner,
+                thread_id=thread_id,
+                branch=branch,
+                recalled=recalled if chunk.stop >= len(missing) else (),
+                due_at=self._queue.outbox.lease_ends if mine else now,
+                worker=self._queue.outbox.worker if mine else None,
+                redact=self._redact,
+            )
+            await self._storage.commit(replace(batch, epoch=epoch))
+        if wanted:
+            return tuple(turn.turn_id for turn in wanted)
+        return () if begun != epoch else None
 
     async def learn_with(
         self,
@@ -264,16 +304,14 @@ class CaptureService:
 
     async def drop(self, owner: Owner, *, thread_id: str | None) -> None:
         """Empty what waits to be learnt from, of one thread or of all, of its texts."""
-        for attempt in range(TRIES):
+
+        async def empty() -> None:
             waiting = [turn.turn_id for turn in await self.queued(owner) if thread_id in (None, turn.thread_id)]
-            try:
-                for start in range(0, len(waiting), _CHUNK):
-                    if puts := await self.forgetting(owner, waiting[start : start + _CHUNK]):
-                        await self._storage.commit(Batch(owner.partition, puts))
-            except RevisionConflictError:  # one of them was learnt from just now
-                await give_way(attempt)
-                continue
-            return
+            for start in range(0, len(waiting), _CHUNK):
+                if puts := await self.forgetting(owner, waiting[start : start + _CHUNK]):
+                    await self._storage.commit(Batch(owner.partition, puts))
+
+        await retry_conflicts(empty)
 
     async def start(self) -> None:
         """Start the worker: what was left by an earlier process is done first. The second call does nothing."""

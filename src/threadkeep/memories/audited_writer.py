@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import RevisionConflictError
 from threadkeep.memories.audit import AUDIT, Head, audited, head_of
 from threadkeep.memories.codec import HEAD, head_ref
@@ -21,24 +21,19 @@ if TYPE_CHECKING:
 USER: Final = "user"
 """Who changes something where nobody else is named: whoever the memory is about, or works for them."""
 
-TRIES: Final = 20
-"""So often somebody reads and decides anew where other writers were first."""
-
 _HEADS: Final = 4096
 _WRITTEN: Final = 10_000
-_FIRST_PAUSE_SECONDS: Final = 0.005
-_LONGEST_PAUSE_SECONDS: Final = 2.0
-
-
-async def give_way(attempt: int) -> None:
-    """Wait for other writers: longer from attempt to attempt, each for a time of its own, else they meet again."""
-    await asyncio.sleep(random.uniform(0, min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)))  # noqa: S311
 
 
 def is_about(error: RevisionConflictError, operations: Sequence[Operation]) -> bool:
-    """Whether *error* is about one of *operations*: it is not for their writer to decide anew."""
+    """Return whether *error* is about the expected revision of one of *operations*."""
     at = (error.details.get("namespace"), error.details.get("key"))
-    return any(at == (one.namespace, one.key) for one in operations)
+    return any(at == (operation.namespace, operation.key) for operation in operations)
+
+
+def _is_about_the_audit(error: RevisionConflictError) -> bool:
+    namespace = error.details.get("namespace")
+    return isinstance(namespace, tuple) and namespace[:1] in ((HEAD,), (AUDIT,))
 
 
 class AuditedWriter:
@@ -94,21 +89,17 @@ class AuditedWriter:
             PartitionErasedError: The owner was erased since *epoch*.
         """
         key = owner.partition.digest
-        lock = self._writing.setdefault(key, asyncio.Lock())
-        async with lock:
-            for attempt in range(TRIES):
-                head = self._heads.get(key) or head_of(await self.head(owner))
-                try:
-                    return await self._commit(head, owner, operations, by=by, why=why, epoch=epoch)
-                except RevisionConflictError as error:
-                    namespace = error.details.get("namespace")
-                    if not isinstance(namespace, tuple) or namespace[:1] not in ((HEAD,), (AUDIT,)):
-                        raise
-                    self._heads.pop(key, None)
-                    if attempt:
-                        await give_way(attempt)
-        msg = "Other writers kept getting in the way; try again."
-        raise RevisionConflictError(msg)
+
+        async def commit() -> Position:
+            head = self._heads.get(key) or head_of(await self.head(owner))
+            try:
+                return await self._commit(head, owner, operations, by=by, why=why, epoch=epoch)
+            except RevisionConflictError:
+                self._heads.pop(key, None)
+                raise
+
+        async with self._writing.setdefault(key, asyncio.Lock()):
+            return await retry_conflicts(commit, retry_if=_is_about_the_audit)
 
     async def _commit(
         self, head: Head, owner: Owner, operations: Sequence[Operation], *, by: str, why: str, epoch: str | None

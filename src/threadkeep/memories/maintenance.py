@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.audit import ADDED, REMOVED, Change, Entry, head_of, stands_for
-from threadkeep.memories.audited_writer import TRIES, USER, AuditedWriter, give_way
+from threadkeep.memories.audited_writer import USER, AuditedWriter
 from threadkeep.memories.codec import memory_of, moment_of, put_of
 from threadkeep.memories.lifecycle import recallable
 from threadkeep.memories.models import Memory, Status, Undone, Why, least_trusted
@@ -145,21 +146,18 @@ class MemoryMaintenance:
             MemoryNotFoundError: The owner has no such memory.
             RevisionConflictError: Other writers kept getting in the way.
         """
-        for attempt in range(TRIES):
+
+        async def commit() -> Memory:
             memory = await self._memories.require(memory_id, owner=owner)
             if memory.status not in ("archived", "merged"):
                 return memory
             vectors = rows_of(await self._searcher.embed_put([memory.text]), [memory.text])
             after = replace(memory, status="active", archived=None, merged_into=None)
             put = put_of(after, embedding=vectors.get(memory.text), expect=memory.revision, ttl=self._ttl)
-            try:
-                await self._ledger.commit(owner, [put], by=by)
-            except RevisionConflictError:
-                await give_way(attempt)
-                continue
+            await self._ledger.commit(owner, [put], by=by)
             return await self._memories.require(memory_id, owner=owner)
-        msg = "Other writers kept getting in the way; try again."
-        raise RevisionConflictError(msg)
+
+        return await retry_conflicts(commit)
 
     async def consolidate(self, *, owner: Owner, dry: bool = False) -> tuple[Merge, ...]:
         """Merge memories that say the same in other words; nothing is removed in this step.
@@ -174,7 +172,8 @@ class MemoryMaintenance:
         Raises:
             RevisionConflictError: Other writers kept getting in the way.
         """
-        for attempt in range(TRIES):
+
+        async def commit() -> tuple[Merge, ...]:
             head = await self._ledger.head(owner)
             newest: list[Memory] = []
             async for memory in self._rows.walk(owner=owner):
@@ -198,14 +197,10 @@ class MemoryMaintenance:
                     )
                     for one in merge.gone
                 ]
-            try:
-                await self._ledger.commit_from(head, owner, operations, by="consolidation")
-            except RevisionConflictError:
-                await give_way(attempt)
-                continue
+            await self._ledger.commit_from(head, owner, operations, by="consolidation")
             return merges
-        msg = "Other writers kept getting in the way; try again."
-        raise RevisionConflictError(msg)
+
+        return await retry_conflicts(commit)
 
 
 MERGED_KEPT: Final = timedelta(days=30)

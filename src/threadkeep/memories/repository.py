@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, get_args
 from weakref import WeakValueDictionary
 
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
-from threadkeep.memories.audited_writer import TRIES, USER, give_way, is_about
+from threadkeep.memories.audited_writer import USER, is_about
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
 from threadkeep.memories.last_used import uses_namespace
 from threadkeep.memories.lifecycle import corrected, goes_with, messages_of, require_approval, sources_in, statements_of
@@ -113,16 +114,17 @@ class MemoryRepository(MemoryReader):
         epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([memory.text])
         lock = self._remembering.setdefault(owner.partition.digest, asyncio.Lock())
-        for attempt in range(TRIES):
-            try:
-                async with lock:
-                    return await self._remember(memory, embedding, owner, also, epoch)
-            except RevisionConflictError as error:  # another process; the same statement perhaps
-                if is_about(error, also(memory.memory_id)):
-                    raise
-                await give_way(attempt)
-        msg = f"Other writers kept getting in the way of memory {memory.memory_id}; try again."
-        raise RevisionConflictError(msg, memory_id=memory.memory_id)
+
+        async def remember() -> RememberResult:
+            async with lock:
+                return await self._remember(memory, embedding, owner, also, epoch)
+
+        return await retry_conflicts(
+            remember,
+            retry_if=lambda error: not is_about(error, also(memory.memory_id)),
+            message=f"Other writers kept getting in the way of memory {memory.memory_id}; try again.",
+            memory_id=memory.memory_id,
+        )
 
     async def remember_many(
         self, news: Sequence[NewMemory], *, owner: Owner, progress: Callable[[int], object] = lambda _: None
@@ -180,7 +182,8 @@ class MemoryRepository(MemoryReader):
         new = [memory for memory, item in zip(memories, there, strict=True) if item is None]
         made = await self._searcher.embed_put([memory.text for memory in new]) if new else None
         vectors = {memory.memory_id: row_of(made, i) for i, memory in enumerate(new)} if made else {}
-        for attempt in range(TRIES):
+
+        async def commit() -> list[RememberResult]:
             head = await self._ledger.head(owner)
             there = await self._storage.get(refs)
             refusal = await self._tombstones.refusal(owner) if self._tombstones else None
@@ -195,15 +198,13 @@ class MemoryRepository(MemoryReader):
                 else:
                     kept.append(RememberResult("accepted", memory, () if vector else ("embedder",)))
                     puts.append(put_of(memory, embedding=vector, expect="absent", ttl=self._ttl))
-            try:
-                if puts:
-                    await self._ledger.commit_from(head, owner, puts, by=by, epoch=epoch)
-            except RevisionConflictError:  # somebody else writes: perhaps a tombstone
-                await give_way(attempt)
-                continue
+            if puts:
+                await self._ledger.commit_from(head, owner, puts, by=by, epoch=epoch)
             return kept
-        msg = "Other writers kept getting in the way of what is brought in; run it again to go on."
-        raise RevisionConflictError(msg)
+
+        return await retry_conflicts(
+            commit, message="Other writers kept getting in the way of the import; run it again to continue."
+        )
 
     def check(self, new: NewMemory) -> None:
         """Do nothing if *new* can be kept.
@@ -248,40 +249,38 @@ class MemoryRepository(MemoryReader):
         now = self._clock.now()
         source = source or Source("user", at=now)
         by, why = _decided_by(approval, source)
-        for attempt in range(TRIES):
+
+        async def commit() -> None:
             memory = await self.require(memory_id, owner=owner)
             require_approval(memory.kind, source.speaker, approval)
-            if revision is not None and memory.revision != revision:
-                break
+            _require_revision(memory, revision)
             changed = corrected(memory, text, source=source, at=now, approval=approval)
             if changed.status == "proposed":  # a row that somebody else wrote, which is approved by this
                 changed = replace(changed, status="active")
             put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
-            try:
-                await self._ledger.commit(owner, [put, *also], by=by, why=why)
-            except RevisionConflictError:
-                await give_way(attempt)
-                continue
-            return await self.require(memory_id, owner=owner)
-        msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
-        raise RevisionConflictError(msg, memory_id=memory_id)
+            await self._ledger.commit(owner, [put, *also], by=by, why=why)
+
+        await retry_conflicts(
+            commit,
+            retry_if=lambda error: _is_of_another_writer(error) and not is_about(error, also),
+            message=_changed_meanwhile(memory_id),
+            memory_id=memory_id,
+        )
+        return await self.require(memory_id, owner=owner)
 
     async def pin(self, memory_id: str, *, owner: Owner, pinned: bool = True) -> Memory:
         """Let a memory never expire (or let it expire again)."""
-        for attempt in range(TRIES):
+
+        async def commit() -> None:
             item = await self.item(memory_id, owner)
             memory = memory_of(item) if item else None
             if item is None or memory is None:
-                return await self.require(memory_id, owner=owner)
+                return
             put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
-            try:
-                await self._ledger.commit(owner, [put], by=USER)
-            except RevisionConflictError:
-                await give_way(attempt)
-                continue
-            return await self.require(memory_id, owner=owner)
-        msg = f"Memory {memory_id} was changed again and again; try again."
-        raise RevisionConflictError(msg, memory_id=memory_id)
+            await self._ledger.commit(owner, [put], by=USER)
+
+        await retry_conflicts(commit, message=_changed_again(memory_id), memory_id=memory_id)
+        return await self.require(memory_id, owner=owner)
 
     async def forget(
         self,
@@ -309,12 +308,11 @@ class MemoryRepository(MemoryReader):
             RevisionConflictError: It was changed since *revision*.
         """
         by, why = _decided_by(approval)
-        for attempt in range(TRIES):
+
+        async def commit() -> Forgotten:
             head = await self._ledger.head(owner)
             memory = await self.require(memory_id, owner=owner)
-            if revision is not None and memory.revision != revision:
-                msg = f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
-                raise RevisionConflictError(msg, memory_id=memory_id)
+            _require_revision(memory, revision)
             everything = [known async for known in self.walk(owner=owner)]
             gone = goes_with(memory, everything)
             sources = sources_in(gone)
@@ -326,20 +324,19 @@ class MemoryRepository(MemoryReader):
                 said = {(one.namespace, one.key) for one in also}
                 unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
                 operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
-            try:
-                await self._ledger.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
-            except RevisionConflictError as error:
-                if is_about(error, also):
-                    raise
-                await give_way(attempt)
-                continue
+            await self._ledger.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
             return Forgotten(
                 tuple(m.memory_id for m in gone),
                 tuple(TurnId(put.key) for put in emptied),
                 messages_of(sources),
             )
-        msg = f"Memory {memory_id} was changed again and again; try again."
-        raise RevisionConflictError(msg, memory_id=memory_id)
+
+        return await retry_conflicts(
+            commit,
+            retry_if=lambda error: _is_of_another_writer(error) and not is_about(error, also),
+            message=_changed_again(memory_id),
+            memory_id=memory_id,
+        )
 
     async def put_summary(self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None) -> str:
         """Keep what a thread was about, in the documents' shape; return its key."""
@@ -464,6 +461,24 @@ def _valid(text: str) -> str:
         )
         raise TooLargeError(msg, characters=len(text))
     return text
+
+
+def _require_revision(memory: Memory, revision: int | None) -> None:
+    if revision is not None and memory.revision != revision:
+        raise RevisionConflictError(_changed_meanwhile(memory.memory_id), memory_id=memory.memory_id)
+
+
+def _is_of_another_writer(error: RevisionConflictError) -> bool:
+    """Return whether a commit met another one, rather than the caller's own revision being out of date."""
+    return "memory_id" not in error.details
+
+
+def _changed_meanwhile(memory_id: str) -> str:
+    return f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
+
+
+def _changed_again(memory_id: str) -> str:
+    return f"Memory {memory_id} was changed again and again; try again."
 
 
 def _said_by(memory: Memory) -> tuple[str, str]:

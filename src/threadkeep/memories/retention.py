@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import (
     DamagedItemError,
     MemoryNotFoundError,
@@ -20,7 +21,7 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import Owner, owner_of_partition
 from threadkeep.ids import MemoryId
-from threadkeep.memories.audited_writer import TRIES, AuditedWriter, give_way
+from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import archived_value
 from threadkeep.memories.last_used import uses_namespace
 from threadkeep.memories.models import Archived, Memory
@@ -131,22 +132,19 @@ class Retention:
             return RetentionReport((), sum([one.status == "active" async for one in self._rows.walk(owner=owner)]), 0)
         await self._write_uses(owner)
         done: list[tuple[Memory, Archived]] = []
-        for attempt in range(TRIES):
+
+        async def archive() -> RetentionReport:
             # Before anything is read: of an owner who is erased meanwhile, nothing is written.
             epoch = (await self._storage.position(owner.partition)).epoch
             found = await self._standing(owner)
             if dry:
                 return RetentionReport(found.leaving, found.active - len(found.leaving), found.over)
-            try:
-                for start in range(0, len(found.leaving), _AT_ONCE):
-                    await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch, done)
-            except RevisionConflictError:  # somebody changed one of them: perhaps it was used
-                await give_way(attempt)
-                continue
+            for start in range(0, len(found.leaving), _AT_ONCE):
+                await self._archive(found.leaving[start : start + _AT_ONCE], owner, epoch, done)
             await self._note_looked(owner, found)
             return RetentionReport(tuple(done), found.active - len(found.leaving), found.over)
-        msg = "Other writers kept getting in the way; try again."
-        raise RevisionConflictError(msg)
+
+        return await retry_conflicts(archive)
 
     async def round(self) -> int:
         """Write what was used, and look at some owners: those that were written to, and the next ones in turn.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.memories.audit import Entry, Head, audit_namespace, entry_of, fault_in, head_of, stands_for
-from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.memories.codec import head_ref
 from threadkeep.memories.reader import MemoryReader
 from threadkeep.owners.models import Verified
@@ -59,15 +59,17 @@ class Audit:
 
     async def _read(self, owner: Owner) -> tuple[Sequence[Item], Head]:
         """Read the whole chain, of one moment."""
-        for attempt in range(TRIES):
+        message = "Other writers kept changing the audit while it was read; try again."
+
+        async def read() -> tuple[Sequence[Item], Head]:
             (before,) = await self._storage.get([head_ref(owner)])
             items = await self._items(owner)
             (after,) = await self._storage.get([head_ref(owner)])
-            if (before and before.revision) == (after and after.revision):
-                return items, head_of(after)
-            await give_way(attempt)
-        msg = "Other writers kept changing what is checked; try again."
-        raise RevisionConflictError(msg)
+            if (before and before.revision) != (after and after.revision):
+                raise RevisionConflictError(message)
+            return items, head_of(after)
+
+        return await retry_conflicts(read, message=message)
 
     async def _items(self, owner: Owner) -> Sequence[Item]:
         return [item async for item in iterate_items(self._storage, owner.partition, prefix=audit_namespace(owner))]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import (
     ConflictError,
     InvalidInputError,
@@ -17,7 +18,6 @@ from threadkeep.errors import (
 )
 from threadkeep.identity import Owner, owner_of_label
 from threadkeep.ids import MemoryId, ProposalId, new_id, short_digest
-from threadkeep.memories.audited_writer import TRIES, give_way
 from threadkeep.memories.codec import MEMORIES
 from threadkeep.memories.models import (
     TRUSTED,
@@ -286,7 +286,8 @@ class ProposalRepository:
             ProposalNotFoundError: There is none with this id.
             ProposalDecidedError: It was decided before; the first decision stands.
         """
-        for attempt in range(TRIES):
+
+        async def commit() -> Proposal:
             proposal, before = await self._undecided(proposal_id, owner, "rejected", key)
             if before:
                 return proposal
@@ -295,15 +296,16 @@ class ProposalRepository:
             operations: list[Operation] = [self._decided_put(proposal, decision, owner)]
             if proposal.text:
                 operations += await self._tombstones.rejecting(owner, proposal.text, by=decision.by)
-            try:
-                await self._ledger.commit_from(head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}")
-            except RevisionConflictError:  # decided, or a statement was learnt: its worker has to see the tombstone
-                await give_way(attempt)
-                continue
+            # A worker that learns a statement meanwhile conflicts with this commit, so that it reads the tombstone.
+            await self._ledger.commit_from(head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}")
             self._telemetry.count("proposals.rejected")
             return await self.require(proposal_id, owner=owner)
-        msg = f"Other writers kept getting in the way of proposal {proposal_id}; try again."
-        raise RevisionConflictError(msg, proposal_id=proposal_id)
+
+        return await retry_conflicts(
+            commit,
+            message=f"Other writers kept getting in the way of proposal {proposal_id}; try again.",
+            proposal_id=proposal_id,
+        )
 
     async def decide(self, choices: Sequence[Choice], *, owner: Owner, by: str) -> list[DecisionResult]:
         """Decide on many proposals, each by itself: what cannot be decided says why, and the others are."""

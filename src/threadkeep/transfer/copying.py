@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, RevisionConflictError
+from threadkeep.concurrency import retry_conflicts
+from threadkeep.errors import EmbedderUnavailableError, InvalidInputError
 from threadkeep.ids import short_digest
 from threadkeep.proposals.codec import PROPOSALS
 from threadkeep.storage.interface import Batch, Delete, Expectation, Item, Put, Ref
@@ -133,18 +134,15 @@ class Copying:
 
     async def _write(self, page: Sequence[Entry]) -> None:
         """Bring one page into the target; where somebody else writes there meanwhile, look again."""
-        for attempt in range(_ATTEMPTS):
+
+        async def write() -> None:
             found = await self._target.get([entry.ref for entry in page])
             puts = self._wanted(page, found)
-            try:
-                for part in await self._parts(puts):
-                    await self._target.commit(Batch(page[0].partition, part))
-            except RevisionConflictError:
-                if attempt + 1 == _ATTEMPTS:
-                    raise
-                continue
+            for part in await self._parts(puts):
+                await self._target.commit(Batch(page[0].partition, part))
             self._count(page, found, len(puts))
-            return
+
+        await retry_conflicts(write, attempts=_ATTEMPTS)
 
     def _wanted(self, page: Sequence[Entry], found: Sequence[Item | None]) -> list[Entry]:
         wanted: list[Entry] = []

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import RevisionConflictError
 from threadkeep.storage.interface import Batch, Embedding, Item, Put
 from threadkeep.text.tokenizing import texts_of
@@ -59,24 +60,27 @@ def is_current(item: Item, model: str, dims: int) -> bool:
 
 
 async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], result: Embedded, *, dims: int) -> None:
-    """Write the vectors of *stale*, which is of one partition; look again at what somebody else wrote meanwhile."""
-    for _ in range(_ATTEMPTS):
-        puts = await embedded(embedder, [_same_put(item) for item in stale])
+    """Write the vectors of *stale*, items of one partition; read again what another writer changed meanwhile."""
+
+    async def write() -> int:
+        nonlocal stale
+        puts = await embedded(embedder, [_same_put(item) for item in stale]) if stale else []
         try:
-            await storage.commit(Batch(stale[0].ref.partition, puts))
+            if puts:
+                await storage.commit(Batch(stale[0].ref.partition, puts))
         except RevisionConflictError:
-            found = await storage.get([item.ref for item in stale])
             stale = [
                 item
-                for item in found
+                for item in await storage.get([item.ref for item in stale])
                 if item and texts_of(item.value, item.index) and not is_current(item, embedder.name, dims)
             ]
-            if not stale:
-                return
-        else:
-            result.embedded += len(stale)
-            return
-    result.changed += len(stale)
+            raise
+        return len(puts)
+
+    try:
+        result.embedded += await retry_conflicts(write, attempts=_ATTEMPTS)
+    except RevisionConflictError:
+        result.changed += len(stale)
 
 
 def _same_put(item: Item) -> Put:
