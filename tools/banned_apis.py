@@ -37,6 +37,7 @@ PURE_MODULES: Final = (
     "search/scoring.py",
     "storage/encoding.py",
     "storage/rows.py",
+    "text/block.py",
     "text/redaction.py",
     "text/summary.py",
     "text/tokenizing.py",

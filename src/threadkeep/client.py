@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
-    from threadkeep.capture.models import Message
     from threadkeep.capture.service import QueueService
     from threadkeep.collections.service import CollectionService
     from threadkeep.langgraph.agents.service import AgentService
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from threadkeep.langgraph.threads import ThreadService
     from threadkeep.langgraph.window import History
     from threadkeep.memories.service import MemoryService
-    from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.models.base import Embedder, Message, Reranker
     from threadkeep.owners.service import OwnerService
     from threadkeep.proposals.service import ProposalService
     from threadkeep.settings import Settings

@@ -116,8 +116,9 @@ async def retry_conflicts(
         except RevisionConflictError as error:
             if not retry_if(error):
                 raise
-            conflict = error
-        if attempt + 1 < attempts:
-            pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
-            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
-    raise RevisionConflictError(message, **details) from conflict
+            if attempt + 1 == attempts:
+                raise RevisionConflictError(message, **details) from error
+        pause = min(_FIRST_PAUSE_SECONDS * 2**attempt, _LONGEST_PAUSE_SECONDS)
+        await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
+    msg = f"attempts must be 1 or more, got {attempts}."
+    raise ValueError(msg)

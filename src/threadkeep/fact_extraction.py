@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.capture.extractors.base import Extraction, Extractor
 from threadkeep.capture.learning import judged, learnt
-from threadkeep.capture.models import Message, Receipt
+from threadkeep.capture.models import Receipt
 from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes
 from threadkeep.capture.turns import pending, split
 from threadkeep.clock import SystemClock
@@ -19,6 +19,7 @@ from threadkeep.errors import InvalidInputError, OwnerMismatchError, SettingsErr
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
 from threadkeep.memories.codec import MEMORIES, memory_of, value_of
+from threadkeep.models.base import Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.observability import Telemetry
 from threadkeep.registry import extractor_of

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from threadkeep.capture.extractors.local import MAX_FACTS, LocalExtractor, extract_candidates
-from threadkeep.capture.models import Message, Role, Turn
+from threadkeep.capture.models import Turn
 from threadkeep.ids import MessageId, ThreadId, TurnId
+from threadkeep.models.base import Message, Role
 
 AT = datetime(2026, 5, 4, 9, 30, tzinfo=UTC)
 

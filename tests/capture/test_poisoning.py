@@ -19,9 +19,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 
 import threadkeep
 from threadkeep.memories.models import Memory, Source
-from threadkeep.recall.rendering import END, HEADING, quoted_statements
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
+from threadkeep.text.block import END, HEADING, quoted_statements
 
 PATH: Final = Path(__file__).parent.parent / "data" / "injections.jsonl"
 ASKED: Final = "Could you look that up for me and tell me in one line what it is about?"

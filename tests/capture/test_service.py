@@ -29,7 +29,6 @@ from tests.capture.world import (
 )
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
-from threadkeep.capture.models import Message
 from threadkeep.capture.service import CaptureService
 from threadkeep.capture.turns import MAX_UNKNOWN
 from threadkeep.errors import EmbedderUnavailableError, StorageUnavailableError
@@ -37,6 +36,7 @@ from threadkeep.ids import MemoryId, ThreadId
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import put_of
 from threadkeep.memories.models import Memory, Source
+from threadkeep.models.base import Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from threadkeep.capture.models import Message
 from threadkeep.capture.provenance import backing
 from threadkeep.ids import MessageId
+from threadkeep.models.base import Message
 
 
 def behind(text: str, *said: str, kind: str = "semantic", reply: str = "All right.") -> str:

@@ -6,7 +6,6 @@ from typing import Final
 
 import pytest
 
-from threadkeep.capture.models import Message, Role
 from threadkeep.capture.turns import (
     MAX_TEXT_CHARACTERS,
     Spoken,
@@ -21,6 +20,7 @@ from threadkeep.capture.turns import (
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ThreadId
 from threadkeep.memories.models import Memory, Source
+from threadkeep.models.base import Message, Role
 from threadkeep.recall.rendering import block
 from threadkeep.storage.interface import Item, Ref
 

@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 
 from tests.capture.world import ANA, BOB
-from threadkeep.capture.models import Message, Turn
+from threadkeep.capture.models import Turn
 from threadkeep.capture.queue import Ready, Terms, key_of, ready, retry_delay
 from threadkeep.capture.turns import DUE, TurnRecord, put_of
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId
+from threadkeep.models.base import Message
 from threadkeep.storage.interface import Due, Item, Ref
 from threadkeep.testing.clock import START
 

@@ -8,11 +8,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.capture.world import room
-from threadkeep.capture.models import Message
 from threadkeep.capture.queue import Terms
 from threadkeep.clock import SystemClock
 from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId
+from threadkeep.models.base import Message
 from threadkeep.storage.sqlite.storage import SqliteStorage
 
 

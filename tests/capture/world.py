@@ -11,7 +11,7 @@ from typing import Final
 from threadkeep.capture.extractors.base import Extraction, Extractor
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
-from threadkeep.capture.models import Candidate, Message, Role, Turn
+from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.queue import Terms
 from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
 from threadkeep.capture.service import CaptureService
@@ -22,6 +22,7 @@ from threadkeep.ids import MessageId
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import memory_of
 from threadkeep.memories.models import Memory, Source
+from threadkeep.models.base import Message, Role
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Batch, Changes, Item, Partition, Position, Ref, Storage

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 import threadkeep
 import threadkeep.errors
 from threadkeep.errors import EmbedderUnavailableError, OwnerConflictError, OwnerRequiredError
-from threadkeep.recall.rendering import HEADING
 from threadkeep.testing import HashingEmbedder, ScriptedModel
+from threadkeep.text.block import HEADING
 
 ANA = "ana@x.org"
 FACT = "My passport is in the blue drawer."

@@ -19,7 +19,6 @@ from langgraph.graph import StateGraph
 
 import threadkeep
 from tests.owners.erasing import EACH, Canaries, GatedEmbedder, State, plant, raw, rows_of, shut
-from threadkeep.capture.models import Message
 from threadkeep.errors import (
     InvalidInputError,
     OwnerMismatchError,
@@ -28,6 +27,7 @@ from threadkeep.errors import (
     ThreadMovedOnError,
 )
 from threadkeep.identity import Owner
+from threadkeep.models.base import Message
 from threadkeep.storage.interface import Partition, iterate_items, iterate_partitions
 from threadkeep.testing import FrozenClock, HashingEmbedder
 

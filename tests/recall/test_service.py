@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from tests.recall.world import HeldStorage, StillClock, embedder, embedding, put
-from threadkeep.capture.models import Message
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, OwnerRequiredError, StorageUnavailableError
 from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId
 from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.models import Kind, NewMemory, Source
 from threadkeep.memories.repository import MemoryRepository
+from threadkeep.models.base import Message
 from threadkeep.models.local import LocalEmbedder
 from threadkeep.observability import Telemetry
 from threadkeep.recall.models import Recall

@@ -5,30 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, cast
 
 from threadkeep.identity import Owner
-from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
+from threadkeep.ids import MemoryId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.models import Kind, Source
+from threadkeep.models.base import Message
 from threadkeep.storage.interface import Item, Put, Ref
-
-Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a thread.
-
-    Attributes:
-        role: Who wrote it. ``user`` only for what a person wrote in the turn's own input; summaries
-            and sub-agents' tasks are ``system``, whatever class carries them.
-        text: Its text blocks, joined by line breaks.
-        message_id: As the framework knows it, if it does.
-    """
-
-    role: Role
-    text: str
-    message_id: MessageId | None = None
 
 
 @dataclass(frozen=True, slots=True)

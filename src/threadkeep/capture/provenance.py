@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from threadkeep.capture.models import Message, Role
 from threadkeep.memories.models import ASKED, SAID, Kind, Speaker
+from threadkeep.models.base import Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements, unwanted
 from threadkeep.text.normalization import content_words, normalised, straight, words
 from threadkeep.text.redaction import MARK, redact

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from threadkeep.capture.models import Message, QueuedTurn, Receipt
+from threadkeep.capture.models import QueuedTurn, Receipt
 from threadkeep.capture.queue import Claim, key_of
 from threadkeep.capture.turn_history import Found, OnRecord, off_loop_if
 from threadkeep.capture.turns import (
@@ -34,6 +34,7 @@ from threadkeep.capture.turns import (
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
+from threadkeep.models.base import Message
 from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.facts import unwanted

@@ -27,9 +27,9 @@ from threadkeep.ids import MemoryId, ThreadId, TurnId
 from threadkeep.storage.interface import Ref
 
 if TYPE_CHECKING:
-    from threadkeep.capture.models import Message
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Memory, Source
+    from threadkeep.models.base import Message
     from threadkeep.storage.interface import Storage
 
 P = ParamSpec("P")

@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from threadkeep.capture.models import Message, Role, Turn, Usage, spell_usage, usage_of
+from threadkeep.capture.models import Turn, Usage, spell_usage, usage_of
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
-from threadkeep.recall.rendering import strip_blocks
+from threadkeep.models.base import Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
+from threadkeep.text.block import strip_blocks
 from threadkeep.text.redaction import redact
 
 MAX_FORKS: Final = 100

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool
 
-from threadkeep.capture.models import Message
 from threadkeep.capture.provenance import Backing, backing
 from threadkeep.errors import InvalidInputError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.langgraph.review import review
 from threadkeep.memories.models import Kind, Memory, NewMemory, Source
+from threadkeep.models.base import Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.owners.opt_out import opted_out_error
 from threadkeep.text.semantics import gist_of

@@ -1,13 +1,34 @@
-"""The seams to embedding and reranking models."""
+"""The interfaces of embedding and reranking models, and the messages that a chat model reads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from threadkeep.ids import MessageId
+
+Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a thread.
+
+    Attributes:
+        role: Who wrote it. ``user`` only for what a person wrote in the turn's own input; summaries
+            and sub-agents' tasks are ``system``, whatever class carries them.
+        text: Its text blocks, joined by line breaks.
+        message_id: As the framework knows it, if it does.
+    """
+
+    role: Role
+    text: str
+    message_id: MessageId | None = None
 
 
 @runtime_checkable

@@ -31,11 +31,11 @@ from langchain_core.messages import (
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import SecretStr
 
-from threadkeep.capture.models import Message, Role
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, ModelUnavailableError, SettingsError
 from threadkeep.ids import MessageId
+from threadkeep.models.base import Message, Role
 from threadkeep.models.cache import VectorCache
-from threadkeep.recall.rendering import quoted_statements
+from threadkeep.text.block import quoted_statements
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,8 +16,9 @@ import numpy as np
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.models import ASKED, Memory
 from threadkeep.recall.models import Recalled
-from threadkeep.recall.rendering import END, HEADING, line
+from threadkeep.recall.rendering import line
 from threadkeep.search.ranking import ValueNotIndexedError
+from threadkeep.text.block import END, HEADING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,6 @@ from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUna
 from threadkeep.identity import Owner
 from threadkeep.memories.codec import memory_namespaces, memory_of
 from threadkeep.recall.models import Recall, Recalled
-from threadkeep.recall.rendering import END, HEADING
 from threadkeep.recall.selection import (
     COMPARED,
     CONSIDERED,
@@ -37,16 +36,16 @@ from threadkeep.recall.selection import (
 from threadkeep.search.query import Query
 from threadkeep.search.ranking import ValueNotIndexedError
 from threadkeep.storage.interface import Namespace, Ref, Storage
+from threadkeep.text.block import END, HEADING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from threadkeep.capture.models import Message
     from threadkeep.clock import Clock
     from threadkeep.ids import MemoryId, ThreadId
     from threadkeep.memories.last_used import Uses
     from threadkeep.memories.models import Kind, Memory
-    from threadkeep.models.base import Reranker
+    from threadkeep.models.base import Message, Reranker
     from threadkeep.observability import Telemetry
     from threadkeep.search.ranking import Ranking
     from threadkeep.search.retriever import Retriever

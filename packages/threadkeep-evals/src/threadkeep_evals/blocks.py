@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.recall.models import Recalled
-from threadkeep.recall.rendering import END, HEADING, line
+from threadkeep.recall.rendering import line
 from threadkeep.recall.selection import estimate_tokens, fit
+from threadkeep.text.block import END, HEADING
 
 if TYPE_CHECKING:
     from threadkeep.memories.models import Memory

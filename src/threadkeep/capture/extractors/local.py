@@ -7,9 +7,10 @@ from datetime import timedelta
 from typing import Final
 
 from threadkeep.capture.extractors.base import Extraction
-from threadkeep.capture.models import Candidate, Message, Turn
+from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.provenance import backing
 from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source
+from threadkeep.models.base import Message
 from threadkeep.text.events import tells_when
 from threadkeep.text.facts import (
     Statement,
