@@ -1,5 +1,4 @@
 """Collections: documents that a tenant shares, in parts that are found like memories are.
 
-A collection is a partition of its own. What it holds is somebody's document and nobody's word: nothing of it is
-learnt, and it is never an owner's memory.
+A collection is a partition of its own. Nothing is learnt from its documents, and they never become an owner's memory.
 """

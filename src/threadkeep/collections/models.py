@@ -42,7 +42,7 @@ class Document:
         document_id: Its id.
         title: What it is called; may be empty.
         parts: How many parts it has.
-        metadata: What whoever ingested it says of it.
+        metadata: The metadata that it was ingested with.
         updated_at: When it was last written.
     """
 

@@ -1,8 +1,8 @@
-"""What the audit holds of a change: who, what, why, and the revisions before and after. Pure rules.
+"""The entries of the audit: who changed what, why, and the revisions before and after. Pure rules.
 
-An entry names what changed by key and says nothing of what it says, so that forgetting a statement leaves
-nothing of it here. Each entry holds a digest of itself and of the one before it: a *chain*, whose end stands in
-the row by which writers meet. Who changes or takes out an entry has to change every later one, and the end.
+An entry names the changed item by its key and holds none of its text, so that forgetting a statement leaves
+nothing of it here. Each entry holds a digest of itself and of the entry before it: a *chain*. Its end stands in the
+head row that every commit expects. Changing or removing an entry requires changing every later one, and the head.
 
 The revision after a change is the revision of the entry's own row: both are of one commit.
 """
@@ -60,7 +60,7 @@ class Entry:
     Attributes:
         number: From 1 on, without gaps.
         at: When.
-        by: Who: ``user``, ``capture``, ``store``, ``import``, ``time``, or whoever decided.
+        by: Who changed it: ``user``, ``capture``, ``store``, ``import``, ``time``, or the person who decided.
         why: Where it comes from, such as ``turn:…`` or ``proposal:…``; empty: it was asked for.
         changes: What was changed.
         revision: The revision after it of everything that it changed.
@@ -115,7 +115,7 @@ def audited(
     what they read.
 
     Args:
-        owner: Whose.
+        owner: The owner.
         head: The chain's end, as it was read.
         operations: What is to be committed.
         by: Who wants it.

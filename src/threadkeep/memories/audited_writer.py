@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
 USER: Final = "user"
-"""Who changes something where nobody else is named: whoever the memory is about, or works for them."""
+"""The author of changes where no other is named: the owner, or an application on their behalf."""
 
 _HEADS: Final = 4096
 _WRITTEN: Final = 10_000
@@ -51,7 +51,7 @@ class AuditedWriter:
         self._written: dict[Owner, None] = {}
 
     def written(self) -> list[Owner]:
-        """Return whose memories were changed here since this was asked last; at most 10,000 owners."""
+        """Return the owners with changes in this process since the last call; at most 10,000."""
         owners, self._written = list(self._written), {}
         return owners
 
@@ -73,7 +73,7 @@ class AuditedWriter:
         """Commit what was decided by what was read since *head*.
 
         Raises:
-            RevisionConflictError: Somebody changed something of the owner's since, or an operation's
+            RevisionConflictError: Another writer changed something of the owner's since *head*, or an operation's
                 expectation is not met; nothing was written.
             PartitionErasedError: The owner was erased since *epoch*.
         """

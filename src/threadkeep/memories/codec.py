@@ -41,7 +41,7 @@ _SPEAKERS: Final = frozenset(get_args(Speaker))
 
 
 def memory_namespaces(label: str) -> tuple[Namespace, Namespace]:
-    """Return the namespaces (with everything below them) whose items are memories of *label*."""
+    """Return the namespaces that hold the memories of *label*, with everything below them."""
     return (MEMORIES, label), ("users", label, MEMORIES)
 
 
@@ -79,10 +79,10 @@ def text_paths_of(value: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def searchable_paths(namespace: Namespace, key: str, value: dict[str, Any]) -> tuple[tuple[str, ...] | None, bool]:
-    """Return by which paths an item that somebody else wrote is found, and whether it is a pinned memory.
+    """Return the searchable paths of an item that another program wrote, and whether it is a pinned memory.
 
-    Of a memory only what may be recalled is: a statement that is proposed, rejected or no longer true is
-    kept, and found by nobody. ``None``: it is no memory, or one without a statement, and is found as any item.
+    A memory is searchable only while it may be recalled: a statement that is proposed, rejected or no longer true is
+    kept, and no search finds it. None: it is no memory, or one without a statement, and is searched as any item.
     """
     if not is_memory_namespace(namespace):
         return None, False
@@ -94,10 +94,10 @@ def searchable_paths(namespace: Namespace, key: str, value: dict[str, Any]) -> t
 
 
 def memory_of(item: Item) -> Memory | None:
-    """Read *item* as a memory; ``None`` where it says nothing, whatever its shape.
+    """Parse *item* as a memory; None if it has no statement.
 
-    A field that cannot be understood is left out rather than refused: one strange row must never
-    hide the others. What needs an approval and names none is *proposed*, whoever wrote the row.
+    An invalid field is left out rather than refused: one strange row must never hide the others. A statement
+    that needs an approval and names none is *proposed*, whichever program wrote the row.
     """
     value = item.value
     text = _text_of(value)
@@ -186,7 +186,7 @@ def head_ref(owner: Owner) -> Ref:
 def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation, ttl: timedelta | None = None) -> Put:
     """Return the put that writes *memory*; it is searchable only while it may be recalled.
 
-    A memory that somebody pinned or approved does not expire by *ttl*.
+    A pinned or approved memory does not expire by *ttl*.
     """
     recallable = memory.status == "active" and memory.valid_to is None
     return Put(

@@ -45,7 +45,7 @@ def parsed(line: str) -> NewMemory | None:
     """Return the memory that *line* is; ``None``: it is something else of an export.
 
     It may be a line of ``threadkeep owners export`` or ``threadkeep memories export``, or an object with a ``text``
-    and perhaps ``kind``, ``memory_id``, ``created_at``. Whoever said it there, an import stands behind it here.
+    and perhaps ``kind``, ``memory_id``, ``created_at``. Its speaker becomes ``import``.
 
     Raises:
         InvalidInputError: It is no JSON object, or one without a statement.

@@ -1,8 +1,8 @@
-"""When memories were used last: noted in RAM by whoever finds them, and kept coarsely, apart from any turn.
+"""When memories were used last: noted in RAM by searches, and stored coarsely by the sweep.
 
-A turn writes nothing. What was noted is written by the sweep, an owner's in one commit, and only where what is kept
-is older than the *grain*: a memory that is recalled all day costs one small row in so long. The rows are apart
-from the memories, whose revisions must not move because somebody read them.
+A turn writes nothing. The sweep writes the notes of one owner in one commit, and only those that are newer than the
+stored time by the *grain*: a memory that is recalled all day costs one small row per grain. The rows are separate
+from the memories, because reading a memory must not change its revision.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Uses:
         }
 
     def _let_go(self, owner: Owner, written: dict[MemoryId, datetime]) -> None:
-        """Note no longer what is written: until then it was, so that nobody who waits for this reads too early."""
+        """Drop the notes that are written; until the commit they stay, so that a concurrent reader misses none."""
         with self._guard:
             left = {key: at for key, at in self._noted.get(owner, {}).items() if written.get(key) != at}
             if left:

@@ -45,10 +45,10 @@ def recallable(memory: Memory) -> bool:
 
 
 def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None) -> None:
-    """Let a fact or an episode pass whose least trusted *speaker* is believed, and whatever somebody approved.
+    """Check that a statement is approved, or that its kind and its least trusted *speaker* need no approval.
 
     Raises:
-        ApprovalRequiredError: It is neither.
+        ApprovalRequiredError: It needs an approval and has none.
     """
     if approval is not None or not is_asked(kind, speaker):
         return

@@ -70,11 +70,11 @@ class MemoryMaintenance:
 
         Args:
             entries: The owner's audit, newest first, all of it.
-            owner: Whose.
+            owner: The owner.
             last: How many changes; undoing is none.
 
         Raises:
-            RevisionConflictError: Somebody changed something meanwhile; read the audit again.
+            RevisionConflictError: Another writer changed something meanwhile; read the audit again.
         """
         if last < 1:
             msg = "Say how many changes to undo, 1 or more."
@@ -117,7 +117,7 @@ class MemoryMaintenance:
         Args:
             memory_id: Which memory.
             entries: The owner's audit, newest first.
-            owner: Whose.
+            owner: The owner.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
@@ -139,8 +139,8 @@ class MemoryMaintenance:
 
         Args:
             memory_id: Which one.
-            owner: Whose.
-            by: Who wants it, as the audit tells it.
+            owner: The owner.
+            by: The author of the change, for the audit.
 
         Raises:
             MemoryNotFoundError: The owner has no such memory.
@@ -166,8 +166,8 @@ class MemoryMaintenance:
         can be had back by :meth:`undo`, and go after thirty days.
 
         Args:
-            owner: Whose; the 2,000 memories that were changed last are compared.
-            dry: Only tell what would be merged.
+            owner: The owner; the 2,000 memories that were changed last are compared.
+            dry: Only return what would be merged.
 
         Raises:
             RevisionConflictError: Other writers kept getting in the way.
@@ -228,8 +228,8 @@ class Merge:
 def merges_of(memories: Sequence[Memory]) -> tuple[Merge, ...]:
     """Return what can be merged: facts of one kind and trust that mean the same, by their words.
 
-    Pinned and approved ones stay; of others the newest does. Who stands behind them is no less trusted afterwards:
-    a statement of the user's is never merged with somebody else's.
+    Pinned and approved memories stay; of the others, the newest stays. Trust never falls: a statement of the user's is
+    never merged with one of another speaker.
     """
     groups: list[list[Memory]] = []
     gists = {memory.memory_id: gist_of(memory.text) for memory in memories}

@@ -21,18 +21,18 @@ MAX_NAME_CHARACTERS: Final = 1_000
 MAX_TEXT_CHARACTERS: Final = 8_000
 
 ASKED: Final = "Asked: "
-"""How an episode begins whose turn was about a question or a wish of the user's."""
+"""The beginning of the text of an episode about a question or a wish of the user's."""
 SAID: Final = "Said: "
 """How any other one does that is in the user's own words."""
 
 TRUST: Final[tuple[Speaker, ...]] = ("user", "import", "assistant", "document", "tool")
-"""Who is believed, most first: a person, what was moved in by whoever runs this, and then what others wrote."""
+"""Speakers by trust, the most trusted first: the user, then an import by the operator, then what others wrote."""
 TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})
-"""Whose statements are kept without anybody's approval."""
+"""Speakers of statements that are kept without an approval."""
 
 
 def is_asked(kind: Kind, speaker: Speaker) -> bool:
-    """Return whether somebody has to approve a statement of *kind* whose least trusted source is *speaker*."""
+    """Return whether a statement of *kind* with *speaker* as its least trusted source needs an approval."""
     return kind == "procedural" or speaker not in TRUSTED
 
 
@@ -66,7 +66,7 @@ def least_trusted(sources: Iterable[Source], *, otherwise: Speaker = "user") -> 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """Who let a statement pass that nobody would have kept by itself.
+    """A person's approval of a statement that is not kept by itself.
 
     Attributes:
         by: Who: a person as the application names them, ``user`` (it was said again by them) or ``policy``.
@@ -89,7 +89,7 @@ class Version:
         valid_to: Until when.
         replaced_at: When the newer statement took its place.
         sources: Where the old one came from.
-        approval: Who approved the old one, where somebody did.
+        approval: The approval of the old one, if it had one.
     """
 
     text: str
@@ -196,7 +196,7 @@ class RememberResult:
 
     Attributes:
         status: ``accepted``: *memory* is new; ``duplicate``: *memory* said it already; ``proposed``: it
-            waits for somebody to approve it; ``rejected``: it must not be kept.
+            waits for an approval; ``rejected``: it must not be kept.
         memory: The memory that holds it now; of a proposal, the one that it becomes when it is approved.
         degraded: What was missing: ``("embedder",)`` when it can be found by its words only.
         proposal_id: What to approve or reject, where it is proposed.
@@ -221,7 +221,7 @@ class Forgotten:
 
     Attributes:
         memory_ids: The memory, and what was derived from it or said the same.
-        turn_ids: Turn records whose texts were removed.
+        turn_ids: Turn records that were emptied of their texts.
         still_in: Messages of threads that hold the statement; delete the thread to remove them.
     """
 

@@ -43,7 +43,7 @@ _LIKELY_DUPLICATES: Final = 8
 
 
 class TurnRecords(Protocol):
-    """What this room needs of capture."""
+    """Turn records, as memories need them of capture."""
 
     async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
         """Return the puts that empty the records of these turns of their texts."""
@@ -51,18 +51,18 @@ class TurnRecords(Protocol):
 
 
 class Tombstones(Protocol):
-    """What this room needs of proposals: what shall not be learnt again."""
+    """Tombstones, as memories need them of proposals."""
 
     async def forgetting(self, owner: Owner, statements: Sequence[str]) -> Sequence[Operation]:
-        """Return what keeps forgotten *statements* from being learnt again, for one commit with the rest."""
+        """Return the operations that keep forgotten *statements* from being learnt again; the caller commits them."""
         ...
 
     async def lifting(self, owner: Owner, statement: str) -> Sequence[Operation]:
-        """Return what lets *statement* be kept again: somebody wants it."""
+        """Return the operations that lift the tombstones of *statement*: the user wants it kept."""
         ...
 
     async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
-        """Return what tells why a statement, with its vector, shall not be learnt again, if so."""
+        """Return a function that returns why a statement, with its vector, must not be learnt again, or None."""
         ...
 
 
@@ -94,20 +94,20 @@ class MemoryRepository(MemoryReader):
     async def remember(
         self, new: NewMemory, *, owner: Owner, also: Callable[[MemoryId], Sequence[Operation]] = lambda _: ()
     ) -> RememberResult:
-        """Keep one statement, unless an active memory says the very same already.
+        """Keep one statement, unless an active memory with the same words exists.
 
-        It is somebody's decision: a statement that was forgotten or rejected before is let in again.
+        The caller decided to keep it: a statement that was forgotten or rejected before is kept again.
 
         Args:
-            new: The statement; one that an assistant, a tool or a document stands behind needs an approval, and so
-                does how to behave.
-            owner: Whose.
-            also: Gives operations of the owner's for the same commit, for a duplicate, too; it is told which
-                memory holds the statement.
+            new: The statement. It needs an approval if its source is an assistant, a tool or a document, or its kind is
+                ``procedural``.
+            owner: The owner.
+            also: Returns further operations for the same commit, given the id of the memory that holds the statement;
+                also called for a duplicate.
 
         Raises:
             InvalidInputError, TooLargeError: The text cannot be kept.
-            ApprovalRequiredError: Nobody who is believed stands behind it; nothing was written.
+            ApprovalRequiredError: It needs an approval and has none; nothing was written.
         """
         memory = self._memory(new, owner)
         require_approval(memory.kind, memory.trust, memory.approval)
@@ -152,15 +152,15 @@ class MemoryRepository(MemoryReader):
 
         Args:
             news: The statements.
-            owner: Whose.
-            by: Who wants it, as the audit tells it.
+            owner: The owner.
+            by: The author of the change, for the audit.
             progress: Told how many are through.
 
         Returns:
             What became of each, in the order given.
 
         Raises:
-            ApprovalRequiredError: Nobody who is believed stands behind one of them; nothing was written.
+            ApprovalRequiredError: One of them needs an approval and has none; nothing was written.
         """
         memories = [self._memory(new, owner) for new in news]
         for memory in memories:
@@ -231,7 +231,7 @@ class MemoryRepository(MemoryReader):
         Args:
             memory_id: Which one.
             text: What is true; 1–8,000 characters.
-            owner: Whose.
+            owner: The owner.
             revision: The revision that was read; ``None``: whatever it is now.
             source: Where the new statement was made; ``None``: by the user, outside any thread.
             approval: Who approved it; needed where *source* is an assistant, a tool or a document, and for how to
@@ -241,8 +241,7 @@ class MemoryRepository(MemoryReader):
         Raises:
             MemoryNotFoundError: The owner has no such memory.
             RevisionConflictError: It was changed since *revision*.
-            ApprovalRequiredError: Nobody who is believed stands behind the statement, or it is how to behave; nothing
-                was written.
+            ApprovalRequiredError: The statement needs an approval and has none; nothing was written.
         """
         text = self._checked(text)
         embedding = await self._searcher.embed_put([text])
@@ -255,7 +254,7 @@ class MemoryRepository(MemoryReader):
             require_approval(memory.kind, source.speaker, approval)
             _require_revision(memory, revision)
             changed = corrected(memory, text, source=source, at=now, approval=approval)
-            if changed.status == "proposed":  # a row that somebody else wrote, which is approved by this
+            if changed.status == "proposed":  # another program's row; the correction approves it
                 changed = replace(changed, status="active")
             put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
             await self._ledger.commit(owner, [put, *also], by=by, why=why)
@@ -298,7 +297,7 @@ class MemoryRepository(MemoryReader):
 
         Args:
             memory_id: Which one.
-            owner: Whose.
+            owner: The owner.
             revision: The revision that was read; ``None``: whatever it is now.
             approval: Who approved it, where it was proposed.
             also: Operations of the owner's for the same commit.
@@ -372,7 +371,7 @@ class MemoryRepository(MemoryReader):
         also: Callable[[MemoryId], Sequence[Operation]],
         epoch: str,
     ) -> RememberResult:
-        """Look for the statement and write it, unless somebody else wrote a statement in between."""
+        """Look for the statement and write it; the commit conflicts with any other change of the owner's memories."""
         degraded = () if embedding else ("embedder",)
         by, why = _said_by(memory)
         head = await self._ledger.head(owner)

@@ -1,4 +1,4 @@
-"""Archiving what nobody uses and what is too much, an owner at a time, and all of them little by little."""
+"""Retention: archive memories that are unused or too many, one owner at a time."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Retention:
         Archived memories are not recalled, are listed, come back by ``undo`` or ``restore``, and go after thirty days.
 
         Args:
-            owner: Whose.
+            owner: The owner.
             dry: Only tell what would be archived.
 
         Raises:
@@ -161,7 +161,7 @@ class Retention:
                 if await self._is_to_look_at(owner):
                     archived += len((await self.tidy(owner)).archived)
             except (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError) as error:
-                self._telemetry.degraded("memories.tidying", error)  # of this owner: nobody else has to wait
+                self._telemetry.degraded("memories.tidying", error)  # of this owner only; the others go on
         if archived:
             log.info("%d memories were archived: unused, or more than an owner may have", archived)
         return archived
@@ -257,7 +257,7 @@ class Retention:
             self._looked.popitem(last=False)
 
     async def _counted_since(self) -> datetime:
-        """Return since when uses are noted: where a limit was set only now, nobody knows what was used before."""
+        """Return the time since when uses are noted; before a limit was set, none were."""
         if self._since is None:
             (item,) = await self._storage.get([_COUNTING])
             if item is None:
@@ -327,7 +327,7 @@ class Standing:
 
 
 def stays(memory: Memory) -> bool:
-    """Whether somebody wants *memory* kept: it is pinned, or a person approved it (a policy is no person)."""
+    """Return whether *memory* must not be archived: it is pinned, or a person (not a policy) approved it."""
     return memory.pinned or (memory.approval is not None and memory.approval.by != _POLICY)
 
 

@@ -35,11 +35,11 @@ class Audit:
     async def verify(self, owner: Owner, *, anchor: str | None = None) -> Verified:
         """Check that nothing of the audit was changed, taken out or put in.
 
-        Whoever may write to the database and knows how can make a whole chain anew. What you noted elsewhere
-        of an earlier check shows that.
+        A writer with access to the database can compute a whole new chain. Compare with the ``anchor`` of an earlier
+        check, noted elsewhere, to detect that.
 
         Args:
-            owner: Whose.
+            owner: The owner.
             anchor: What an earlier check gave as its ``anchor``.
 
         Raises:

@@ -59,7 +59,7 @@ class OwnerErasure:
     Args:
         storage: Where everything is but checkpoints.
         indexes: What is held in RAM of it.
-        threads: Which threads are whose.
+        threads: The owners of threads.
         receipts: What is kept of an erasure.
         clock: What the time is.
         delete_threads: Removes threads' checkpoints.
@@ -118,9 +118,9 @@ class OwnerErasure:
         return Erased(items, threads, done.counts, done.receipt_id, kept_in)
 
     async def replay(self, *files: Path) -> Replayed:
-        """Erase again whoever was erased and is there again, because a backup from before was put back.
+        """Erase erased owners again that a restored backup has brought back.
 
-        Somebody who came back after they were erased stays: what they said since is of another epoch.
+        Owners that came back on their own stay: their new data has another epoch.
 
         Args:
             files: Further receipts, from other machines.

@@ -55,7 +55,7 @@ class Erased:
 
     Attributes:
         items: Rows of the storage: memories, summaries, turn records and everything else.
-        threads: Threads whose checkpoints were removed.
+        threads: Threads that lost their checkpoints.
         counts: How many of what: memories, summaries, turns, proposals, tombstones, audit, threads, other.
         receipt_id: The receipt of it, which is kept apart from the owner's data and does not name them.
         kept_in: Where the receipt is: ``storage``, and ``file`` where one could be written.

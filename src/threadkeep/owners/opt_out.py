@@ -72,8 +72,8 @@ class OptOuts:
 
 
 def _key(owner: Owner, thread_id: str | None = None) -> str:
-    whose = owner.partition.digest.hex()
-    return whose if thread_id is None else f"{whose}-{short_digest('thread', thread_id)}"
+    key = owner.partition.digest.hex()
+    return key if thread_id is None else f"{key}-{short_digest('thread', thread_id)}"
 
 
 def opted_out_error() -> OptedOutError:

@@ -37,7 +37,7 @@ _BATCH: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt:
-    """That somebody was erased.
+    """The receipt of an erasure.
 
     Attributes:
         receipt_id: Of this erasure.

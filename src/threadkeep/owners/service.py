@@ -34,7 +34,7 @@ README: Final = """# Everything that was remembered about you
 | summary | what a conversation was about |
 | message | what was said in a thread |
 | turn, turn_seen | a turn that waits to be learnt from; one that was (no text) |
-| proposal | what somebody wanted remembered, and how that was decided |
+| proposal | a statement that was proposed, and the decision about it |
 | tombstone | what must not be learnt again: a rejected statement, or digests of a forgotten one |
 | audit | what was changed, by whom and why; no text |
 | account | how much work of models was spent |

@@ -23,7 +23,7 @@ MAX_COMMENT_CHARACTERS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class NewProposal:
-    """A change that somebody wants made.
+    """A change of memory that is proposed.
 
     Attributes:
         text: What shall be remembered; 1–8,000 characters; empty to forget.
@@ -32,7 +32,7 @@ class NewProposal:
         sources: Where it comes from; empty: from an assistant, outside any thread.
         memory_id: What to correct or to forget.
         base_revision: The memory's revision that the change was thought out for; ``None``: what it is now.
-        reason: Why it is not simply done, for whoever decides.
+        reason: Why it is proposed, for the person who decides.
         key: The client's; the same key is the same proposal, however often it is made.
     """
 
@@ -86,7 +86,7 @@ class Proposal:
         base_revision: The memory's revision that it was thought out for; ``None`` for an ``add``.
         base_text: What that memory said then.
         created_at: When it was made.
-        expires_at: When it lapses, if nobody decides.
+        expires_at: When it expires without a decision.
         state: ``pending`` until it is decided, once.
         decision: How it was decided.
         revision: Of its row.
@@ -167,7 +167,7 @@ class Tombstone:
 
     Attributes:
         tombstone_id: Its key.
-        cause: ``rejected`` by somebody, or ``erased``: forgotten.
+        cause: ``rejected``, or ``erased``: forgotten.
         text: What was rejected; ``None`` for an erased one, of which there are only keyed digests.
         at: Since when.
         by: Who rejected it.

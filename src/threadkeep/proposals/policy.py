@@ -1,4 +1,4 @@
-"""Which statements are kept by themselves, which need somebody's word, and which are never kept: pure rules.
+"""Policies: which statements are kept by themselves, which need an approval, and which are never kept. Pure rules.
 
 A policy is a list of rules, ``what=verdict``, separated by commas. *What* is who stands behind a statement
 (``user``, ``import``, ``assistant``, ``document``, ``tool``), a kind (``semantic``, ``episodic``,
@@ -34,7 +34,7 @@ class Policy:
     owner_rules: Mapping[Rule, Verdict] = field(default_factory=dict[Rule, Verdict])
 
     def verdict(self, kind: Kind, speaker: Speaker) -> Verdict:
-        """Return what is to be done with a statement of *kind* whose least trusted source is *speaker*."""
+        """Return the verdict on a statement of *kind* with *speaker* as its least trusted source."""
         general = _ruled(self.rules, kind, speaker) or by_default(kind, speaker)
         return general if general == "never" else _ruled(self.owner_rules, kind, speaker) or general
 

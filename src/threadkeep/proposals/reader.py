@@ -27,7 +27,7 @@ class ProposalReader:
         self._clock = clock
 
     async def get(self, proposal_id: str, owner: Owner) -> Proposal | None:
-        """Return a proposal, or ``None`` where the owner has none with this id; one whose time is over is expired."""
+        """Return a proposal, or None if the owner has none with this id; expired after its lifetime."""
         (item,) = await self._storage.get([Ref(owner.partition, proposals_namespace(owner), proposal_id)])
         proposal = proposal_of(item) if item else None
         return self._as_it_is(proposal) if proposal else None

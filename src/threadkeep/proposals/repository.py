@@ -154,11 +154,11 @@ class ProposalRepository:
         return Proposed("approved", done, done.decision.memory_id if done.decision else None)
 
     async def keep(self, new: NewMemory, *, owner: Owner, asked: bool = True) -> RememberResult:
-        """Keep a statement, or propose it where somebody has to approve it first.
+        """Keep a statement, or propose it if it needs an approval.
 
         Args:
-            new: The statement, with everybody who stands behind it as its sources.
-            owner: Whose.
+            new: The statement with all its sources.
+            owner: The owner.
             asked: Whether the user wants just this kept: then a policy is not asked, and what was rejected
                 or forgotten before is let in again. It counts only for what they stand behind themselves, and
                 not for how to behave.
@@ -204,7 +204,7 @@ class ProposalRepository:
         return proposed
 
     async def get(self, proposal_id: str, *, owner: Owner) -> Proposal | None:
-        """Return a proposal, or ``None`` where the owner has none with this id; one whose time is over is expired."""
+        """Return a proposal, or None if the owner has none with this id; expired after its lifetime."""
         return await self._rows.get(proposal_id, owner)
 
     async def require(self, proposal_id: str, *, owner: Owner) -> Proposal:
@@ -242,7 +242,7 @@ class ProposalRepository:
 
         Args:
             proposal_id: Which proposal.
-            owner: Whose.
+            owner: The owner.
             by: Who decides.
             text: The statement as it shall be remembered; ``None``: as it was proposed.
             comment: What there is to say to it.
@@ -326,7 +326,7 @@ class ProposalRepository:
         return done
 
     async def lapse(self) -> int:
-        """Let the proposals of all owners whose time is over expire; return how many. Service role."""
+        """Expire the proposals of all owners after their lifetime; return how many. Needs the service role."""
         now = self._clock.now()
         lapsed = 0
         for item in await self._storage.due(DUE, now=now, limit=_LAPSE_AT_ONCE):
@@ -405,7 +405,7 @@ class ProposalRepository:
         raise _decided(proposal, decision)
 
     async def _why(self, proposal_id: str, owner: Owner, error: RevisionConflictError) -> ConflictError:
-        """Tell a decision that somebody else made from a memory that somebody else changed."""
+        """Return the error to raise: the proposal was decided meanwhile, or else *error*, the memory was changed."""
         proposal = await self.require(proposal_id, owner=owner)
         return _decided(proposal, proposal.decision) if proposal.decision else error
 

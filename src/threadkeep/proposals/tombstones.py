@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NEAR: Final = 0.9
 """Cosine from which a statement with one word more or less is a rejected one again.
-Source: in ``evals/paraphrase_bank.py``, statements about somebody else come up to 0.895."""
+Source: in the paraphrases of ``threadkeep-evals``, statements about other people reach 0.895."""
 
 _DIGEST_CHARACTERS: Final = 24
 _SECRET_BYTES: Final = 32
@@ -173,7 +173,7 @@ class Tombstones:
         return operations
 
     async def lifting(self, owner: Owner, statement: str) -> Sequence[Operation]:
-        """Return what lets *statement* be kept again: whoever it is about wants it."""
+        """Return the operations that lift the tombstones of *statement*: the user wants it kept."""
         unwanted = await self.of(owner)
         if not unwanted:
             return ()
@@ -186,7 +186,7 @@ class Tombstones:
         ]
 
     async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
-        """Return what tells why a statement, with its vector, shall not be learnt again, if so."""
+        """Return a function that returns why a statement, with its vector, must not be learnt again, or None."""
         unwanted = await self.of(owner)
 
         def reason(text: str, embedding: Embedding | None) -> str | None:

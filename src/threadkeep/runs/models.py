@@ -32,7 +32,7 @@ class Run:
     Attributes:
         thread_id: The job's id.
         status: ``new``: never started; ``running``: at work in this process; ``waiting``: for answers to its *asks*;
-            ``paused``: cut off, or forked, and nobody goes on with it; ``failed``: a node raised; ``cancelled``;
+            ``paused``: cut off, or forked, and not resumed; ``failed``: a node raised; ``cancelled``;
             ``done``.
         values: The graph's state. Of a function (``@entrypoint``) what it returned, under ``__end__`` where that is
             no mapping.

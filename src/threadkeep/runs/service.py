@@ -25,7 +25,7 @@ class Effect:
     """A side effect of a job, which is to happen once.
 
     Attributes:
-        idempotency_key: The same each time the node runs again; give it to whoever does the effect.
+        idempotency_key: The same each time the node runs again; pass it to the service that performs the effect.
         epoch: The owner's when it began; after an erasure nothing of it is kept.
         done: Whether it is known to have happened.
         result: What it gave, if it did.
@@ -57,7 +57,7 @@ class Runs:
         await self._put(thread_id, owner, {"status": status, "cancel": False}, epoch)
 
     async def wish_cancelled(self, thread_id: ThreadId, *, owner: Owner) -> bool:
-        """Ask whoever runs the job to stop after the node that it is at; return whether it was running."""
+        """Ask the process that runs the job to stop after the current node; return whether it was running."""
         epoch = await self.epoch(owner)
         value = await self.noted(thread_id, owner=owner)
         if value.get("status") != "running":
@@ -66,7 +66,7 @@ class Runs:
         return True
 
     async def is_cancelled(self, thread_id: ThreadId, *, owner: Owner) -> bool:
-        """Whether somebody wants the job to stop."""
+        """Return whether the job's cancellation was requested."""
         return bool((await self.noted(thread_id, owner=owner)).get("cancel"))
 
     async def noted(self, thread_id: ThreadId, *, owner: Owner) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ class Runs:
 
         Args:
             key: Tells the job's effects apart.
-            owner: Whose job.
+            owner: The owner of the job.
             thread_id: The job.
             epoch: The one that the job began in; ``None``: the effect is the first thing that is known of it.
 

@@ -23,7 +23,7 @@ class JobState(TypedDict, total=False):
         responses: What agents answered; grows, from parallel nodes, too.
         input_data: What the job was given; the last value wins.
         data: What tools and models brought; the last value wins.
-        execution_variables: Whose job it is: ``org_id``, ``workflow_id``, ``ticket_id``, customer; the last value wins.
+        execution_variables: ``org_id``, ``workflow_id``, ``ticket_id``, the customer; the last value wins.
     """
 
     messages: Annotated[list[AnyMessage], add_messages]
