@@ -30,7 +30,6 @@ CLOCK: Final = frozenset(
 PURE_MODULES: Final = (
     "capture/reconcile.py",
     "memories/codec.py",
-    "memories/lifecycle.py",
     "memories/models.py",
     "recall/selection.py",
     "recall/rendering.py",

@@ -21,8 +21,7 @@ from threadkeep.fact_extraction import create_fact_extractor, extract_and_store_
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, new_id
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_of
-from threadkeep.memories.lifecycle import recallable
-from threadkeep.memories.models import Kind, Memory, Source
+from threadkeep.memories.models import Kind, Memory, Source, recallable
 from threadkeep.observability import log, trace_agent_stream
 from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
 from threadkeep.recall.models import Recalled

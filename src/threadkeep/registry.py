@@ -20,7 +20,7 @@ from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError
 from threadkeep.memories.retention import Limits
 from threadkeep.observability import Telemetry, log
-from threadkeep.owners.receipts import ErasureKey, ErasureReceipts
+from threadkeep.owners.erasure import ErasureKey, ErasureReceipts
 from threadkeep.proposals.models import Verdict
 from threadkeep.proposals.policy import Rule, rules_of
 from threadkeep.settings import Settings

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.last_used import Uses
     from threadkeep.memories.maintenance import MemoryMaintenance
     from threadkeep.memories.reader import MemoryReader
     from threadkeep.memories.repository import MemoryRepository
-    from threadkeep.memories.retention import Limits, Retention
+    from threadkeep.memories.retention import LastUsed, Limits, Retention
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.observability import Telemetry
-    from threadkeep.owners.audit import Audit
+    from threadkeep.owners.audit import AuditReader
     from threadkeep.owners.erasure import OwnerErasure
     from threadkeep.owners.opt_out import OptOuts
     from threadkeep.owners.service import OwnerService
@@ -320,11 +319,11 @@ class Services:
         return limits_of(self.settings)
 
     @component
-    def last_used(self) -> Uses:
+    def last_used(self) -> LastUsed:
         """Notes when memories were recalled last."""
-        from threadkeep.memories.last_used import Uses
+        from threadkeep.memories.retention import LastUsed
 
-        return Uses(self.storage, self.clock, grain=self.limits.grain)
+        return LastUsed(self.storage, self.clock, grain=self.limits.grain)
 
     @component
     def maintenance(self) -> MemoryMaintenance:
@@ -357,11 +356,11 @@ class Services:
         )
 
     @component
-    def audit(self) -> Audit:
+    def audit(self) -> AuditReader:
         """Reads and checks the audit of an owner."""
-        from threadkeep.owners.audit import Audit
+        from threadkeep.owners.audit import AuditReader
 
-        return Audit(self.storage)
+        return AuditReader(self.storage)
 
     @component
     def opt_outs(self) -> OptOuts:

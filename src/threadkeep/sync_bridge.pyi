@@ -24,13 +24,13 @@ from threadkeep.langgraph.agents.servers import Standing
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.threads import Pruned, Thread
 from threadkeep.langgraph.window import History
-from threadkeep.memories.audit import Entry
-from threadkeep.memories.importer import Imported
+from threadkeep.memories.audited_writer import AuditEntry
+from threadkeep.memories.codec import Imported
 from threadkeep.memories.maintenance import Merge
 from threadkeep.memories.models import Forgotten, Kind, Memory, NewMemory, RememberResult, Source, Undone, Version, Why
 from threadkeep.memories.retention import RetentionReport
+from threadkeep.owners.erasure import ErasureReceipt
 from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
-from threadkeep.owners.receipts import ErasureReceipt
 from threadkeep.proposals.models import Action, Choice, DecisionResult, Proposal, Proposed, State, Tombstone
 from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
@@ -255,7 +255,7 @@ class SyncOwnerService:
     def opted_out(self, owner: str | Owner | None = ..., *, thread_id: str | None = ...) -> bool: ...
     def replay_erasures(self, *files: Path) -> Replayed: ...
     def erasure_receipts(self) -> list[ErasureReceipt]: ...
-    def audit(self, owner: str | Owner | None = ..., *, limit: int | None = ...) -> list[Entry]: ...
+    def audit(self, owner: str | Owner | None = ..., *, limit: int | None = ...) -> list[AuditEntry]: ...
     def verify_audit(self, owner: str | Owner | None = ..., *, anchor: str | None = ...) -> Verified: ...
 
 @type_check_only

@@ -26,8 +26,7 @@ from threadkeep.capture.reconcile import (
 from threadkeep.capture.slot_history import MAX_SOURCES
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.codec import memory_of, value_of
-from threadkeep.memories.lifecycle import corrected
-from threadkeep.memories.models import Approval, Memory, Source
+from threadkeep.memories.models import Approval, Memory, Source, corrected
 from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.text.normalization import content_words
 from threadkeep.text.semantics import signature

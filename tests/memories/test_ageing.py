@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories.models import Approval, Memory
-from threadkeep.memories.retention import Limits, standing, stays
+from threadkeep.memories.retention import Limits, plan_retention, stays
 from threadkeep.testing.clock import START
 
 DAY: Final = timedelta(days=1)
@@ -31,7 +31,7 @@ def memory(key: str, *, days: float = 0, **more: Any) -> Memory:
 def leaving(memories: Sequence[Memory], limits: Limits, **given: Any) -> list[str]:
     """Return the keys of what leaves, what goes first first."""
     given = {"used": {}, "now": NOW, "counted_since": NOW - 1000 * DAY, **given}
-    return [one.memory_id for one, _ in standing(memories, given.pop("used"), limits, **given).leaving]
+    return [one.memory_id for one, _ in plan_retention(memories, given.pop("used"), limits, **given).leaving]
 
 
 class TestInactive:
@@ -62,7 +62,7 @@ class TestInactive:
 
     def test_it_says_when_to_look_again(self):
         """When the first of those that stay may have been unused for too long."""
-        found = standing(
+        found = plan_retention(
             [memory("a", days=10), memory("b", days=30)], {}, Limits(80 * DAY), now=NOW, counted_since=NOW - 99 * DAY
         )
         assert (found.leaving, found.active, found.next_at) == ((), 2, NOW + 60 * DAY)
@@ -89,13 +89,13 @@ class TestBudget:
     def test_what_somebody_wants_may_be_too_much(self):
         """Nothing of it goes, and it is told by how many they are over."""
         memories = [memory(str(n), pinned=n % 2 == 0, approval=None if n % 2 == 0 else APPROVED) for n in range(6)]
-        found = standing([*memories, memory("free")], {}, Limits(most=4), now=NOW, counted_since=NOW)
+        found = plan_retention([*memories, memory("free")], {}, Limits(most=4), now=NOW, counted_since=NOW)
         assert ([one.memory_id for one, _ in found.leaving], found.active, found.over) == (["free"], 7, 2)
 
     def test_what_is_inactive_counts_first(self):
         """It makes room, and has its own reason."""
         memories = [memory("unused", days=300), memory("a", days=2), memory("b", days=1)]
-        found = standing(memories, {}, Limits(80 * DAY, 1), now=NOW, counted_since=NOW - 999 * DAY)
+        found = plan_retention(memories, {}, Limits(80 * DAY, 1), now=NOW, counted_since=NOW - 999 * DAY)
         assert [(one.memory_id, why.reason) for one, why in found.leaving] == [
             ("unused", "inactive"),
             ("a", "budget"),
@@ -133,7 +133,7 @@ class TestAlways:
         asked = {one.memory_id for one in memories[::5]}
         used = {one.memory_id: one.updated_at + DAY for one in memories[::3]}
         given: dict[str, Any] = {"now": NOW, "counted_since": datetime.min.replace(tzinfo=NOW.tzinfo)}
-        found = standing(memories, used, limits, asked_about=asked, **given)
+        found = plan_retention(memories, used, limits, asked_about=asked, **given)
         gone = [one for one, _ in found.leaving]
         assert len({one.memory_id for one in gone}) == len(gone)
         assert not [one for one in gone if stays(one) or one.status != "active" or one.memory_id in asked]
@@ -145,7 +145,7 @@ class TestAlways:
         else:
             assert budget == []
         shuffled = rng.sample(memories, len(memories))
-        again = standing(shuffled, used, limits, asked_about=asked, **given)
+        again = plan_retention(shuffled, used, limits, asked_about=asked, **given)
         assert {one.memory_id for one, _ in again.leaving} == {one.memory_id for one in gone}
         stayed = [one for one in memories if one not in gone]
-        assert standing(stayed, used, limits, asked_about=asked, **given).leaving == ()
+        assert plan_retention(stayed, used, limits, asked_about=asked, **given).leaving == ()

@@ -19,7 +19,7 @@ import threadkeep
 from threadkeep.cli.main import app
 from threadkeep.errors import PartitionErasedError
 from threadkeep.identity import Owner
-from threadkeep.memories.last_used import USES
+from threadkeep.memories.codec import USES
 from threadkeep.memories.models import NewMemory, Source
 from threadkeep.settings import Settings
 from threadkeep.storage.encryption.cipher import new_master_key

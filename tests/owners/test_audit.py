@@ -14,7 +14,7 @@ import threadkeep
 from threadkeep.container import Container
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.identity import Owner
-from threadkeep.memories.audit import AUDIT, Entry
+from threadkeep.memories.audited_writer import AUDIT, AuditEntry
 from threadkeep.memories.codec import head_ref
 from threadkeep.memories.models import NewMemory, Source
 from threadkeep.settings import Settings
@@ -254,5 +254,5 @@ class TestEntry:
         bob = replace(ANA, user_id="bob")
         for owner in (ANA, bob, ANA):
             await tk.memories.remember(f"I am {owner.user_id}, said at {id(object())}.", owner=owner)
-        entries: list[Entry] = await tk.owners.audit(bob)
+        entries: list[AuditEntry] = await tk.owners.audit(bob)
         assert [entry.number for entry in entries] == [1]

@@ -17,7 +17,7 @@ from langgraph.graph import START, StateGraph
 from threadkeep.event_loop import EventLoopThread
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.choice import Choice
+from threadkeep.threads.choice import CheckpointSettings
 from threadkeep.threads.factory import backend_of, checkpointer_over
 from threadkeep.threads.sqlite import SqliteCheckpoints
 
@@ -68,7 +68,7 @@ async def avalue_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> 
 
 def elsewhere(kind: str, where: str) -> ThreadkeepCheckpointer:
     """Return a checkpointer of *kind* at the URL or path *where*, on a loop of its own, in another process."""
-    choice = Choice(kind, where, f"LANGGRAPH_CHECKPOINT_{kind.upper()}", None)
+    choice = CheckpointSettings(kind, where, f"LANGGRAPH_CHECKPOINT_{kind.upper()}", None)
     backend = backend_of(choice, path=Path(where), pool=lambda dsn, variable: PostgresPool(dsn, variable=variable))
     return checkpointer_over(backend, home=EventLoopThread())
 

@@ -12,7 +12,7 @@ from threadkeep.event_loop import EventLoopThread
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.threads.base import Backend
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.choice import Choice
+from threadkeep.threads.choice import CheckpointSettings
 from threadkeep.threads.factory import backend_of, checkpointer_over
 from threadkeep.threads.savers import ANSWER
 
@@ -51,7 +51,7 @@ class Places:
     def backend(self, kind: str, *, path: Path | None = None, url: str | None = None, **options: Any) -> Backend:
         """Return a place for checkpoints of *kind*, not yet opened."""
         location = self.url(kind) if url is None else url
-        choice = Choice(kind, location, f"LANGGRAPH_CHECKPOINT_{kind.upper()}", options.pop("ttl", None))
+        choice = CheckpointSettings(kind, location, f"LANGGRAPH_CHECKPOINT_{kind.upper()}", options.pop("ttl", None))
         return backend_of(choice, path=path or self.path, pool=self.pool, **options)
 
     def pool(self, dsn: str, variable: str) -> PostgresPool:

@@ -21,9 +21,9 @@ from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionCon
 from threadkeep.ids import MemoryId, ProposalId
 from threadkeep.memories import codec as shapes
 from threadkeep.memories.audited_writer import AuditedWriter
+from threadkeep.memories.codec import comparable, cosine, rows_of
 from threadkeep.memories.models import Memory
-from threadkeep.memories.port import Searcher
-from threadkeep.memories.vectors import comparable, cosine, rows_of
+from threadkeep.memories.repository import Searcher
 from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Put, Ref, Storage
 from threadkeep.text.normalization import content_words, normalised
 from threadkeep.text.redaction import redact

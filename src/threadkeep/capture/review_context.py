@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.port import Searcher
+    from threadkeep.memories.repository import Searcher
     from threadkeep.proposals.policy import Policy
 
 _WAITING: Final = 500

@@ -42,7 +42,7 @@ class Saying:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AnswerPeriod:
     """A stretch of time in which the same answer was given.
 
     Attributes:
@@ -73,21 +73,21 @@ def same_saying(one: Source, other: Source) -> bool:
     return one.turn_id is not None and one.turn_id == other.turn_id
 
 
-def runs_of(memory: Memory) -> tuple[Run, ...]:
+def runs_of(memory: Memory) -> tuple[AnswerPeriod, ...]:
     """Return the runs of *memory* by time, idle ones among them; the starts of the others never go back."""
     told = [old for old in memory.history if not _is_idle(old)]
     idle = [
-        Run(old.text, old.sources, _first_said(old, memory), None, None, old.replaced_at, old.approval)
+        AnswerPeriod(old.text, old.sources, _first_said(old, memory), None, None, old.replaced_at, old.approval)
         for old in memory.history
         if _is_idle(old)
     ]
-    rows: list[Run] = []
+    rows: list[AnswerPeriod] = []
     earliest = _LONG_AGO
     for row in (*told, memory):
         start = max(_first_said(row, memory), earliest)
         valid_from = None if row.valid_from == start else row.valid_from
         replaced_at = row.replaced_at if isinstance(row, Version) else None
-        rows.append(Run(row.text, row.sources, start, valid_from, row.valid_to, replaced_at, row.approval))
+        rows.append(AnswerPeriod(row.text, row.sources, start, valid_from, row.valid_to, replaced_at, row.approval))
         earliest = start
     effective = [
         # What only follows from the order is left open, so that it is worked out anew when the order changes.
@@ -111,7 +111,9 @@ def bounded(sources: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(sources) if len(sources) <= MAX_SOURCES else (sources[0], *sources[1 - MAX_SOURCES :])
 
 
-def with_saying(runs: Sequence[Run], saying: Saying, *, same: Callable[[str, str], bool]) -> tuple[Run, ...]:
+def with_saying(
+    runs: Sequence[AnswerPeriod], saying: Saying, *, same: Callable[[str, str], bool]
+) -> tuple[AnswerPeriod, ...]:
     """Return *runs* with *saying* where it belongs; the very same where it is there already.
 
     Between two different answers it makes a run of its own; beside the same answer it joins it; in
@@ -131,20 +133,20 @@ def with_saying(runs: Sequence[Run], saying: Saying, *, same: Callable[[str, str
         before, after = [*before, first], [again, *after]
     elif after and same(after[0].text, saying.text):
         return (*before, _joined(after[0], saying), *after[1:])
-    new = Run(saying.text, (saying.source,), saying.at, saying.valid_from, approval=saying.approval)
+    new = AnswerPeriod(saying.text, (saying.source,), saying.at, saying.valid_from, approval=saying.approval)
     return (*before, new, *after)
 
 
-def in_force(runs: Sequence[Run]) -> tuple[Run, ...]:
+def in_force(runs: Sequence[AnswerPeriod]) -> tuple[AnswerPeriod, ...]:
     """Return the runs that count, the present one last: an ending counts where it denies what was in force."""
-    found: list[Run] = []
+    found: list[AnswerPeriod] = []
     for run in runs:
         if ended_by(run.text) is None or not found or denies(run.text, found[-1].text):
             found.append(run)
     return tuple(found)
 
 
-def to_memory(memory: Memory, runs: Sequence[Run], *, trust: Speaker, now: datetime) -> Memory:
+def to_memory(memory: Memory, runs: Sequence[AnswerPeriod], *, trust: Speaker, now: datetime) -> Memory:
     """Return *memory* with *runs* as its history and its present statement."""
     effective = in_force(runs)
     last = effective[-1]
@@ -169,21 +171,21 @@ def to_memory(memory: Memory, runs: Sequence[Run], *, trust: Speaker, now: datet
     )
 
 
-def _valid_from(runs: Sequence[Run], place: int) -> datetime | None:
+def _valid_from(runs: Sequence[AnswerPeriod], place: int) -> datetime | None:
     """An answer that followed another is true from when it was given; of the first one that is not known."""
     run = runs[place]
     return run.valid_from or (run.start if place else None)
 
 
-def _has(run: Run, source: Source) -> bool:
+def _has(run: AnswerPeriod, source: Source) -> bool:
     return any(same_saying(source, known) for known in run.sources)
 
 
-def _said_after(run: Run, saying: Saying) -> tuple[Source, ...]:
+def _said_after(run: AnswerPeriod, saying: Saying) -> tuple[Source, ...]:
     return tuple(source for source in run.sources if source.at is not None and source.at > saying.at)
 
 
-def _joined(run: Run, saying: Saying) -> Run:
+def _joined(run: AnswerPeriod, saying: Saying) -> AnswerPeriod:
     sources = sorted((*run.sources, saying.source), key=lambda one: (one.at or run.start, one.turn_id or ""))
     start = min(run.start, saying.at)
     text = saying.text if sources[0] == saying.source else run.text  # of two wordings, the one that was said first

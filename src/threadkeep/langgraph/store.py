@@ -32,7 +32,7 @@ from threadkeep.langgraph.namespaces import labels_of, writable
 from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
 from threadkeep.langgraph.store_search import Found, StoreRanking, find, list_namespaces
 from threadkeep.langgraph.ttl import Sweeping
-from threadkeep.memories.audit import is_changed
+from threadkeep.memories.audited_writer import is_changed
 from threadkeep.storage.interface import (
     MAX_BATCH_OPERATIONS,
     Batch,

@@ -1,6 +1,6 @@
-"""What is kept about an owner: one short statement each, with where it came from and when it is true.
+"""Memories: short statements about an owner, each with its source and the time when it is true.
 
-Words: memory, kind, source, version, summary. `record` holds the values, `lifecycle` how they change (pure),
-`shapes` how they are spelled as items, `service` what can be
-done with them. Doors: `tk.memories`, the tools, the command line.
+`models` holds the values and the rules by which they change, `codec` their stored form, `reader` and `repository` read
+and write them, `audited_writer` commits every change with an audit entry, `maintenance` merges, undoes and explains,
+`retention` archives, and `service` is ``tk.memories``.
 """

@@ -1,25 +1,32 @@
-"""How a memory is spelled as an item, in our shape and in the ones that others write.
-
-=====================  ====================================================================
-shape                  value
-=====================  ====================================================================
-ours, and CAIPE's      ``{"data": text, "source_thread", "timestamp", …}``
-PrynAI's               ``{"text": text, "type": "user" | "episodic", "source_thread", …}``
-LangMem's manager      ``{"kind": schema name, "content": {"content": text}}``
-LangMem's tool         ``{"content": text}``
-=====================  ====================================================================
-"""
+"""How memories and their vectors are stored, and how lines of an export are parsed. Pure rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast, get_args
 
+from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
-from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
-from threadkeep.memories.models import Approval, Archived, Kind, Memory, Source, Speaker, Status, Version, is_asked
+from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
+from threadkeep.memories.models import (
+    Approval,
+    Archived,
+    Kind,
+    Memory,
+    NewMemory,
+    Source,
+    Speaker,
+    Status,
+    Version,
+    is_asked,
+)
 from threadkeep.storage.interface import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
+from threadkeep.text.normalization import same_words
 
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"
@@ -27,7 +34,8 @@ HEAD: Final = ".capture"
 """One row an owner, rewritten with every new statement: two writers cannot both write from what they read."""
 HEAD_KEY: Final = "head"
 
-_NOBODY: Final = Partition("root", ())
+USES: Final = ".uses"
+_NO_PARTITION: Final = Partition("root", ())
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 SCHEMA_NAMES: Final[Mapping[Kind, str]] = {
     "semantic": "SemanticMemory",
@@ -38,6 +46,11 @@ SCHEMA_NAMES: Final[Mapping[Kind, str]] = {
 _KINDS: Final[dict[str, Kind]] = {name: kind for kind, schema in SCHEMA_NAMES.items() for name in (kind, schema)}
 _STATUSES: Final = frozenset(get_args(Status))
 _SPEAKERS: Final = frozenset(get_args(Speaker))
+
+
+def uses_namespace(owner: Owner) -> Namespace:
+    """Return where it is kept when *owner*'s memories were used."""
+    return (USES, owner.label)
 
 
 def memory_namespaces(label: str) -> tuple[Namespace, Namespace]:
@@ -86,7 +99,7 @@ def searchable_paths(namespace: Namespace, key: str, value: dict[str, Any]) -> t
     """
     if not is_memory_namespace(namespace):
         return None, False
-    memory = memory_of(Item(Ref(_NOBODY, namespace, key), value, 0, _NEVER, _NEVER))
+    memory = memory_of(Item(Ref(_NO_PARTITION, namespace, key), value, 0, _NEVER, _NEVER))
     if memory is None:
         return None, False
     recallable = memory.status == "active" and memory.valid_to is None
@@ -337,3 +350,119 @@ def moment_of(value: object) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return None
+
+
+_FLOAT_BYTES = 4
+
+
+def rows_of(embedding: Embedding | None, texts: Sequence[str]) -> dict[str, Embedding]:
+    """Return the vector of each of *texts*, which *embedding* holds in their order; nothing for ``None``."""
+    if embedding is None:
+        return {}
+    return {text: row_of(embedding, place) for place, text in enumerate(texts)}
+
+
+def row_of(embedding: Embedding, place: int) -> Embedding:
+    """Return one vector of several."""
+    width = embedding.dims * _FLOAT_BYTES
+    return replace(embedding, data=embedding.data[place * width : (place + 1) * width])
+
+
+def comparable(one: Embedding | None, other: Embedding | None) -> bool:
+    """Return whether both are there, of the same model and length."""
+    return one is not None and other is not None and (one.model, one.dims) == (other.model, other.dims)
+
+
+def cosine(one: Embedding | None, other: Embedding | None) -> float:
+    """Return the cosine of two vectors, in [0, 1]; 0 where they cannot be compared."""
+    if one is None or other is None or not comparable(one, other):
+        return 0.0
+    return max(0.0, sum(a * b for a, b in zip(_floats(one), _floats(other), strict=True)))
+
+
+def _floats(embedding: Embedding) -> array[float]:
+    floats = array("f", embedding.data)
+    if sys.byteorder == "big":
+        floats.byteswap()
+    return floats
+
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+_LONGEST_ID: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of the lines of a file.
+
+    Attributes:
+        memory_ids: What is new, in the order of the lines.
+        duplicates: What was there already, by id.
+        refused: Lines that must not be kept, with the reason: they were rejected or forgotten before.
+        left_out: How many lines are no memories: an export's first line, its audit and so on.
+        faults: Lines that could not be read, with the reason; the others were taken.
+        proposal_ids: What waits for approval: how to behave, and what else the policy asks about.
+    """
+
+    memory_ids: tuple[MemoryId, ...]
+    duplicates: tuple[MemoryId, ...]
+    refused: Mapping[int, str]
+    left_out: int
+    faults: Mapping[int, str]
+    proposal_ids: tuple[ProposalId, ...] = ()
+
+
+def parsed(line: str) -> NewMemory | None:
+    """Return the memory that *line* is; ``None``: it is something else of an export.
+
+    It may be a line of ``threadkeep owners export`` or ``threadkeep memories export``, or an object with a ``text``
+    and perhaps ``kind``, ``memory_id``, ``created_at``. Its speaker becomes ``import``.
+
+    Raises:
+        InvalidInputError: It is no JSON object, or one without a statement.
+    """
+    try:
+        row: object = json.loads(line)
+    except (ValueError, RecursionError) as error:  # the latter of thousands of brackets
+        msg = f"it is no JSON that can be read ({error})"
+        raise InvalidInputError(msg) from error
+    if not isinstance(row, dict):
+        msg = "it is no JSON object"
+        raise InvalidInputError(msg)
+    fields = cast("dict[str, Any]", row)
+    exported = isinstance(fields.get("value"), dict)
+    if "type" in fields and "text" not in fields and fields["type"] != "memory":
+        return None
+    value = dict(fields["value"]) if exported else fields
+    key = fields.get("key") if exported else fields.get("memory_id", fields.get("id"))
+    value.setdefault("timestamp", fields.get("created_at"))
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_ID):
+        msg = "its id is no text of 1 to 1,000 characters"
+        raise InvalidInputError(msg)
+    memory = memory_of(Item(Ref(_NO_PARTITION, (MEMORIES, ""), key or ""), value, 0, _LONG_AGO, _LONG_AGO))
+    if memory is None:
+        msg = "it says nothing: there is no text in data, text or content"
+        raise InvalidInputError(msg)
+    if value.get("status") in ("proposed", "rejected"):
+        return None
+    sources = imported(memory.sources)
+    return NewMemory(
+        memory.text,
+        memory.kind,
+        sources,
+        created_at=memory.created_at if memory.created_at != _LONG_AGO else None,
+        valid_from=memory.valid_from,
+        valid_to=memory.valid_to,
+        pinned=memory.pinned,
+        memory_id=MemoryId(key or short_digest("imported", memory.kind, same_words(memory.text))),
+        history=tuple(_imported_version(old) for old in memory.history),
+    )
+
+
+def imported(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Return *sources* as an import tells them: where and when, but on its own word."""
+    return tuple(replace(source, speaker="import") for source in sources) or (Source("import"),)
+
+
+def _imported_version(old: Version) -> Version:
+    return replace(old, sources=imported(old.sources) if old.sources else (), approval=None)

@@ -11,22 +11,28 @@ from typing import TYPE_CHECKING, Any, Final
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.ids import MemoryId
-from threadkeep.memories.audit import ADDED, REMOVED, Change, Entry, head_of, stands_for
-from threadkeep.memories.audited_writer import USER, AuditedWriter
-from threadkeep.memories.codec import memory_of, moment_of, put_of
-from threadkeep.memories.lifecycle import recallable
-from threadkeep.memories.models import Memory, Status, Undone, Why, least_trusted
-from threadkeep.memories.port import Searcher
+from threadkeep.memories.audited_writer import (
+    ADDED,
+    REMOVED,
+    USER,
+    AuditedChange,
+    AuditedWriter,
+    AuditEntry,
+    head_of,
+    stands_for,
+)
+from threadkeep.memories.codec import memory_of, moment_of, put_of, rows_of
+from threadkeep.memories.models import Memory, Status, Undone, Why, least_trusted, recallable
 from threadkeep.memories.reader import MemoryReader
-from threadkeep.memories.vectors import rows_of
+from threadkeep.memories.repository import Searcher
 from threadkeep.storage.interface import Delete, Embedding, Operation, Ref, Storage
 from threadkeep.text.normalization import same_words
 from threadkeep.text.semantics import gist_of, same_meaning
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
-    from threadkeep.memories.last_used import Uses
     from threadkeep.memories.repository import MemoryRepository
+    from threadkeep.memories.retention import LastUsed
 
 
 _COMPARED: Final = 2_000
@@ -50,7 +56,7 @@ class MemoryMaintenance:
         memories: MemoryRepository,
         searcher: Searcher,
         ledger: AuditedWriter,
-        uses: Uses,
+        uses: LastUsed,
         *,
         ttl: timedelta | None,
     ) -> None:
@@ -62,7 +68,7 @@ class MemoryMaintenance:
         self._uses = uses
         self._ttl = ttl
 
-    async def undo(self, entries: Sequence[Entry], *, owner: Owner, last: int) -> Undone:
+    async def undo(self, entries: Sequence[AuditEntry], *, owner: Owner, last: int) -> Undone:
         """Undo the *last* changes of memories, in one commit; what was forgotten stays so.
 
         A memory that was added goes, one that was changed is as it was before: its statement, when it is true, its
@@ -71,7 +77,7 @@ class MemoryMaintenance:
         Args:
             entries: The owner's audit, newest first, all of it.
             owner: The owner.
-            last: How many changes; undoing is none.
+            last: How many changes; plan_undo is none.
 
         Raises:
             RevisionConflictError: Another writer changed something meanwhile; read the audit again.
@@ -83,7 +89,7 @@ class MemoryMaintenance:
         if head_of(head).number != (entries[0].number if entries else 0):
             msg = "Something was changed meanwhile; look at the audit again and repeat."
             raise RevisionConflictError(msg)
-        plan = undoing(entries, last=last)
+        plan = plan_undo(entries, last=last)
         left = dict(plan.left)
         operations: list[Operation] = []
         restored: list[tuple[Memory, Embedding | None]] = []
@@ -111,7 +117,7 @@ class MemoryMaintenance:
             await self._ledger.commit_from(head, owner, operations, by=USER, why=why_undo(plan.numbers))
         return Undone(plan.numbers, tuple(before.memory_id for before, _ in restored), tuple(removed), left)
 
-    async def why(self, memory_id: str, entries: Sequence[Entry], *, owner: Owner) -> Why:
+    async def why(self, memory_id: str, entries: Sequence[AuditEntry], *, owner: Owner) -> Why:
         """Tell why something is remembered: who said it where, who approved it, what it was made of.
 
         Args:
@@ -266,7 +272,7 @@ UNDO: Final = "undo"
 
 
 @dataclass(frozen=True, slots=True)
-class Undoing:
+class UndoPlan:
     """What is to be done to undo entries.
 
     Attributes:
@@ -280,7 +286,7 @@ class Undoing:
     left: Mapping[str, str]
 
 
-def undoing(entries: Sequence[Entry], *, last: int) -> Undoing:
+def plan_undo(entries: Sequence[AuditEntry], *, last: int) -> UndoPlan:
     """Return how to undo the *last* entries that changed memories and were not undone yet.
 
     Args:
@@ -312,10 +318,10 @@ def undoing(entries: Sequence[Entry], *, last: int) -> Undoing:
                 else:
                     before[change.id] = earlier.state or {}
     kept = {key: state for key, state in before.items() if key not in left}
-    return Undoing(tuple(entry.number for entry in wanted), kept, left)
+    return UndoPlan(tuple(entry.number for entry in wanted), kept, left)
 
 
-def undone_by(entry: Entry) -> tuple[int, ...]:
+def undone_by(entry: AuditEntry) -> tuple[int, ...]:
     """Return the numbers of the entries that *entry* undid."""
     what, _, numbers = entry.why.partition(":")
     if what != UNDO:
@@ -372,7 +378,7 @@ def as_it_was(memory: Memory, state: Mapping[str, Any]) -> Memory | None:
     )
 
 
-def _earlier(change: Change, entry: Entry, entries: Sequence[Entry]) -> Change | None:
+def _earlier(change: AuditedChange, entry: AuditEntry, entries: Sequence[AuditEntry]) -> AuditedChange | None:
     """Return the change of the same memory before *entry*, if the audit goes back so far."""
     for other in entries:
         if other.number < entry.number:

@@ -1,4 +1,4 @@
-"""What is kept about an owner: remember, read, correct and forget."""
+"""Writes of an owner's memories: remember, correct, pin and forget."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
 from threadkeep.memories.audited_writer import USER, is_about
-from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of
-from threadkeep.memories.last_used import uses_namespace
-from threadkeep.memories.lifecycle import corrected, goes_with, messages_of, require_approval, sources_in, statements_of
+from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of, row_of, uses_namespace
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     Approval,
@@ -25,45 +23,84 @@ from threadkeep.memories.models import (
     NewMemory,
     RememberResult,
     Source,
+    corrected,
+    goes_with,
     least_trusted,
+    messages_of,
+    require_approval,
+    sources_in,
+    statements_of,
 )
-from threadkeep.memories.port import Searcher
 from threadkeep.memories.reader import MemoryReader
-from threadkeep.memories.vectors import row_of
-from threadkeep.storage.interface import Delete, Embedding, Item, Operation, Put, Ref, Storage, iterate_items
+from threadkeep.storage.interface import (
+    Delete,
+    Embedding,
+    Item,
+    Namespace,
+    Operation,
+    Partition,
+    Put,
+    Ref,
+    Storage,
+    iterate_items,
+)
 from threadkeep.text.normalization import same_words
 
 if TYPE_CHECKING:
+    from threadkeep.capture.service import CaptureService
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
+    from threadkeep.proposals.tombstones import Tombstones
+
+
+class SearchHit(Protocol):
+    """Where a search found something."""
+
+    @property
+    def namespace(self) -> Namespace:
+        """Of the item."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """Of the item."""
+        ...
+
+
+class SearchHits(Protocol):
+    """What a search found, best first."""
+
+    @property
+    def hits(self) -> Sequence[SearchHit]:
+        """What was found."""
+        ...
+
+
+class Searcher(Protocol):
+    """Makes vectors, and finds what is like a text in a partition."""
+
+    async def embed_put(self, texts: Sequence[str]) -> Embedding | None:
+        """Return the vectors of *texts*; ``None`` where there is no embedder or it failed."""
+        ...
+
+    async def ranking(
+        self, partition: Partition, query: str, *, prefixes: Sequence[Namespace], limit: int | None
+    ) -> SearchHits:
+        """Return what is most like *query* below *prefixes*."""
+        ...
+
+    async def statements(self, partition: Partition, texts: Sequence[str]) -> frozenset[tuple[Namespace, str]]:
+        """Return where the memories are that may say the same as one of *texts*, or answer the same question."""
+        ...
+
+    def refresh(self, partition: Partition) -> None:
+        """Begin to read what is new in *partition*, if it is held; the next search finds it read."""
+        ...
+
 
 _BATCH: Final = 500
 _LIKELY_DUPLICATES: Final = 8
-
-
-class TurnRecords(Protocol):
-    """Turn records, as memories need them of capture."""
-
-    async def forgetting(self, owner: Owner, turn_ids: Sequence[TurnId]) -> Sequence[Put]:
-        """Return the puts that empty the records of these turns of their texts."""
-        ...
-
-
-class Tombstones(Protocol):
-    """Tombstones, as memories need them of proposals."""
-
-    async def forgetting(self, owner: Owner, statements: Sequence[str]) -> Sequence[Operation]:
-        """Return the operations that keep forgotten *statements* from being learnt again; the caller commits them."""
-        ...
-
-    async def lifting(self, owner: Owner, statement: str) -> Sequence[Operation]:
-        """Return the operations that lift the tombstones of *statement*: the user wants it kept."""
-        ...
-
-    async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
-        """Return a function that returns why a statement, with its vector, must not be learnt again, or None."""
-        ...
 
 
 class MemoryRepository(MemoryReader):
@@ -76,7 +113,7 @@ class MemoryRepository(MemoryReader):
         clock: Clock,
         *,
         ledger: AuditedWriter,
-        turns: TurnRecords | None = None,
+        turns: CaptureService | None = None,
         tombstones: Tombstones | None = None,
         redact: Callable[[str], str] = str,
         ttl: timedelta | None = None,

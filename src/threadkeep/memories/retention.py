@@ -1,11 +1,12 @@
-"""Retention: archive memories that are unused or too many, one owner at a time."""
+"""Retention: note when memories were used last, and archive those that are unused or too many."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,16 +23,138 @@ from threadkeep.errors import (
 from threadkeep.identity import Owner, owner_of_partition
 from threadkeep.ids import MemoryId
 from threadkeep.memories.audited_writer import AuditedWriter
-from threadkeep.memories.codec import archived_value
-from threadkeep.memories.last_used import uses_namespace
+from threadkeep.memories.codec import archived_value, memory_of, moment_of, uses_namespace
 from threadkeep.memories.models import Archived, Memory
 from threadkeep.memories.reader import MemoryReader
-from threadkeep.storage.interface import Batch, Delete, Item, Operation, Partition, Put, Ref, Storage
+from threadkeep.storage.interface import (
+    Batch,
+    Delete,
+    Item,
+    Operation,
+    Partition,
+    Put,
+    Ref,
+    Storage,
+    iterate_items,
+)
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.memories.last_used import Uses
     from threadkeep.observability import Telemetry
+
+
+_MOST_OWNERS: Final = 10_000
+"""Of so many owners uses are noted until they are written; of more, those noted longest ago are let go."""
+_BATCH: Final = 500
+
+
+class LastUsed:
+    """Notes which memories were used.
+
+    Args:
+        storage: Where that is kept.
+        clock: What the time is.
+        grain: How coarsely; ``None``: nothing is noted.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, *, grain: timedelta | None) -> None:
+        self._storage = storage
+        self._rows = MemoryReader(storage)
+        self._clock = clock
+        self._grain = grain
+        self._noted: OrderedDict[Owner, dict[MemoryId, datetime]] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def note(self, owner: Owner, memory_ids: Iterable[MemoryId]) -> None:
+        """Note that these memories of *owner* were used now, from any thread; it costs a turn no I/O."""
+        if self._grain is None:
+            return
+        now = self._clock.now()
+        with self._guard:
+            noted = self._noted.setdefault(owner, {})
+            self._noted.move_to_end(owner)
+            noted.update(dict.fromkeys(memory_ids, now))
+            while len(self._noted) > _MOST_OWNERS:
+                self._noted.popitem(last=False)
+
+    async def write(self, owner: Owner | None = None) -> list[tuple[Owner, MemoryId]]:
+        """Write what was noted of *owner*; ``None``: of all.
+
+        Returns:
+            What was used here and laid aside meanwhile by another process, which could not know.
+
+        Raises:
+            StorageError: It could not be written; it is still noted.
+        """
+        aside: list[tuple[Owner, MemoryId]] = []
+        with self._guard:
+            owners = [owner] if owner is not None else list(self._noted)
+        for whose in owners:
+            with self._guard:
+                noted = dict(self._noted.get(whose, {}))
+            with suppress(PartitionErasedError):
+                try:
+                    aside += [(whose, key) for key in await self._write(whose, noted)]
+                except (SealError, DamagedItemError):
+                    if owner is not None:
+                        raise
+                    continue  # the others' can be written
+            self._let_go(whose, noted)
+        return aside
+
+    async def last(self, memory_id: str, owner: Owner) -> datetime | None:
+        """Return when a memory was used last, as far as known."""
+        noted = self._noted.get(owner, {}).get(MemoryId(memory_id))
+        (item,) = await self._storage.get([Ref(owner.partition, uses_namespace(owner), memory_id)])
+        return noted or (moment_of(item.value.get("at")) if item is not None else None)
+
+    async def of(self, owner: Owner) -> dict[MemoryId, datetime]:
+        """Return when which of *owner*'s memories was used last, as far as it is written."""
+        return {
+            MemoryId(item.ref.key): at
+            async for item in iterate_items(self._storage, owner.partition, prefix=uses_namespace(owner))
+            if (at := moment_of(item.value.get("at"))) is not None
+        }
+
+    def _let_go(self, owner: Owner, written: dict[MemoryId, datetime]) -> None:
+        """Drop the notes that are written; until the commit they stay, so that a concurrent reader misses none."""
+        with self._guard:
+            left = {key: at for key, at in self._noted.get(owner, {}).items() if written.get(key) != at}
+            if left:
+                self._noted[owner] = left
+            else:
+                self._noted.pop(owner, None)
+
+    async def _write(self, owner: Owner, noted: dict[MemoryId, datetime]) -> list[MemoryId]:
+        aside: list[MemoryId] = []
+        if not noted:
+            return aside
+        # The epoch first: of an owner who was erased in between, nothing is written.
+        epoch = (await self._storage.position(owner.partition)).epoch
+        grain, keys = self._grain or timedelta(), list(noted)
+        for start in range(0, len(keys), _BATCH):
+            part = keys[start : start + _BATCH]
+            there = await self._rows.items(part, owner)
+            refs = [Ref(owner.partition, uses_namespace(owner), key) for key in there]
+            kept = {
+                item.ref.key: at
+                for item in await self._storage.get(refs)
+                if item is not None and (at := moment_of(item.value.get("at"))) is not None
+            }
+            puts: list[Operation] = []
+            for key, item in there.items():
+                memory = memory_of(item)
+                changed = memory.archived.used_at if memory and memory.archived else item.updated_at
+                known = max(changed, kept.get(key, changed))
+                if memory is None or noted[MemoryId(key)] - known < grain:
+                    continue
+                if memory.archived:
+                    aside.append(memory.memory_id)
+                else:
+                    puts.append(Put(uses_namespace(owner), key, {"at": noted[MemoryId(key)].isoformat()}))
+            if puts:
+                await self._storage.commit(Batch(owner.partition, puts, epoch))
+        return aside
 
 
 log: Final = logging.getLogger("threadkeep")
@@ -46,7 +169,7 @@ _OWNERS_A_ROUND: Final = 500
 _REMEMBERED: Final = 10_000
 
 
-class Asked(Protocol):
+class PendingProposals(Protocol):
     """What this room needs of proposals."""
 
     async def asked_about(self, owner: Owner) -> Collection[MemoryId]:
@@ -54,7 +177,7 @@ class Asked(Protocol):
         ...
 
 
-class Restoring(Protocol):
+class MemoryRestorer(Protocol):
     """What has memories back: :class:`threadkeep.memories.maintenance.MemoryMaintenance`."""
 
     async def restore(self, memory_id: str, *, owner: Owner, by: str) -> Memory:
@@ -95,9 +218,9 @@ class Retention:
         self,
         storage: Storage,
         ledger: AuditedWriter,
-        uses: Uses,
-        asked: Asked,
-        upkeep: Restoring,
+        uses: LastUsed,
+        asked: PendingProposals,
+        upkeep: MemoryRestorer,
         clock: Clock,
         telemetry: Telemetry,
         *,
@@ -136,7 +259,7 @@ class Retention:
         async def archive() -> RetentionReport:
             # Before anything is read: of an owner who is erased meanwhile, nothing is written.
             epoch = (await self._storage.position(owner.partition)).epoch
-            found = await self._standing(owner)
+            found = await self._plan(owner)
             if dry:
                 return RetentionReport(found.leaving, found.active - len(found.leaving), found.over)
             for start in range(0, len(found.leaving), _AT_ONCE):
@@ -196,12 +319,12 @@ class Retention:
             except RevisionConflictError as error:  # it stays laid aside, from where anybody can have it back
                 self._telemetry.degraded("memories.tidying", error)
 
-    async def _standing(self, owner: Owner) -> Standing:
+    async def _plan(self, owner: Owner) -> RetentionPlan:
         since = await self._counted_since()
         memories = [memory async for memory in self._rows.walk(owner=owner)]
         used, asked = await self._uses.of(owner), await self._asked.asked_about(owner)
         return await asyncio.to_thread(
-            standing, memories, used, self.limits, now=self._clock.now(), counted_since=since, asked_about=asked
+            plan_retention, memories, used, self.limits, now=self._clock.now(), counted_since=since, asked_about=asked
         )
 
     async def _archive(
@@ -248,7 +371,7 @@ class Retention:
             next_at is not None and next_at <= self._clock.now()
         )
 
-    async def _note_looked(self, owner: Owner, found: Standing) -> None:
+    async def _note_looked(self, owner: Owner, found: RetentionPlan) -> None:
         position = await self._storage.position(owner.partition)
         key = owner.partition.digest
         self._looked[key] = (position.epoch, position.sequence, found.next_at)
@@ -310,7 +433,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RetentionPlan:
     """How an owner's memories stand to the limits.
 
     Attributes:
@@ -331,7 +454,7 @@ def stays(memory: Memory) -> bool:
     return memory.pinned or (memory.approval is not None and memory.approval.by != _POLICY)
 
 
-def standing(
+def plan_retention(
     memories: Sequence[Memory],
     used: Mapping[MemoryId, datetime],
     limits: Limits,
@@ -339,7 +462,7 @@ def standing(
     now: datetime,
     counted_since: datetime,
     asked_about: Collection[MemoryId] = (),
-) -> Standing:
+) -> RetentionPlan:
     """Return which of an owner's memories leave.
 
     A memory is used when it is recalled, found, or changed. As uses are noted coarsely, it is given the grain in
@@ -375,7 +498,7 @@ def standing(
     too_many = 0 if limits.most is None else max(0, len(active) - len(leaving) - limits.most)
     left.sort(key=lambda memory: _first_to_go(memory, last[memory.memory_id], now))
     leaving += [(memory, Archived(now, "budget", last[memory.memory_id])) for memory in left[:too_many]]
-    return Standing(tuple(leaving), len(active), max(0, too_many - len(left)), next_at)
+    return RetentionPlan(tuple(leaving), len(active), max(0, too_many - len(left)), next_at)
 
 
 def _first_to_go(memory: Memory, used_at: datetime, now: datetime) -> tuple[bool, timedelta, datetime, str]:

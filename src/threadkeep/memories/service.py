@@ -13,7 +13,7 @@ from threadkeep.service import Service, operation
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
-    from threadkeep.memories.importer import Imported
+    from threadkeep.memories.codec import Imported
     from threadkeep.memories.maintenance import Merge
     from threadkeep.memories.models import Forgotten, Memory, RememberResult, Undone, Version, Why
     from threadkeep.memories.retention import RetentionReport
@@ -98,7 +98,7 @@ class MemoryService(Service):
         proposed = await self._services.proposal_repository.propose_imports(news, owner=owner)
         accepted = {number: new for number, new in news.items() if number not in proposed}
         kept = await self._services.memory_repository.bring(list(accepted.values()), owner=owner, by="import")
-        from threadkeep.memories.importer import Imported
+        from threadkeep.memories.codec import Imported
 
         results = dict(zip(accepted, kept, strict=True))
         refused = {number: one.reason or "" for number, one in results.items() if one.status == "rejected"}
@@ -262,7 +262,7 @@ class MemoryService(Service):
 
     def _parsed(self, lines: Iterable[str]) -> tuple[dict[int, NewMemory], dict[int, str], int]:
         """Return the valid memories and the faults by line number, and how many lines are no memories."""
-        from threadkeep.memories.importer import parsed
+        from threadkeep.memories.codec import parsed
 
         news: dict[int, NewMemory] = {}
         faults: dict[int, str] = {}

@@ -1,6 +1,5 @@
-"""Who it is about: the owner, its label in LangGraph namespaces, and everything that is held about it.
+"""Owners: everything that is stored about one owner.
 
-Words: owner, tenant, label, holdings, erasure receipt. `owner` holds the value, `claims` what a configuration says,
-`service` shows and exports, `erasing` erases and keeps `receipts` of it, `audit` reads and checks what was changed.
-Doors: `tk.owners`, the command line.
+`service` is ``tk.owners``, `erasure` erases and keeps receipts, `audit` reads and checks the audit, `opt_out` keeps the
+owners that want no memory, and `models` holds the values.
 """

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError
-from threadkeep.memories.audit import Entry, Head, audit_namespace, entry_of, fault_in, head_of, stands_for
+from threadkeep.memories.audited_writer import (
+    AuditEntry,
+    AuditHead,
+    audit_namespace,
+    entry_of,
+    fault_in,
+    head_of,
+    stands_for,
+)
 from threadkeep.memories.codec import head_ref
 from threadkeep.memories.reader import MemoryReader
 from threadkeep.owners.models import Verified
@@ -17,14 +25,14 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
 
-class Audit:
+class AuditReader:
     """The audits of all owners; it writes nothing."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._rows = MemoryReader(storage)
 
-    async def list(self, owner: Owner, *, limit: int | None = None) -> list[Entry]:
+    async def list(self, owner: Owner, *, limit: int | None = None) -> list[AuditEntry]:
         """Return what was changed, newest first: the *limit* newest, or everything."""
         if limit is not None and limit < 0:
             msg = "limit must be 0 or more."
@@ -57,11 +65,11 @@ class Audit:
         ]
         return Verified(head.number, f"{head.number}:{head.chain}", fault, tuple(untold))
 
-    async def _read(self, owner: Owner) -> tuple[Sequence[Item], Head]:
+    async def _read(self, owner: Owner) -> tuple[Sequence[Item], AuditHead]:
         """Read the whole chain, of one moment."""
         message = "Other writers kept changing the audit while it was read; try again."
 
-        async def read() -> tuple[Sequence[Item], Head]:
+        async def read() -> tuple[Sequence[Item], AuditHead]:
             (before,) = await self._storage.get([head_ref(owner)])
             items = await self._items(owner)
             (after,) = await self._storage.get([head_ref(owner)])

@@ -8,7 +8,7 @@ from typing import Final
 
 from threadkeep.capture.models import ACCOUNTS
 from threadkeep.identity import Owner
-from threadkeep.memories.audit import AUDIT
+from threadkeep.memories.audited_writer import AUDIT
 from threadkeep.memories.codec import HEAD, SUMMARIES, is_memory_namespace
 from threadkeep.proposals.codec import DIGEST_KEY, PROPOSALS, TOMBSTONES
 from threadkeep.storage.interface import Item

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from threadkeep.identity import Owner
-    from threadkeep.memories.audit import Entry
+    from threadkeep.memories.audited_writer import AuditEntry
+    from threadkeep.owners.erasure import ErasureReceipt
     from threadkeep.owners.models import Erased, Replayed, Verified
-    from threadkeep.owners.receipts import ErasureReceipt
 
 FORMAT: Final = 1
 """Version of the export's lines."""
@@ -173,7 +173,7 @@ class OwnerService(Service):
         return await self._services.erasure.receipts.all()
 
     @operation
-    async def audit(self, owner: str | Owner | None = None, *, limit: int | None = 100) -> list[Entry]:
+    async def audit(self, owner: str | Owner | None = None, *, limit: int | None = 100) -> list[AuditEntry]:
         """Return the audit, newest first: who changed what, why and when. No entry holds a memory's text."""
         return await self._services.audit.list(self._scope.resolve(owner), limit=limit)
 

@@ -55,8 +55,7 @@ from threadkeep.text.semantics import gist_of, same_meaning
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.port import Searcher
-    from threadkeep.memories.repository import MemoryRepository
+    from threadkeep.memories.repository import MemoryRepository, Searcher
     from threadkeep.observability import Telemetry
     from threadkeep.proposals.reader import PolicyRepository
     from threadkeep.proposals.tombstones import Tombstones

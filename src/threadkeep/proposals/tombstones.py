@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import USER
-from threadkeep.memories.vectors import cosine
+from threadkeep.memories.codec import cosine
 from threadkeep.proposals.codec import (
     DIGEST_KEY,
     PROPOSALS,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.memories.audited_writer import AuditedWriter
-    from threadkeep.memories.port import Searcher
+    from threadkeep.memories.repository import Searcher
 
 NEAR: Final = 0.9
 """Cosine from which a statement with one word more or less is a rejected one again.

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from threadkeep.clock import Clock
     from threadkeep.ids import MemoryId, ThreadId
-    from threadkeep.memories.last_used import Uses
     from threadkeep.memories.models import Kind, Memory
+    from threadkeep.memories.retention import LastUsed
     from threadkeep.models.base import Message, Reranker
     from threadkeep.observability import Telemetry
     from threadkeep.search.ranking import Ranking
@@ -153,7 +153,7 @@ class RecallService:
         *,
         reranker: Reranker | None = None,
         rerank_timeout: timedelta = RERANK_TIMEOUT,
-        uses: Uses | None = None,
+        uses: LastUsed | None = None,
         branches: BranchHistory | None = None,
     ) -> None:
         self._search = search

@@ -27,7 +27,7 @@ _NEEDED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CheckpointSettings:
     """Where threads are kept, and how.
 
     Attributes:
@@ -45,7 +45,7 @@ class Choice:
     keys: str | None = None
 
 
-def chosen(settings: Settings) -> Choice:
+def chosen(settings: Settings) -> CheckpointSettings:
     """Return where *settings* say that threads are kept: as the memories, unless they say otherwise.
 
     Raises:
@@ -65,7 +65,7 @@ def chosen(settings: Settings) -> Choice:
         msg = f"{_TTL} is set, and checkpoints in {kind} cannot expire; set it to 0, or {_TYPE} to redis or mongodb."
         raise SettingsError(msg, variable=_TTL)
     keys = settings.checkpoint_key
-    return Choice(
+    return CheckpointSettings(
         kind,
         location=url.get_secret_value() if url else "",
         variable=variable,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.choice import Choice, chosen
+from threadkeep.threads.choice import CheckpointSettings, chosen
 from threadkeep.threads.codec import Cipher
 from threadkeep.threads.leases import Terms
 from threadkeep.threads.savers import ANSWER
@@ -78,7 +78,9 @@ def checkpointer_over(
     )
 
 
-def backend_of(choice: Choice, *, path: Path, pool: Callable[[str, str], Pool], timeout: timedelta = ANSWER) -> Backend:
+def backend_of(
+    choice: CheckpointSettings, *, path: Path, pool: Callable[[str, str], Pool], timeout: timedelta = ANSWER
+) -> Backend:
     """Return the place that *choice* names, not yet opened.
 
     Args:

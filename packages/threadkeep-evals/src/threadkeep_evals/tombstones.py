@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.memories.vectors import row_of
+from threadkeep.memories.codec import row_of
 from threadkeep.proposals.models import Tombstone
 from threadkeep.proposals.tombstones import Unwanted, digests_of
 from threadkeep_evals.data_banks import KNOWN, UNSEEN, Case
