@@ -134,7 +134,7 @@ class TestPlans:
 
         assert (len(first.puts), len(anew.puts)) == (100, 1)
         assert first.reset
-        assert calls == {"commit": 1, "follow": 1}
+        assert calls == {"commit_with_data": 1, "follow_with_data": 1}
 
 
 async def called(url: str, storage: PostgresStorage) -> dict[str, int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.servers import empty_postgres_database
-from tests.storage.postgres_world import ANA, as_user, commit, connected, database_of, get, make_user, note, run
+from tests.storage.postgres_world import ANA, NOTES, as_user, commit, connected, database_of, get, make_user, note, run
 from threadkeep.errors import (
     NotAStorageError,
     StorageDeniedError,
@@ -16,19 +18,30 @@ from threadkeep.errors import (
     StorageReadOnlyError,
     StorageVersionError,
 )
+from threadkeep.storage.encoding import encode_namespace, encode_text, partition_key
 from threadkeep.storage.interface import Partition
 from threadkeep.storage.postgres.pool import PostgresPool
-from threadkeep.storage.postgres.schema import AppliedMigration, Migration, PostgresSchema, needed_migrations
+from threadkeep.storage.postgres.schema import (
+    SCHEMA_VERSION,
+    AppliedMigration,
+    Migration,
+    PostgresSchema,
+    needed_migrations,
+    shipped_migrations,
+)
+from threadkeep.storage.postgres.storage import _places
+from threadkeep.storage.rows import to_row_key
 
-ADD = Migration(2, "pre", "ALTER TABLE threadkeep.items ADD COLUMN colour text;\n")
+NEXT = SCHEMA_VERSION + 1
+ADD = Migration(NEXT, "pre", "ALTER TABLE threadkeep.items ADD COLUMN colour text;\n")
 INDEX = Migration(
-    2,
+    NEXT,
     "pre",
     "-- outside a transaction\n"
     "DROP INDEX CONCURRENTLY IF EXISTS threadkeep.items_by_colour;\n"
     "CREATE INDEX CONCURRENTLY items_by_colour ON threadkeep.items (dims);\n",
 )
-REMOVE = Migration(2, "post", "ALTER TABLE threadkeep.items DROP COLUMN colour;\n")
+REMOVE = Migration(NEXT, "post", "ALTER TABLE threadkeep.items DROP COLUMN colour;\n")
 
 
 async def refusal(url: str, **options: object) -> StorageError:
@@ -55,6 +68,49 @@ def columns(url: str) -> set[str]:
 def stages(url: str) -> list[tuple[int, str, bool]]:
     rows = run(url, "SELECT version, stage, done_at IS NOT NULL FROM threadkeep.migrations ORDER BY 1, 2")
     return [(version, stage, done) for version, stage, done in rows]
+
+
+def functions(url: str) -> set[str]:
+    asked = "SELECT proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE nspname = 'threadkeep'"
+    return {name for (name,) in run(url, asked)}
+
+
+def definitions(url: str) -> list[tuple[object, ...]]:
+    """Return the columns of every table and the source of every function."""
+    return [
+        *run(
+            url,
+            "SELECT table_name, ordinal_position, column_name, data_type, is_nullable, collation_name "
+            "FROM information_schema.columns WHERE table_schema = 'threadkeep' ORDER BY 1, 2",
+        ),
+        *run(
+            url,
+            "SELECT proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid), prosrc FROM pg_proc p "
+            "JOIN pg_namespace n ON n.oid = p.pronamespace WHERE nspname = 'threadkeep' ORDER BY 1, 2",
+        ),
+    ]
+
+
+def make_version_1(url: str) -> None:
+    """Create the schema as version 1 did, with one item of ANA's."""
+    script = (Path(__file__).with_name("schemas") / "postgres_1.sql").read_text(encoding="utf-8")
+    digest = partition_key(encode_text(""), ANA.digest)
+    (place,) = _places([to_row_key(NOTES, "1")]) or []
+    deployment = hashlib.sha256(encode_text("").encode()).hexdigest()
+    shard = int.from_bytes(digest[:8], signed=True)
+    run(
+        url,
+        "CREATE SCHEMA threadkeep",
+        script.replace("/* BY HASH */", "").replace("/* PARTITIONS */", ""),
+        "INSERT INTO threadkeep.birth (epoch) VALUES ('born')",
+        "INSERT INTO threadkeep.migrations (version, stage, serves, done_at) VALUES (1, 'base', 1, now())",
+        "INSERT INTO threadkeep.partitions (digest, deployment, key_prefix, kind, parts, epoch, sequence, "
+        "floor, logged) "
+        f"VALUES ('\\x{digest.hex()}', '\\x{deployment}', '\"\"', 'owner', '[\"\", \"ana\"]', 'born', 1, 0, 0)",
+        "INSERT INTO threadkeep.items (partition, place, shard, searched, namespace, key, value, revision, created_at, "
+        f"updated_at, paths) VALUES ('\\x{digest.hex()}', '\\x{place.hex()}', {shard}, {shard}, "
+        f"'{encode_namespace(NOTES)}', '\"1\"', '{{\"data\":\"likes tea\"}}', 1, 0, 0, '[\"data\"]')",
+    )
 
 
 class TestMaking:
@@ -116,57 +172,57 @@ class TestMaking:
 class TestMigrating:
     async def test_pre_runs_before_the_new_code_and_post_with_the_code_after(self, postgres_url: str):
         migrations = [REMOVE, ADD]
-        await set_up(postgres_url, code=1, migrations=[])
+        await set_up(postgres_url, code=SCHEMA_VERSION, migrations=[])
 
-        await set_up(postgres_url, code=2, migrations=migrations)
+        await set_up(postgres_url, code=NEXT, migrations=migrations)
         assert "colour" in columns(postgres_url)
-        await set_up(postgres_url, code=3, migrations=migrations)
+        await set_up(postgres_url, code=NEXT + 1, migrations=migrations)
 
         assert "colour" not in columns(postgres_url)
-        assert stages(postgres_url) == [(1, "base", True), (2, "post", True), (2, "pre", True)]
+        assert stages(postgres_url) == [(SCHEMA_VERSION, "base", True), (NEXT, "post", True), (NEXT, "pre", True)]
 
     async def test_the_code_before_goes_on_and_the_one_before_that_does_not(self, postgres_url: str):
-        await set_up(postgres_url, code=1, migrations=[])
-        await set_up(postgres_url, code=2, migrations=[ADD, REMOVE])
+        await set_up(postgres_url, code=SCHEMA_VERSION, migrations=[])
+        await set_up(postgres_url, code=NEXT, migrations=[ADD, REMOVE])
 
         async with connected(postgres_url) as storage:
             await commit(storage, note("1"))
 
-        await set_up(postgres_url, code=3, migrations=[ADD, REMOVE])
+        await set_up(postgres_url, code=NEXT + 1, migrations=[ADD, REMOVE])
         refused = await refusal(postgres_url)
         assert isinstance(refused, StorageVersionError)
         assert "newer Threadkeep" in str(refused)
 
     async def test_what_fails_changes_nothing_and_can_be_tried_again(self, postgres_url: str):
-        await set_up(postgres_url, code=1, migrations=[])
-        broken = Migration(2, "pre", f"{ADD.script} SELECT nonsense;")
+        await set_up(postgres_url, code=SCHEMA_VERSION, migrations=[])
+        broken = Migration(NEXT, "pre", f"{ADD.script} SELECT nonsense;")
 
         with pytest.raises(StorageError, match="nonsense"):
-            await set_up(postgres_url, code=2, migrations=[broken])
+            await set_up(postgres_url, code=NEXT, migrations=[broken])
         assert "colour" not in columns(postgres_url)
 
-        await set_up(postgres_url, code=2, migrations=[ADD])
+        await set_up(postgres_url, code=NEXT, migrations=[ADD])
         assert "colour" in columns(postgres_url)
 
     async def test_what_broke_off_outside_a_transaction_is_said_and_finished(self, postgres_url: str):
-        await set_up(postgres_url, code=1, migrations=[])
-        broken = Migration(2, "pre", f"{INDEX.script}SELECT nonsense;\n")
+        await set_up(postgres_url, code=SCHEMA_VERSION, migrations=[])
+        broken = Migration(NEXT, "pre", f"{INDEX.script}SELECT nonsense;\n")
 
         with pytest.raises(StorageVersionError, match=r"failed halfway .*nonsense.* start again to finish it"):
-            await set_up(postgres_url, code=2, migrations=[broken])
-        assert stages(postgres_url)[-1] == (2, "pre", False)
+            await set_up(postgres_url, code=NEXT, migrations=[broken])
+        assert stages(postgres_url)[-1] == (NEXT, "pre", False)
 
-        await set_up(postgres_url, code=2, migrations=[INDEX])
-        assert stages(postgres_url)[-1] == (2, "pre", True)
+        await set_up(postgres_url, code=NEXT, migrations=[INDEX])
+        assert stages(postgres_url)[-1] == (NEXT, "pre", True)
 
     async def test_check_wants_pre_and_does_without_post(self, postgres_url: str):
-        await set_up(postgres_url, code=1, migrations=[])
+        await set_up(postgres_url, code=SCHEMA_VERSION, migrations=[])
         pool = PostgresPool(postgres_url, migrate="check")
         await pool.open()
 
         with pytest.raises(StorageVersionError, match="older than this Threadkeep needs"):
-            await PostgresSchema(pool, code=2, migrations=[ADD]).ready()
-        await PostgresSchema(pool, code=2, migrations=[Migration(1, "post", "SELECT 1;")]).ready()
+            await PostgresSchema(pool, code=NEXT, migrations=[ADD]).ready()
+        await PostgresSchema(pool, code=NEXT, migrations=[Migration(SCHEMA_VERSION, "post", "SELECT 1;")]).ready()
 
         await pool.close()
 
@@ -189,15 +245,53 @@ class TestMigrating:
             needed_migrations([*applied, AppliedMigration(2, "post", 2, done=True)], [], code=1, where="here")
 
     def test_versions_are_not_skipped(self):
+        second, removal = Migration(2, "pre", "SELECT 2;"), Migration(2, "post", "SELECT 2;")
         third = Migration(3, "pre", "SELECT 3;")
 
         assert needed_migrations(
-            [AppliedMigration(1, "base", 1, done=True)], [third, REMOVE, ADD], code=3, where=""
-        ) == [
-            ADD,
-            REMOVE,
-            third,
-        ]
+            [AppliedMigration(1, "base", 1, done=True)], [third, removal, second], code=3, where=""
+        ) == [second, removal, third]
+
+
+class TestMigratingFromVersion1:
+    """A database of version 1, with an item, is migrated by the first connection."""
+
+    async def test_items_stay_and_take_data(self, postgres_url: str):
+        make_version_1(postgres_url)
+
+        async with connected(postgres_url) as storage:
+            old = await get(storage, "1")
+            await commit(storage, note("2", data=b"bytes"))
+            new = await get(storage, "2")
+
+        assert old is not None
+        assert (old.value, old.data) == ({"data": "likes tea"}, None)
+        assert new is not None
+        assert (new.value, new.data, new.revision) == ({"data": "likes tea"}, b"bytes", 2)
+        assert stages(postgres_url) == [(1, "base", True), (2, "pre", True)]
+
+    async def test_the_code_before_goes_on_until_the_code_after_migrates(self, postgres_url: str):
+        make_version_1(postgres_url)
+        async with connected(postgres_url):
+            pass
+        assert {"commit", "follow"} <= functions(postgres_url)
+
+        await set_up(postgres_url, code=3, migrations=shipped_migrations())
+
+        assert not {"commit", "follow"} & functions(postgres_url)
+        async with connected(postgres_url) as storage:
+            await commit(storage, note("2"))
+
+    async def test_a_migrated_schema_is_like_a_new_one(self, postgres_url: str, postgres_server: str):
+        new_url = empty_postgres_database(postgres_server)
+        async with connected(new_url):
+            pass
+        make_version_1(postgres_url)
+
+        await set_up(postgres_url, code=3, migrations=shipped_migrations())
+
+        assert functions(postgres_url) == functions(new_url)
+        assert definitions(postgres_url) == definitions(new_url)
 
 
 class TestRights:

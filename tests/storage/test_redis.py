@@ -356,6 +356,25 @@ class TestAllOrNothing:
         assert await storage.erase(ANA) == 20
 
 
+class TestBytes:
+    @pytest.mark.parametrize("vector", [None, VECTOR])
+    @pytest.mark.parametrize("data", [b"", bytes(range(256)), b"x" * 5_000_000])
+    async def test_bytes_are_stored_as_they_are(
+        self, storage: RedisStorage, redis_url: str, data: bytes, vector: Embedding | None
+    ) -> None:
+        """They end the body, behind the vectors, and every read returns them."""
+        paths = ("data",) if vector else ()
+        await commit(storage, Put(NOTES, "1", {"data": "tea"}, paths, vector, data=data))
+
+        body = contents(redis_url)[RedisKeys("").partition(to_digest(ANA)).items][b'b["memories","ana"]\n"1"']
+        items = [await get(storage, "1"), *(await storage.scan(ANA)).items, *(await storage.changes(ANA, None)).puts]
+
+        assert body.endswith(data)
+        assert len(body) < len(data) + 100
+        assert len(items) == (3 if vector else 2)
+        assert all(item and (item.data, item.embedding) == (data, vector) for item in items)
+
+
 class TestOpening:
     async def test_newer_layout_is_refused(self, redis_url: str) -> None:
         """The error names the layout."""

@@ -26,7 +26,9 @@ from threadkeep.errors import (
     StorageUnavailableError,
     StorageVersionError,
 )
+from threadkeep.storage.encoding import encode_text, partition_key
 from threadkeep.storage.interface import Batch, Delete, Embedding, Namespace, Partition, Put, Ref
+from threadkeep.storage.rows import to_row_key
 from threadkeep.storage.sqlite import connections
 from threadkeep.storage.sqlite.connections import APPLICATION_ID, SCHEMA_VERSION
 from threadkeep.storage.sqlite.storage import SqliteStorage
@@ -117,6 +119,33 @@ def public_folder() -> Iterator[Path]:
     yield folder
     folder.chmod(0o755)
     shutil.rmtree(folder)
+
+
+def make_version_1(path: Path) -> None:
+    """Create a file as version 1 did, with one item of ANA's."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.executescript((Path(__file__).with_name("schemas") / "sqlite_1.sql").read_text(encoding="utf-8"))
+        digest = partition_key(encode_text(""), ANA.digest)
+        raw.execute("INSERT INTO birth (epoch) VALUES ('born')")
+        raw.execute(
+            "INSERT INTO partitions VALUES (?, ?, 'owner', ?, 'born', 1, 0, 0)",
+            (digest, encode_text(""), json.dumps(ANA.parts)),
+        )
+        raw.execute(
+            "INSERT INTO items (partition, namespace, key, value, revision, created_at, updated_at, paths) "
+            "VALUES (?, ?, ?, ?, 1, 0, 0, '[]')",
+            (digest, *to_row_key(NOTES, "1"), '{"data":"likes tea"}'),
+        )
+        raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute("PRAGMA user_version = 1")
+
+
+def columns_of(path: Path) -> list[object]:
+    """Return the version of a file, and the names and types of the columns of its tables."""
+    with closing(sqlite3.connect(path)) as raw:
+        tables = [name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")]
+        columns = [raw.execute(f"SELECT * FROM pragma_table_info('{table}')").fetchall() for table in tables]
+        return [raw.execute("PRAGMA user_version").fetchall(), tables, columns]
 
 
 class TestConnect:
@@ -215,6 +244,24 @@ class TestConnect:
             await connected(tmp_path)
         with pytest.raises(StorageError, match="Choose another path"):
             await connected(tmp_path / "file" / "memory.db")
+
+    async def test_a_file_of_version_1_is_migrated(self, tmp_path: Path) -> None:
+        """Its items stay, and new ones take data; its tables are then like new ones."""
+        path = tmp_path / "memory.db"
+        make_version_1(path)
+
+        storage = sqlite(path)
+        await storage.connect()
+        position = await storage.commit(Batch(ANA, [Put(NOTES, "2", {}, data=b"bytes")]))
+        old, new = await storage.get([Ref(ANA, NOTES, key) for key in ("1", "2")])
+        await storage.close()
+        await made(tmp_path / "new.db")
+
+        assert old is not None
+        assert (old.value, old.data, position.sequence) == ({"data": "likes tea"}, None, 2)
+        assert new is not None
+        assert new.data == b"bytes"
+        assert columns_of(path) == columns_of(tmp_path / "new.db")
 
     async def test_a_newer_version_is_not_touched(self, tmp_path: Path) -> None:
         """It is told to upgrade."""

@@ -24,6 +24,7 @@ Direction: TypeAlias = Literal["newest", "oldest"]
 MAX_KEY_CHARACTERS: Final = 10_000
 MAX_NAMESPACE_CHARACTERS: Final = 50_000
 MAX_VALUE_BYTES: Final = 4 * 1024 * 1024
+MAX_DATA_BYTES: Final = 8 * 1024 * 1024
 MAX_BATCH_OPERATIONS: Final = 10_000
 MAX_BATCH_BYTES: Final = 256 * 1024 * 1024
 MAX_CHANGE_LOG_ROWS: Final = 10_000
@@ -97,6 +98,7 @@ class Item:
         ttl: How long the item lives after a put or a touch; ``None``: it does not expire.
         expires_at: When it expires; expired items are not returned.
         due: The work that is scheduled with it.
+        data: Bytes beside the value, stored as such; ``None``: there are none.
     """
 
     ref: Ref
@@ -109,6 +111,7 @@ class Item:
     ttl: timedelta | None = None
     expires_at: datetime | None = None
     due: Due | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,7 @@ class Put:
         created_at: Overrides the time of creation (imports); ``None``: kept, or now.
         updated_at: Overrides the time of the put (copies); ``None``: now.
         expires_at: Overrides the expiry (copies); requires *ttl*.
+        data: See :class:`Item`; at most 8 MiB.
     """
 
     namespace: Namespace
@@ -140,6 +144,7 @@ class Put:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     expires_at: datetime | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

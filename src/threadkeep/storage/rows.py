@@ -27,6 +27,7 @@ from threadkeep.storage.encoding import (
 from threadkeep.storage.interface import (
     MAX_BATCH_BYTES,
     MAX_BATCH_OPERATIONS,
+    MAX_DATA_BYTES,
     MAX_KEY_CHARACTERS,
     Batch,
     Delete,
@@ -59,6 +60,9 @@ _CHUNK_ROWS: Final = 256
 
 _FLOAT_BYTES: Final = 4
 _EAGER_ROWS: Final = 64
+_ENCRYPTION_BYTES: Final = 1024
+"""Encrypting data makes it longer by less than this; the encrypted storage checks the limit before."""
+
 _MICROS: Final = 1e6
 _CACHED_LABELS: Final = 8
 _CACHED_CHARACTERS: Final = 1_000
@@ -81,6 +85,7 @@ class ItemRow(NamedTuple):
     expires_at: int | None
     due_kind: str | None
     due_at: int | None
+    data: bytes | None = None
 
     @property
     def row_key(self) -> RowKey:
@@ -89,8 +94,8 @@ class ItemRow(NamedTuple):
 
 
 _VectorColumns: TypeAlias = tuple[str | None, int | None, bytes | None]
-_ExpiryColumns: TypeAlias = tuple[int | None, int | None, str | None, int | None]
-RowColumns: TypeAlias = tuple[str, str, str, int, int, int, str, *_VectorColumns, *_ExpiryColumns]
+_OtherColumns: TypeAlias = tuple[int | None, int | None, str | None, int | None, bytes | None]
+RowColumns: TypeAlias = tuple[str, str, str, int, int, int, str, *_VectorColumns, *_OtherColumns]
 """The columns of a row as a driver returns them: making an :class:`ItemRow` of each of 10,000 costs milliseconds."""
 
 EXPIRES_AT: Final = 11
@@ -113,6 +118,7 @@ class PutRow(NamedTuple):
     created_at: int | None
     updated_at: int | None
     expires_at: int | None
+    data: bytes | None = None
 
 
 class RowChange(NamedTuple):
@@ -334,7 +340,23 @@ def parse_rows(rows: Sequence[RowColumns], partition: Partition) -> Iterator[Ite
         values = _parse_values(map(_get_value, part))
         for row, value in zip(part, values, strict=True):
             # In one piece: at 10,000 rows each call for a part of one is milliseconds.
-            (namespace, key, _, revision, created, updated, paths, model, dims, data, ttl, expires, kind, at) = row
+            (
+                namespace,
+                key,
+                _,
+                revision,
+                created,
+                updated,
+                paths,
+                model,
+                dims,
+                vectors,
+                ttl,
+                expires,
+                kind,
+                at,
+                data,
+            ) = row
             updated_at = from_micros(updated)
             yield Item(
                 Ref(partition, decode_namespace(namespace), decode_text(key)),
@@ -343,10 +365,13 @@ def parse_rows(rows: Sequence[RowColumns], partition: Partition) -> Iterator[Ite
                 updated_at if created == updated else from_micros(created),
                 updated_at,
                 decode_namespace(paths),
-                None if data is None or model is None or dims is None else Embedding(decode_name(model), dims, data),
+                None
+                if vectors is None or model is None or dims is None
+                else Embedding(decode_name(model), dims, vectors),
                 None if ttl is None else timedelta(microseconds=ttl),
                 None if expires is None else from_micros(expires),
                 None if kind is None or at is None else Due(decode_name(kind), from_micros(at)),
+                data,
             )
 
 
@@ -414,7 +439,7 @@ def read_columns(items: Sequence[Item]) -> Iterator[ItemColumns]:
 
 def _parse_columns(rows: Sequence[RowColumns]) -> ItemColumns:
     """Return the columns of *rows*, at least one; a value that all rows share is parsed once."""
-    namespaces, keys, values, revisions, created, updated, paths, models, dims, data, _, expires, _, _ = zip(
+    namespaces, keys, values, revisions, created, updated, paths, models, dims, vectors, _, expires, _, _, _ = zip(
         *rows, strict=True
     )
     plain = "\\" not in "".join(keys)
@@ -435,7 +460,7 @@ def _parse_columns(rows: Sequence[RowColumns]) -> ItemColumns:
         indexes=_parse_column(paths, decode_namespace),
         models=_parse_column(models, lambda model: None if model is None else decode_name(model)),
         dims=dims,
-        vectors=data,
+        vectors=vectors,
     )
 
 
@@ -483,6 +508,7 @@ def _encode_put(put: Put) -> PutRow:
         created_at=None if put.created_at is None else to_micros(put.created_at),
         updated_at=None if put.updated_at is None else to_micros(put.updated_at),
         expires_at=None if put.expires_at is None else to_micros(put.expires_at),
+        data=None if put.data is None else _check_data(put.data),
     )
 
 
@@ -496,6 +522,19 @@ def _check_embedding(embedding: Embedding) -> None:
         raise InvalidInputError(msg)
 
 
+def _check_data(data: bytes) -> bytes:
+    if type(data) is not bytes:
+        msg = f"data must be bytes, got {type(data).__name__}: pass bytes(…)."
+        raise InvalidInputError(msg)
+    if len(data) > MAX_DATA_BYTES + _ENCRYPTION_BYTES:
+        msg = (
+            f"The data is too large: {len(data):,} bytes, at most {MAX_DATA_BYTES:,} are allowed. "
+            "Split it over several items."
+        )
+        raise TooLargeError(msg, size_bytes=len(data))
+    return data
+
+
 def _check_expect(expect: Expectation) -> Expectation:
     if expect in ("any", "absent") or type(expect) is int:
         return expect
@@ -506,7 +545,8 @@ def _check_expect(expect: Expectation) -> Expectation:
 def _size_bytes(change: RowChange) -> int:
     size = len(change.row_key[0]) + len(change.row_key[1])
     if change.content is not None:
-        size += len(change.content.value) + len(change.content.paths) + len(change.content.embedding or b"")
+        content = change.content
+        size += len(content.value) + len(content.paths) + len(content.embedding or b"") + len(content.data or b"")
     return size
 
 
@@ -531,6 +571,7 @@ def _to_row(row_key: RowKey, content: PutRow, alive: RowState | None, revision: 
         expires_at=expires_at,
         due_kind=content.due_kind,
         due_at=content.due_at,
+        data=content.data,
     )
 
 

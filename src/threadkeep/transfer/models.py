@@ -54,6 +54,8 @@ class Entry:
             due,
             _spelled_embedding(put.embedding) if vectors else None,
         ]
+        if put.data is not None:
+            told.append(hashlib.sha256(put.data).hexdigest())
         data = put.embedding.data if vectors and put.embedding else b""
         return json.dumps(told, sort_keys=True, separators=(",", ":")).encode("ascii") + data
 
@@ -73,6 +75,7 @@ def entry_of(item: Item) -> Entry:
             created_at=item.created_at,
             updated_at=item.updated_at,
             expires_at=item.expires_at,
+            data=item.data,
         ),
     )
 

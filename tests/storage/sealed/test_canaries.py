@@ -131,6 +131,7 @@ async def planted(storage: Storage, now: FrozenClock) -> None:
         index=(f"{WORD}-path",),
         embedding=Embedding(f"{WORD}-model", 3, VECTOR),
         due=Due(f"{WORD}-work", now.now()),
+        data=f"{WORD}-data".encode(),
     )
     await storage.commit(
         Batch(partition, [put, Put((f".{WORD}-internal",), f"{WORD}-gone", {"a": f"{WORD}"}, index=("a",))])
@@ -140,7 +141,7 @@ async def planted(storage: Storage, now: FrozenClock) -> None:
 
 
 class TestCanaries:
-    """Texts, labels, user ids, keys, models, kinds of work, vectors."""
+    """Texts, labels, user ids, keys, models, kinds of work, vectors, data."""
 
     async def test_sealed_there_is_none(self, backend: Backend) -> None:
         """Neither while it is open nor afterwards, in the items or among the keys."""

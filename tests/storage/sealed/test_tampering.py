@@ -83,6 +83,56 @@ class TestTampering:
             assert other is not None
             assert other.value == {"data": "likes tea"}
 
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "data = NULL",
+            "data = zeroblob(0)",
+            "data = zeroblob(112)",
+            "data = substr(data, 1, length(data) - 1)",
+            "data = (SELECT data FROM items AS other WHERE other.item <> items.item AND data IS NOT NULL LIMIT 1)",
+        ],
+    )
+    async def test_data_cannot_be_changed(self, files: Files, change: str) -> None:
+        """Removed, emptied, cut, or replaced by another item's."""
+        async with files.opened() as storage:
+            await commit(storage, note("1", data=b"secret"), note("2", data=b"other"), note("3"))
+            row = row_of(files, storage, "1")
+
+            assert files.change(f"UPDATE items SET {change} WHERE item = ?", row) == 1
+
+            with pytest.raises(DamagedItemError):
+                await get(storage, "1")
+            second, third = await storage.get([Ref(ANA, NOTES, key) for key in ("2", "3")])
+            assert second is not None
+            assert second.data == b"other"
+            assert third is not None
+            assert third.data is None
+
+    async def test_data_cannot_be_added(self, files: Files) -> None:
+        """An item without data takes none from another one."""
+        async with files.opened() as storage:
+            await commit(storage, note("1"), note("2", data=b"other"))
+            row = row_of(files, storage, "1")
+
+            files.change("UPDATE items SET data = (SELECT data FROM items WHERE data IS NOT NULL) WHERE item = ?", row)
+
+            with pytest.raises(DamagedItemError):
+                await get(storage, "1")
+
+    async def test_old_data_cannot_be_restored(self, files: Files) -> None:
+        """Data of an earlier version of the same item does not fit the present one."""
+        async with files.opened() as storage:
+            await commit(storage, note("1", data=b"old"))
+            row = row_of(files, storage, "1")
+            ((old,),) = files.rows("SELECT data FROM items WHERE item = ?", row)
+            await commit(storage, note("1", data=b"new"))
+
+            files.change("UPDATE items SET data = ? WHERE item = ?", old, row)
+
+            with pytest.raises(DamagedItemError):
+                await get(storage, "1")
+
     async def test_rows_that_were_swapped(self, files: Files) -> None:
         """Of one owner, in one namespace, written at one moment."""
         async with files.opened() as storage:

@@ -3,7 +3,7 @@
 What queries look up is a keyed digest: of each prefix of a namespace, so that a scan can use prefixes. The names
 themselves are stored beside the digests, encrypted deterministically (AES-SIV). Value, vectors, paths and kind of
 work are one ciphertext (AES-256-GCM) in the place of the vectors, bound to its row: copied to another row it does
-not decrypt.
+not decrypt. Data is a second ciphertext, and the first one is bound to it.
 
 Source:
     AES-SIV: RFC 5297. AES-GCM: NIST SP 800-38D; nonces are random, 96 bits.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import hmac
 import json
 import os
@@ -54,6 +55,8 @@ _MAGIC: Final = b"TKS1"
 _MODEL: Final = "sealed"
 _HEADER: Final = len(_MAGIC) + KEY_ID_BYTES + NONCE_BYTES
 _LENGTHS: Final = struct.Struct(">II")
+_DATA: Final = b"data|"
+_DATA_LENGTH: Final = struct.Struct(">Q")
 _STEP: Final = 64
 """Plaintexts are padded to a multiple of this, so that lengths reveal less."""
 
@@ -160,16 +163,18 @@ class PartitionCipher:
                 due = None if put.due is None else Due(due_kind(put.due.kind), put.due.at)
                 updated_at = put.updated_at or now
                 place = _associated_data(namespace, key, index, put.ttl, due, updated_at)
-                data = self._encrypt(_to_plaintext(change.row_key, cast("PutRow", change.content)), place)
+                data = None if put.data is None else self._encrypt(_pad_data(put.data), _DATA + place)
+                plain = _to_plaintext(change.row_key, cast("PutRow", change.content))
                 return replace(
                     put,
                     namespace=namespace,
                     key=key,
                     value={},
                     index=index,
-                    embedding=Embedding(_MODEL, 1, data),
+                    embedding=Embedding(_MODEL, 1, self._encrypt(plain, _bind_data(place, data))),
                     due=due,
                     updated_at=updated_at,
+                    data=data,
                 )
             case Delete(expect=expect):
                 return Delete(namespace, key, expect)
@@ -177,32 +182,32 @@ class PartitionCipher:
                 return Touch(namespace, key)
 
     def decrypt(self, stored: Sequence[Item]) -> list[Item | None]:
-        """Return the items of this partition that were *stored*; ``None`` where the key was destroyed.
+        """Return the plaintext of *stored* items; ``None`` for one of a destroyed key.
 
         Texts are parsed by the hundred, as :func:`threadkeep.storage.rows.parse_rows` does.
 
         Raises:
-            UnknownKeyError: One was sealed with a key that this partition does not have.
+            UnknownKeyError: One is encrypted with an unknown key.
             DamagedItemError: One was changed.
         """
         items: list[Item | None] = []
         for start in range(0, len(stored), _CHUNK):
             chunk = stored[start : start + _CHUNK]
             plain = [self._decrypt_item(item) for item in chunk]
-            texts = b",".join([text for text, _ in filter(None, plain)])
+            texts = b",".join([text for text, _, _ in filter(None, plain)])
             contents = iter(json.loads(b"[" + texts + b"]"))
             items += [
-                None if parts is None else self._item(item, next(contents), parts[1])
+                None if parts is None else self._item(item, next(contents), *parts[1:])
                 for item, parts in zip(chunk, plain, strict=True)
             ]
         return items
 
-    def _decrypt_item(self, item: Item) -> tuple[bytes, bytes] | None:
-        """Return the JSON and the vectors of *item*; ``None`` if its key was destroyed."""
-        data = item.embedding.data if item.embedding is not None else b""
-        if data[: len(_MAGIC)] != _MAGIC or item.ref.partition != self.stored_partition:
+    def _decrypt_item(self, item: Item) -> tuple[bytes, bytes, bytes | None] | None:
+        """Return the JSON, the vectors and the data of *item*; ``None`` if its key was destroyed."""
+        sealed = item.embedding.data if item.embedding is not None else b""
+        if sealed[: len(_MAGIC)] != _MAGIC or item.ref.partition != self.stored_partition:
             raise damaged_item(item.ref)
-        key_id, nonce = data[len(_MAGIC) : len(_MAGIC) + KEY_ID_BYTES], data[_HEADER - NONCE_BYTES : _HEADER]
+        key_id = sealed[len(_MAGIC) : len(_MAGIC) + KEY_ID_BYTES]
         if key_id != self.key_id:
             if key_id in self.former:
                 return None
@@ -210,14 +215,15 @@ class PartitionCipher:
         ref = item.ref
         place = _associated_data(ref.namespace, ref.key, item.index, item.ttl, item.due, item.updated_at)
         try:
-            plain = self._content_cipher.decrypt(nonce, data[_HEADER:], place)
+            plain = self._decrypt(sealed, _bind_data(place, item.data))
+            data = None if item.data is None else _unpad_data(self._decrypt(item.data, _DATA + place))
         except (InvalidTag, ValueError) as error:
             raise damaged_item(ref) from error
         text, vectors = _LENGTHS.unpack_from(plain)
         end = _LENGTHS.size + text
-        return plain[_LENGTHS.size : end], plain[end : end + vectors]
+        return plain[_LENGTHS.size : end], plain[end : end + vectors], data
 
-    def _item(self, stored: Item, content: list[Any], vectors: bytes) -> Item:
+    def _item(self, stored: Item, content: list[Any], vectors: bytes, data: bytes | None) -> Item:
         labels, key, paths, model, dims, due_kind, imported, value = content
         namespace = self._namespaces.get(stored.ref.namespace)
         if namespace is None:
@@ -236,11 +242,16 @@ class PartitionCipher:
             stored.ttl,
             stored.expires_at,
             None if due_kind is None or stored.due is None else Due(due_kind, stored.due.at),
+            data,
         )
 
     def _encrypt(self, plain: bytes, place: bytes) -> bytes:
         nonce = os.urandom(NONCE_BYTES)
         return _MAGIC + self.key_id + nonce + self._content_cipher.encrypt(nonce, plain, place)
+
+    def _decrypt(self, ciphertext: bytes, place: bytes) -> bytes:
+        nonce = ciphertext[_HEADER - NONCE_BYTES : _HEADER]
+        return self._content_cipher.decrypt(nonce, ciphertext[_HEADER:], place)
 
     def _stored_names(self, namespace: Namespace) -> _StoredNames:
         known = self._names.get(namespace)
@@ -329,6 +340,21 @@ def _associated_data(
     work = "" if due is None else f"{due.kind} {to_micros(due.at)}"
     text = f"{'|'.join(namespace)}|{key}|{'|'.join(index)} {to_micros(updated_at)} {lives} {work}"
     return text.encode("ascii", "backslashreplace")
+
+
+def _bind_data(place: bytes, data: bytes | None) -> bytes:
+    """Return *place* with a digest of the encrypted *data*, so that it cannot be replaced or removed."""
+    return place if data is None else place + hashlib.sha256(data).digest()
+
+
+def _pad_data(data: bytes) -> bytes:
+    size = _DATA_LENGTH.size + len(data)
+    return b"".join((_DATA_LENGTH.pack(len(data)), data, bytes(-size % _STEP)))
+
+
+def _unpad_data(padded: bytes) -> bytes:
+    (size,) = _DATA_LENGTH.unpack_from(padded)
+    return padded[_DATA_LENGTH.size : _DATA_LENGTH.size + size]
 
 
 def _to_base64(data: bytes) -> str:

@@ -213,4 +213,4 @@ def _is_large(rows: Sequence[Item]) -> bool:
 
 
 def _size(rows: Sequence[Item]) -> int:
-    return sum(len(row.embedding.data) for row in rows if row.embedding is not None)
+    return sum(len(row.embedding.data) + len(row.data or b"") for row in rows if row.embedding is not None)

@@ -356,7 +356,8 @@ class EncryptedStorage:
                 for change, operation in zip(changes, operations, strict=True)
             ]
 
-        size = sum(len(change.content.value) for change in changes if change.content is not None)
+        contents = [change.content for change in changes if change.content is not None]
+        size = sum(len(content.value) + len(content.data or b"") for content in contents)
         return await call_in_thread_if(len(operations) > INLINE_ITEMS or size > INLINE_BYTES, work)
 
     def _require_deployment(self) -> Deployment:

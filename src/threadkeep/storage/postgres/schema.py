@@ -30,7 +30,7 @@ from threadkeep.storage.postgres.pool import Connection, PostgresPool
 
 Stage: TypeAlias = Literal["base", "post", "pre"]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 """The version that ``sql/schema.sql`` creates and this code uses."""
 
 FOLDER: Final = Path(__file__).with_name("sql")

@@ -224,6 +224,7 @@ class PostgresTables:
             _numbers(content.expires_at for _, content in puts),
             _texts(content.due_kind for _, content in puts),
             _numbers(content.due_at for _, content in puts),
+            [content.data for _, content in puts] if any(content.data is not None for _, content in puts) else None,
         )
 
     async def commit(

@@ -6,8 +6,8 @@ of 256 groups, by the first byte of its digest, and the group is the hash tag of
 indexes across partitions, and a cluster spreads the groups over its nodes.
 
 A **place** is the encoded namespace, a newline and the encoded key. A **mark** has a fixed width and holds what scripts
-read, each part at its own columns. A **body** holds the rest: three lengths, then value, paths, dims and model, and the
-vectors.
+read, each part at its own columns. A **body** holds the rest: three lengths, then value, paths, dims and model, the
+vectors, and the item's bytes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ _SHIFT: Final = 10**17
 """Added to microseconds, so that moments before 1970 sort as texts, too."""
 
 _LENGTHS: Final = struct.Struct("<III")
+_DATA_LENGTH: Final = struct.Struct("<I")
+_HAS_DATA: Final = 1 << 31
+"""Set in the first length of a body that ends with an item's bytes; their length follows the three others."""
+
 _MAX_REVISION: Final = 10**16
 _DIGEST_LENGTH: Final = 64
 
@@ -146,19 +150,25 @@ def encode_expiry(place: bytes) -> tuple[str, bytes, bytes]:
 def parse_row(mark: bytes, place: bytes, body: bytes) -> ItemRow:
     """Put a row together from its mark, its place and its body."""
     value_bytes, paths_bytes, model_bytes = _LENGTHS.unpack_from(body)
-    value_end = _LENGTHS.size + value_bytes
+    start, end, data = _LENGTHS.size, len(body), None
+    if value_bytes & _HAS_DATA:
+        value_bytes ^= _HAS_DATA
+        end -= _DATA_LENGTH.unpack_from(body, start)[0]
+        start += _DATA_LENGTH.size
+        data = body[end:]
+    value_end = start + value_bytes
     paths_end = value_end + paths_bytes
     model_end = paths_end + model_bytes
     model = dims = embedding = None
     if model_bytes:
         dims_text, model = body[paths_end:model_end].decode("ascii").split(" ", 1)
-        dims, embedding = int(dims_text), body[model_end:]
+        dims, embedding = int(dims_text), body[model_end:end]
     namespace, key = place.decode("ascii").split("\n")
     expires, due = mark[52:70], mark[71:89]
     return ItemRow(
         namespace,
         key,
-        body[_LENGTHS.size : value_end].decode("ascii"),
+        body[start:value_end].decode("ascii"),
         int(mark[:16]),
         int(mark[16:34]) - _SHIFT,
         int(mark[34:52]) - _SHIFT,
@@ -170,6 +180,7 @@ def parse_row(mark: bytes, place: bytes, body: bytes) -> ItemRow:
         None if expires == _NEVER_BYTES else int(expires) - _SHIFT,
         None if due == _NEVER_BYTES else mark[107:].decode("ascii"),
         None if due == _NEVER_BYTES else int(due) - _SHIFT,
+        data,
     )
 
 
@@ -247,4 +258,8 @@ def _encode_mark(content: PutRow, now: int) -> str:
 def _encode_body(content: PutRow) -> bytes:
     value, paths = content.value.encode("ascii"), content.paths.encode("ascii")
     model = b"" if content.model is None else f"{content.dims} {content.model}".encode("ascii")
-    return b"".join((_LENGTHS.pack(len(value), len(paths), len(model)), value, paths, model, content.embedding or b""))
+    rest = (value, paths, model, content.embedding or b"")
+    if content.data is None:
+        return b"".join((_LENGTHS.pack(len(value), len(paths), len(model)), *rest))
+    lengths = _LENGTHS.pack(len(value) | _HAS_DATA, len(paths), len(model))
+    return b"".join((lengths, _DATA_LENGTH.pack(len(content.data)), *rest, content.data))

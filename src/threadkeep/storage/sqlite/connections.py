@@ -44,7 +44,9 @@ SQL: Final = read_statements(_FOLDER / "statements.sql")
 APPLICATION_ID: Final = 0x54484B50
 """``THKP`` in the file's header; ``file`` and ``PRAGMA application_id`` show it."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""The version that ``sql/schema.sql`` creates; ``sql/NNNN.sql`` migrates a file to version NNNN."""
+
 BUSY_SECONDS: Final = 5.0
 
 REWRITE_BYTES: Final = 256 * 1024 * 1024
@@ -205,10 +207,13 @@ def _make_schema(connection: sqlite3.Connection, path: Path) -> None:
         ((version,),) = connection.execute("PRAGMA user_version").fetchall()
         ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
         if version == 0 and tables == 0:
-            for statement in (_FOLDER / "schema.sql").read_text(encoding="utf-8").split(";\n"):
-                connection.execute(statement)
+            _execute_script(connection, _FOLDER / "schema.sql")
             connection.execute(SQL["bear"], {"epoch": new_id()})
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        elif 0 < version < SCHEMA_VERSION:
+            for number in range(version + 1, SCHEMA_VERSION + 1):
+                _execute_script(connection, _FOLDER / f"{number:04d}.sql")
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
             msg = (
@@ -216,6 +221,12 @@ def _make_schema(connection: sqlite3.Connection, path: Path) -> None:
                 f"{SCHEMA_VERSION}). Upgrade Threadkeep, or choose another path."
             )
             raise StorageVersionError(msg, path=str(path))
+
+
+def _execute_script(connection: sqlite3.Connection, path: Path) -> None:
+    """Execute the statements of the file at *path* in the current transaction."""
+    for statement in path.read_text(encoding="utf-8").split(";\n"):
+        connection.execute(statement)
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 from threadkeep.testing.storage_contract.committing import Committing
 from threadkeep.testing.storage_contract.expiring import Expiring
 from threadkeep.testing.storage_contract.following import Following
+from threadkeep.testing.storage_contract.item_bytes import ItemBytes
 from threadkeep.testing.storage_contract.limiting import Limiting
 from threadkeep.testing.storage_contract.reading import Reading
 from threadkeep.testing.storage_contract.scanning import Scanning
@@ -30,7 +31,7 @@ __all__ = ["OpenStorage", "SharedStorageContract", "StorageContract"]
 
 
 @pytest.mark.asyncio
-class StorageContract(Reading, Committing, Expiring, Scanning, Following, Serving, Limiting):
+class StorageContract(Reading, Committing, ItemBytes, Expiring, Scanning, Following, Serving, Limiting):
     """Everything that one storage promises."""
 
 

@@ -1,4 +1,4 @@
--- The full truth of a PostgreSQL storage, version 1.
+-- The full truth of a PostgreSQL storage, version 2.
 -- Texts are JSON in ASCII, moments microseconds since 1970, durations microseconds, so no setting of
 -- the server, its encoding or collation matters. Whatever can be long stands in no key: keys hold digests.
 --
@@ -64,6 +64,7 @@ CREATE TABLE threadkeep.items (
     due_kind text COLLATE "C",
     due_at bigint,
     work bigint GENERATED ALWAYS AS (hashtextextended(due_kind, 0)) STORED,
+    data bytea,
     PRIMARY KEY (partition, place)
 ) /* BY HASH */;
 
@@ -193,12 +194,12 @@ END $$;
 -- What happened after _sequence, of one moment: a STABLE function sees what the statement sees that calls it.
 -- The first row says where the partition is now, and whether the rest is told: puts, and without a value
 -- what is no longer there. It is not where that would be a reset, or more than _most rows.
-CREATE FUNCTION threadkeep.follow(
+CREATE FUNCTION threadkeep.follow_with_data(
     _role text, _digest bytea, _shard bigint, _epoch text, _sequence bigint, _now bigint, _most bigint
 ) RETURNS TABLE (
     told boolean, at_epoch text, at_sequence bigint,
     namespace text, key text, value text, revision bigint, created_at bigint, updated_at bigint, paths text,
-    model text, dims integer, embedding bytea, ttl bigint, expires_at bigint, due_kind text, due_at bigint
+    model text, dims integer, embedding bytea, ttl bigint, expires_at bigint, due_kind text, due_at bigint, data bytea
 ) LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 DECLARE
@@ -232,13 +233,13 @@ BEGIN
     RETURN QUERY
     SELECT true, NULL, NULL::bigint, r.namespace, r.key, NULL,
         NULL::bigint, NULL::bigint, NULL::bigint, NULL, NULL, NULL::integer, NULL::bytea,
-        NULL::bigint, NULL::bigint, NULL, NULL::bigint
+        NULL::bigint, NULL::bigint, NULL, NULL::bigint, NULL::bytea
     FROM threadkeep.removals AS r WHERE r.partition = _digest AND r.revision > _sequence;
     RETURN QUERY
     SELECT true, NULL, NULL::bigint, i.namespace, i.key,
         CASE WHEN i.expires_at IS NULL OR i.expires_at > _now THEN i.value END,
         i.revision, i.created_at, i.updated_at, i.paths, i.model, i.dims, i.embedding,
-        i.ttl, i.expires_at, i.due_kind, i.due_at
+        i.ttl, i.expires_at, i.due_kind, i.due_at, i.data
     FROM threadkeep.items AS i
     WHERE i.partition = _digest AND i.searched = _shard AND i.revision > _sequence
     ORDER BY i.revision;
@@ -260,20 +261,20 @@ BEGIN
     UPDATE threadkeep.partitions AS p SET floor = _floor, logged = p.logged - _gone WHERE p.digest = _digest;
 END $$;
 
--- Does what storage/commit.py decides, in one statement: that module says why, and tests hold the two together.
+-- Does what storage/rows.py decides, in one statement: that module says why, and tests hold the two together.
 -- Whoever comes second waits for the partition's row. Every expectation is checked before the first write.
 --
 -- _expecting, _expected: places and the revision that must be there, NULL: nothing. _quiet: places that are
 -- not searchable afterwards. _places and what follows: what is put, one element each.
 -- Where it is refused, outcome says why, and for a conflict nth is the element of _expecting and there what is there.
-CREATE FUNCTION threadkeep.commit(
+CREATE FUNCTION threadkeep.commit_with_data(
     _role text, _digest bytea, _shard bigint, _deployment bytea, _key_prefix text, _kind text, _parts text,
     _birth text, _epoch text, _now bigint, _most_logged bigint,
     _expecting bytea[], _expected bigint[], _quiet bytea[], _deleted bytea[], _touched bytea[],
     _places bytea[], _namespaces text[], _keys text[], _values text[],
     _created_at bigint[], _updated_at bigint[], _paths text[],
     _models text[], _dims integer[], _embeddings bytea[],
-    _ttls bigint[], _expires_at bigint[], _due_kinds text[], _due_at bigint[]
+    _ttls bigint[], _expires_at bigint[], _due_kinds text[], _due_at bigint[], _data bytea[]
 ) RETURNS TABLE (outcome text, at_epoch text, at_sequence bigint, nth bigint, there bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -330,7 +331,7 @@ BEGIN
     IF _places IS NOT NULL THEN
         INSERT INTO threadkeep.items (
             partition, place, shard, searched, namespace, key, value, revision, created_at, updated_at, paths,
-            model, dims, embedding, ttl, expires_at, due_kind, due_at
+            model, dims, embedding, ttl, expires_at, due_kind, due_at, data
         )
         SELECT
             _digest, w.place, _shard, CASE WHEN w.paths <> '[]' THEN _shard END, w.namespace, w.key, w.value, _revision,
@@ -342,13 +343,13 @@ BEGIN
                 _now
             ),
             coalesce(w.updated_at, _now), w.paths, w.model, w.dims, w.embedding,
-            w.ttl, coalesce(w.expires_at, _now + w.ttl), w.due_kind, w.due_at
+            w.ttl, coalesce(w.expires_at, _now + w.ttl), w.due_kind, w.due_at, w.data
         FROM unnest(
             _places, _namespaces, _keys, _values, _created_at, _updated_at, _paths,
-            _models, _dims, _embeddings, _ttls, _expires_at, _due_kinds, _due_at
+            _models, _dims, _embeddings, _ttls, _expires_at, _due_kinds, _due_at, _data
         ) AS w (
             place, namespace, key, value, created_at, updated_at, paths,
-            model, dims, embedding, ttl, expires_at, due_kind, due_at
+            model, dims, embedding, ttl, expires_at, due_kind, due_at, data
         )
         ON CONFLICT (partition, place) DO UPDATE SET
             searched = excluded.searched,
@@ -363,7 +364,8 @@ BEGIN
             ttl = excluded.ttl,
             expires_at = excluded.expires_at,
             due_kind = excluded.due_kind,
-            due_at = excluded.due_at;
+            due_at = excluded.due_at,
+            data = excluded.data;
     END IF;
     UPDATE threadkeep.partitions AS p
     SET sequence = _revision, kind = _kind, parts = _parts, logged = p.logged + _logged

@@ -6,7 +6,7 @@ SELECT epoch, sequence, floor FROM threadkeep.head(%s, %s)
 -- name: get
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM threadkeep.get(%s, %s, %b::bytea[], %s)
 
 -- With the plans of the function's statements that the session keeps: with an array in the question a server plans
@@ -20,30 +20,30 @@ SELECT outcome, at_epoch, at_sequence, nth, there FROM (
         set_config('enable_mergejoin', 'off', true),
         set_config('enable_material', 'off', true)
     ) AS kept OFFSET 0
-) AS plans CROSS JOIN LATERAL threadkeep.commit(
+) AS plans CROSS JOIN LATERAL threadkeep.commit_with_data(
     CASE WHEN plans.kept <> '' THEN %s END, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
     %b::bytea[], %s::bigint[], %b::bytea[], %b::bytea[], %b::bytea[],
     %b::bytea[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[],
-    %s::text[], %s::integer[], %b::bytea[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[]
+    %s::text[], %s::integer[], %b::bytea[], %s::bigint[], %s::bigint[], %s::text[], %s::bigint[], %b::bytea[]
 )
 
 -- name: scan_newest
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM threadkeep.scan_newest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- name: scan_oldest
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM threadkeep.scan_oldest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- name: follow
 SELECT
     told, at_epoch, at_sequence, namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
-FROM threadkeep.follow(%s, %s, %s, %s, %s, %s, %s)
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
+FROM threadkeep.follow_with_data(%s, %s, %s, %s, %s, %s, %s)
 
 -- name: erase
 SELECT threadkeep.erase(%s, %s, %s, %s, %s)
@@ -67,7 +67,7 @@ SELECT
 DECLARE searchable NO SCROLL CURSOR FOR
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM threadkeep.items
 WHERE partition = %s AND searched = %s AND revision > %s AND (expires_at IS NULL OR expires_at > %s)
 ORDER BY revision
@@ -85,7 +85,7 @@ WHERE partition = %(digest)s AND searched = %(shard)s AND revision > %(after)s A
 SELECT
     p.kind, p.parts,
     i.namespace, i.key, i.value, i.revision, i.created_at, i.updated_at, i.paths,
-    i.model, i.dims, i.embedding, i.ttl, i.expires_at, i.due_kind, i.due_at
+    i.model, i.dims, i.embedding, i.ttl, i.expires_at, i.due_kind, i.due_at, i.data
 FROM threadkeep.items AS i JOIN threadkeep.partitions AS p ON p.digest = i.partition
 WHERE p.deployment = %(deployment)s AND p.kind IS NOT NULL
     AND i.work = hashtextextended(%(kind)s, 0) AND i.due_kind = %(kind)s AND i.due_at <= %(now)s

@@ -1,4 +1,4 @@
--- The full truth of a SQLite storage, version 1.
+-- The full truth of a SQLite storage, version 2.
 -- Texts are JSON in ASCII, moments microseconds since 1970, durations microseconds.
 
 -- One row: the epoch of every partition that was never erased.
@@ -36,7 +36,8 @@ CREATE TABLE items (
     ttl INTEGER,
     expires_at INTEGER,
     due_kind TEXT,
-    due_at INTEGER
+    due_at INTEGER,
+    data BLOB
 );
 
 CREATE UNIQUE INDEX items_by_place ON items (partition, namespace, key);

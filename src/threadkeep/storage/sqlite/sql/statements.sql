@@ -30,8 +30,8 @@ FROM items WHERE partition = ? AND namespace = ? AND key = ?
 -- name: put
 INSERT INTO items (
     partition, namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (partition, namespace, key) DO UPDATE SET
     value = excluded.value,
     revision = excluded.revision,
@@ -44,7 +44,8 @@ ON CONFLICT (partition, namespace, key) DO UPDATE SET
     ttl = excluded.ttl,
     expires_at = excluded.expires_at,
     due_kind = excluded.due_kind,
-    due_at = excluded.due_at
+    due_at = excluded.due_at,
+    data = excluded.data
 
 -- name: touch
 UPDATE items SET revision = ?, expires_at = ? WHERE partition = ? AND namespace = ? AND key = ?
@@ -68,14 +69,14 @@ SELECT DISTINCT namespace, key FROM removals WHERE partition = ? AND revision > 
 -- name: get
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM items
 WHERE partition = ? AND namespace = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)
 
 -- name: searchable
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM items INDEXED BY items_searchable
 WHERE partition = ? AND revision > ? AND paths <> '[]'
 ORDER BY revision
@@ -83,7 +84,7 @@ ORDER BY revision
 -- name: scan_newest
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM items INDEXED BY items_in_order
 WHERE partition = :digest
     AND (updated_at, revision, namespace, key) < (:updated_at, :revision, :namespace, :key)
@@ -95,7 +96,7 @@ LIMIT :limit
 -- name: scan_oldest
 SELECT
     namespace, key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM items INDEXED BY items_in_order
 WHERE partition = :digest
     AND (updated_at, revision, namespace, key) > (:updated_at, :revision, :namespace, :key)
@@ -133,7 +134,7 @@ LIMIT :limit
 -- name: due
 SELECT
     kind, parts, namespace, items.key, value, revision, created_at, updated_at, paths,
-    model, dims, embedding, ttl, expires_at, due_kind, due_at
+    model, dims, embedding, ttl, expires_at, due_kind, due_at, data
 FROM items INDEXED BY items_due
 CROSS JOIN partitions ON digest = partition AND key_prefix = :prefix
 WHERE due_kind = :kind AND due_at <= :now AND (expires_at IS NULL OR expires_at > :now)
