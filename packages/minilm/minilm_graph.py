@@ -11,7 +11,7 @@ scale for a whole batch instead, so that a text's vector depends on which texts 
 Source:
     Devlin et al. 2019 (BERT, post-layer-norm encoder); Reimers & Gurevych 2019 (mean pooling); the sizes are those of
     the model's published ``config.json``. Xiao et al. 2023 (SmoothQuant): a channel that reaches far is divided, and
-    its weights multiplied, before either is rounded. Figures stand in ``docs/decisions/0063-fewer-nodes.md``.
+    its weights multiplied, before either is rounded. Figures stand in ``docs/performance.md``.
 """
 
 from __future__ import annotations
