@@ -147,6 +147,38 @@ class TestKeys:
         assert (await storage.stats()).items == 2
 
 
+class TestLayout:
+    @pytest.mark.parametrize(
+        ("put", "mark", "body"),
+        [
+            (
+                note("1", ttl=MINUTE, due=Due("work", FrozenClock().now())),
+                b"0000000000000001" + 2 * b"101741944413589793" + b"101741944473589793" + b"1" + b"101741944413589793"
+                b'000000000060000000"work"',
+                b'\x14\0\0\0\x08\0\0\0\x0b\0\0\0{"data":"likes tea"}["data"]2 "hashing"\0\0\x80?\0\0\0\0',
+            ),
+            (
+                Put(NOTES, "1", {}),
+                b"0000000000000001" + 2 * b"101741944413589793" + 18 * b"9" + b"0" + 18 * b"9" + 18 * b"0",
+                b"\x02\0\0\0\x02\0\0\0\0\0\0\0{}[]",
+            ),
+        ],
+    )
+    async def test_rows_of_layout_1_do_not_change(
+        self, storage: RedisStorage, redis_url: str, put: Put, mark: bytes, body: bytes
+    ) -> None:
+        """Storages of earlier versions stay readable, and theirs read what this one writes."""
+        await commit(storage, put)
+
+        fields = contents(redis_url)[RedisKeys("").partition(to_digest(ANA)).items]
+
+        assert fields == {b'm["memories","ana"]\n"1"': mark, b'b["memories","ana"]\n"1"': body}
+        item = await get(storage, "1")
+        assert item
+        assert (item.value, item.index, item.embedding) == (put.value, put.index, put.embedding)
+        assert (item.ttl, item.due, item.revision) == (put.ttl, put.due, 1)
+
+
 class TestLongReplies:
     async def test_follower_misses_no_write_between_the_parts(self, storage: RedisStorage) -> None:
         """A long reply comes in parts and has the position of the last part."""
