@@ -169,10 +169,10 @@ class TestOwners:
     """Show, export, erase."""
 
     def test_erase_asks_and_leaves_nothing(self) -> None:
-        """Without --yes it asks; a no changes nothing."""
+        """Without --yes and without a terminal to ask on nothing changes."""
         run("memories", "add", "I live in Lisbon.", "--user", USER)
 
-        assert run("owners", "erase", "--user", USER, stdin="n\n").exit_code == 1
+        assert run("owners", "erase", "--user", USER, stdin="y\n").exit_code == 1
         assert answer("owners", "show", "--user", USER)["memories"] == {"semantic": 1}
         assert answer("owners", "erase", "--user", USER, "--yes")["items"] >= 1
         assert answer("owners", "show", "--user", USER)["memories"] == {}
@@ -500,6 +500,8 @@ class TestProgram:
     @pytest.mark.slow
     def test_an_error_is_one_sentence_and_exit_1(self) -> None:
         """No traceback for what a person can mend."""
+        run("memories", "add", "I live in Lisbon.")
+
         done = subprocess.run(
             [sys.executable, "-c", "from threadkeep.cli.main import main; main()", "memories", "show", "nothing"],
             capture_output=True,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,16 +86,32 @@ def contents() -> tuple[int, int]:
     return len(memories), len(documents)
 
 
+def on_a_terminal(words: Sequence[str], reply: bytes) -> tuple[int, str]:
+    """Run the program with a terminal as its standard input; return its exit code and its error stream."""
+    terminal, stdin = os.openpty()
+    try:
+        os.write(terminal, reply)
+        program = [sys.executable, "-c", "from threadkeep.cli.main import main; main()", *words]
+        done = subprocess.run(program, stdin=stdin, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        os.close(terminal)
+        os.close(stdin)
+    return done.returncode, done.stderr
+
+
 class TestDestructive:
     @pytest.mark.parametrize("words", DESTRUCTIVE, ids=lambda words: " ".join(words[:2]))
-    @pytest.mark.parametrize("stdin", ["n\n", ""], ids=["no", "no answer"])
-    def test_without_a_yes_nothing_is_done(self, words: list[str], stdin: str, filled: dict[str, str]):
-        """The question names the storage, and the message says how to go on."""
+    @pytest.mark.parametrize("stdin", ["y\n", ""], ids=["piped", "empty"])
+    def test_without_a_terminal_it_refuses(self, words: list[str], stdin: str, filled: dict[str, str]):
+        """The message names what would be destroyed and the storage's path, and says how to go on."""
         result = run(named(words, filled), stdin=stdin)
 
         assert result.exit_code == 1
+        assert "Nothing was done" in result.stderr
         assert "--yes" in result.stderr
-        assert "sqlite" in result.stderr
+        assert "sqlite " in result.stderr
+        assert "memory.sqlite3" in result.stderr
+        assert USER in result.stderr or "--user" not in words
         assert contents() == (1, 1)
 
     @pytest.mark.parametrize("words", DESTRUCTIVE, ids=lambda words: " ".join(words[:2]))
@@ -102,13 +121,15 @@ class TestDestructive:
 
         assert "Nothing was done" not in result.stderr
 
-    def test_an_answer_goes_on(self, filled: dict[str, str]):
-        """The question shows what goes."""
-        result = run(["memories", "forget", filled["memory"], "--user", USER], stdin="y\n")
+    @pytest.mark.parametrize(("reply", "code", "memories"), [(b"y\n", 0, 0), (b"n\n", 1, 1), (b"\x04", 1, 1)])
+    def test_a_terminal_is_asked(self, reply: bytes, code: int, memories: int, filled: dict[str, str]):
+        """The question shows the memory; only a yes goes on."""
+        words = ["memories", "forget", filled["memory"], "--user", USER]
+        status, stderr = on_a_terminal(words, reply)
 
-        assert result.exit_code == 0
-        assert "I like coffee" in result.stderr
-        assert contents() == (0, 1)
+        assert status == code
+        assert f"Forget “I like coffee” of {USER}" in stderr
+        assert contents() == (memories, 1)
 
     def test_question_hides_the_password(self, folder: Path):
         """The place of the storage is shown without it."""
@@ -128,6 +149,35 @@ class TestReading:
 
         assert result.exit_code == 0, result.output
         assert not (folder / "data").exists()
+
+    def test_reading_creates_no_file_of_threads(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """A checkpointer chosen by name creates its file at the first checkpoint."""
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_TYPE", "sqlite")
+        for words in (
+            ["memories", "list"],
+            ["threads", "list"],
+            ["threads", "stats"],
+            ["owners", "export"],
+            ["doctor"],
+        ):
+            assert run(words).exit_code == 0
+        assert not (folder / "data").exists()
+        run(["memories", "add", "I like coffee"])
+        checkpoints = folder / "data" / "memory-checkpoints.sqlite3"
+        checkpoints.unlink()
+
+        assert run(["threads", "stats"]).exit_code == 0
+        assert not checkpoints.exists()
+
+    def test_doctor_shows_the_settings_of_the_missing_database(self, folder: Path):
+        """The memory that stands in for it is not among them."""
+        report = json.loads(run(["doctor", "--json"]).stdout)
+
+        values = {row["variable"]: row["value"] for row in report["settings"]}
+        details = {row["what"]: row["detail"] for row in report["checks"]}
+        assert (values["LANGGRAPH_STORE_TYPE"], values["LANGGRAPH_CHECKPOINT_TYPE"]) == ("", "")
+        assert str(folder / "data" / "memory.sqlite3") in details["storage"]
+        assert str(folder / "data" / "memory-checkpoints.sqlite3") in details["threads"]
 
     def test_the_missing_database_is_named(self, folder: Path):
         """A wrong folder is seen at once."""

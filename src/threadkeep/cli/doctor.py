@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, env_settings, existing, opened, out, print_json
+from threadkeep.cli.output import DataDir, Json, env_settings, existing, missing_database, opened, out, print_json
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.errors import StaleVectorsError
+    from threadkeep.settings import Settings
 
 _LOOKED_AT: Final = 20
 _USUAL_DIMS: Final = 384
@@ -33,12 +34,11 @@ def doctor(
     """Check the installation: settings and where they came from, storage, embedder, model."""
     wanted = env_settings(data_dir)
     used = existing(wanted)
-    missing = None if used is wanted else wanted.sqlite_path
     with opened(data_dir, settings=used) as tk:
         report = {
-            "checks": _checks(tk, measure=measure, missing=missing),
+            "checks": _checks(tk, wanted, measure=measure),
             "data_flows": _flows(tk),
-            "settings": _settings(tk),
+            "settings": _settings(wanted),
         }
     healthy = all(row["state"] != "broken" for row in report["checks"])
     if json:
@@ -48,24 +48,29 @@ def doctor(
     sys.exit(0 if healthy else 1)
 
 
-def _missing_row(path: Path) -> dict[str, str]:
+def _missing_row(what: str, path: Path) -> dict[str, str]:
     """Return whether the first write may create the database at *path*."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if os.access(folder, os.W_OK):
-        return {"what": "storage", "state": "ok", "detail": f"sqlite {path}, created at the first write"}
-    return {"what": "storage", "state": "broken", "detail": f"{folder} is not writable; choose another --data-dir."}
+        return {"what": what, "state": "ok", "detail": f"sqlite {path}, created at the first write"}
+    return {"what": what, "state": "broken", "detail": f"{folder} is not writable; choose another --data-dir."}
 
 
-def _checks(tk: Threadkeep, *, measure: bool, missing: Path | None) -> list[dict[str, str]]:
+def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str, str]]:
     from threadkeep.errors import ModelUnavailableError, StorageError
     from threadkeep.models.langchain import chat_model
     from threadkeep.storage.interface import ServerAdvice
 
+    missing = missing_database(wanted)
     rows: list[dict[str, str]] = []
     storage = tk.app.storage
     try:
         health = tk.sync.ready()
-        rows.append(_missing_row(missing) if missing else {"what": "storage", "state": "ok", "detail": health.storage})
+        rows.append(
+            _missing_row("storage", missing)
+            if missing
+            else {"what": "storage", "state": "ok", "detail": health.storage}
+        )
         backend = tk.app.backend
         if isinstance(backend, ServerAdvice):
             said = tk.app.home.run_sync(backend.advice())
@@ -83,7 +88,7 @@ def _checks(tk: Threadkeep, *, measure: bool, missing: Path | None) -> list[dict
     except StorageError as error:
         rows.append({"what": "storage", "state": "broken", "detail": f"{storage.name} {storage.location}: {error}"})
     rows.append({"what": "lifecycle", "state": "ok", "detail": _lifecycle(tk)})
-    rows += _threads(tk)
+    rows += _threads(tk, wanted)
     name = tk.app.settings.model
     try:
         chat_model(name)
@@ -135,7 +140,7 @@ async def _other_vectors(tk: Threadkeep) -> StaleVectorsError | None:
     return None
 
 
-def _threads(tk: Threadkeep) -> list[dict[str, str]]:
+def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
     from threadkeep.errors import SettingsError, StorageError
 
     try:
@@ -144,6 +149,8 @@ def _threads(tk: Threadkeep) -> list[dict[str, str]]:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
     if saver is None:
         return [{"what": "threads", "state": "ok", "detail": "kept by the LangGraph server"}]
+    if tk.app.settings.checkpoint_type != wanted.checkpoint_type:
+        return [_missing_row("threads", wanted.checkpoint_path)]
     sealed = ", encrypted" if tk.app.settings.checkpoint_key else ""
     detail = f"{saver.backend.name} {saver.backend.location}{sealed}"
     try:
@@ -240,10 +247,10 @@ def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
     return rows
 
 
-def _settings(tk: Threadkeep) -> list[dict[str, str]]:
+def _settings(settings: Settings) -> list[dict[str, str]]:
     from threadkeep.settings import resolved
 
-    return [{"variable": row.variable, "value": row.value, "origin": row.origin} for row in resolved(tk.app.settings)]
+    return [{"variable": row.variable, "value": row.value, "origin": row.origin} for row in resolved(settings)]
 
 
 def _print(report: dict[str, Any], *, data_flows: bool) -> None:

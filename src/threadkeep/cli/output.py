@@ -160,28 +160,41 @@ def run(
     return asyncio.run(whole())
 
 
+def missing_database(settings: Settings) -> Path | None:
+    """Return the path of the memories' SQLite file if it does not exist; None: it exists, or a server keeps them."""
+    if settings.store_type in (None, "sqlite") and not settings.sqlite_path.exists():
+        return settings.sqlite_path
+    return None
+
+
 def existing(settings: Settings) -> Settings:
-    """Return *settings*, or those of an empty memory in RAM where the SQLite database does not exist."""
-    if settings.store_type not in (None, "sqlite") or settings.checkpoint_type is not None:
-        return settings
-    path = settings.sqlite_path
-    if path.exists():
-        return settings
-    err.print(f"There is no memory at {path} yet.", markup=False)
-    return settings.model_copy(update={"store_type": "memory", "keys": None})
+    """Return *settings* with a storage in RAM in place of each SQLite file that is missing; no file is created."""
+    changes: dict[str, Any] = {}
+    if (missing := missing_database(settings)) is not None:
+        err.print(f"There is no memory at {missing} yet.", markup=False)
+        changes.update(store_type="memory", keys=None)
+    threads = settings.checkpoint_type or settings.store_type or "sqlite"
+    if threads == "sqlite" and not settings.checkpoint_path.exists():
+        changes["checkpoint_type"] = "memory"
+    return settings.model_copy(update=changes) if changes else settings
 
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")
+]
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask *question* on the error stream unless *yes*; go on only if the answer is yes.
+    """Ask *question* on the error stream unless *yes*; return only if the answer is yes.
 
     Raises:
-        Exit: The answer was no, or there was none; nothing has been done.
+        Exit: The answer was no, or there is no terminal to ask on. Nothing has been done.
     """
     if yes:
         return
+    if not sys.stdin.isatty():
+        err.print(f"{question} There is no terminal to ask on. Nothing was done. Pass --yes to go on.", markup=False)
+        raise typer.Exit(1)
     try:
         agreed = typer.confirm(question, err=True)
     except typer.Abort:

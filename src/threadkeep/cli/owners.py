@@ -156,7 +156,8 @@ def replay_erasures(
     """Erase again every owner that a restored backup brought back. Run it after each restore, before anything else."""
 
     async def confirmed(tk: Threadkeep) -> Replayed:
-        confirm(f"Erase every owner again that was erased before, in {place_of(tk)}?", yes=yes)
+        known = len(await tk.owners.erasure_receipts())
+        confirm(f"Erase the owners of {known:,} receipts again in {place_of(tk)}?", yes=yes)
         return await tk.owners.replay_erasures(*(receipts or ()))
 
     done = run(confirmed, data_dir)

@@ -18,6 +18,7 @@ from threadkeep.cli.output import (
     env_settings,
     err,
     existing,
+    missing_database,
     out,
     plain,
     print_json,
@@ -353,8 +354,8 @@ async def _source(
         raise InvalidInputError(msg)
     base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
     resolved = settings_of(url, base)
-    if resolved is not existing(resolved):
-        msg = f"There is no database at {resolved.sqlite_path}; correct --from."
+    if (missing := missing_database(resolved)) is not None:
+        msg = f"There is no database at {missing}; correct --from."
         raise InvalidInputError(msg)
     storage = storage_of(_patient(resolved), clock)
     return StorageSource(storage, key_prefix=base.store_key_prefix)
