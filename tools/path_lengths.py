@@ -26,12 +26,12 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (70, 2080),
     "learn one sentence": (72, 2450),
     "warm recall": (36, 440),
-    "list memories": (19, 335),
-    "forget a memory": (33, 940),
+    "list memories": (15, 235),
+    "forget a memory": (26, 800),
     "store put": (20, 165),
     "warm store search": (28, 270),
     "store get": (12, 60),
-    "command: memories list": (56, 870),
+    "command: memories list": (50, 800),
 }
 """At most so many modules and calls, by path."""
 

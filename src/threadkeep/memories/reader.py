@@ -1,13 +1,14 @@
-"""One owner's memories as they are kept: found by key wherever they are, and walked through."""
+"""Reads of an owner's memories: by id, in the order of their last changes, and all of them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.memories.codec import MEMORIES, memory_namespaces, memory_of
-from threadkeep.storage.interface import Item, Namespace, Ref, Storage, iterate_items
+from threadkeep.storage.interface import PAGE_SIZE, Item, Namespace, Ref, Storage
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 
 _NEWEST: Final = 1000
+_CHANGED: Final = attrgetter("updated_at", "revision")
+"""The order of memories: by the time of the last change, then by the revision."""
 
 
 class MemoryReader:
@@ -46,12 +49,10 @@ class MemoryReader:
 
     async def walk(self, *, owner: Owner) -> AsyncIterator[Memory]:
         """Yield every memory of the owner, most recently changed first."""
-        streams = [
-            iterate_items(self._storage, owner.partition, prefix=prefix) for prefix in memory_namespaces(owner.label)
-        ]
-        async for item in _merged(streams):
-            if memory := memory_of(item):
-                yield memory
+        async for batch in self._batches(owner):
+            for item in batch:
+                if memory := memory_of(item):
+                    yield memory
 
     async def get(self, memory_id: str, *, owner: Owner) -> Memory | None:
         """Return the owner's memory with this key, or ``None``."""
@@ -74,13 +75,13 @@ class MemoryReader:
         if limit < 0 or offset < 0:
             msg = "limit and offset must be 0 or more."
             raise InvalidInputError(msg)
-        found: list[Memory] = []
-        async for memory in self.walk(owner=owner):
-            if len(found) == offset + limit:
+        memories: list[Memory] = []
+        async for batch in self._batches(owner, page_size=offset + limit if kind is None else PAGE_SIZE):
+            parsed = map(memory_of, batch)
+            memories += [memory for memory in parsed if memory is not None and kind in (None, memory.kind)]
+            if len(memories) >= offset + limit:
                 break
-            if kind in (None, memory.kind):
-                found.append(memory)
-        return found[offset:]
+        return memories[offset : offset + limit]
 
     async def newest(self, *, owner: Owner, limit: int) -> list[Memory]:
         """Return the *limit* memories that were learnt last, newest first, by the time they carry.
@@ -98,23 +99,35 @@ class MemoryReader:
 
     async def _items_below(self, memory_ids: set[str], owner: Owner) -> dict[str, Item]:
         """Look in deeper namespaces, which only other programs write to."""
-        found: dict[str, Item] = {}
-        for prefix in memory_namespaces(owner.label):
-            async for item in iterate_items(self._storage, owner.partition, prefix=prefix):
+        items: dict[str, Item] = {}
+        async for batch in self._batches(owner):
+            for item in batch:
                 if item.ref.key in memory_ids:
-                    found.setdefault(item.ref.key, item)
-                    if len(found) == len(memory_ids):
-                        return found
-        return found
+                    items.setdefault(item.ref.key, item)
+            if len(items) == len(memory_ids):
+                break
+        return items
 
+    async def _batches(self, owner: Owner, *, page_size: int = PAGE_SIZE) -> AsyncIterator[list[Item]]:
+        """Yield the items of all memory namespaces, most recently changed first, a batch at a time.
 
-async def _merged(streams: Sequence[AsyncIterator[Item]]) -> AsyncIterator[Item]:
-    """Merge streams that are sorted newest first."""
-    heads = {i: await anext(stream, None) for i, stream in enumerate(streams)}
-    while True:
-        waiting = [(i, item) for i, item in heads.items() if item is not None]
-        if not waiting:
-            return
-        i, item = max(waiting, key=lambda pair: (pair[1].updated_at, pair[1].revision))
-        yield item
-        heads[i] = await anext(streams[i], None)
+        A batch holds the items that are newer than every item which is not read yet.
+        """
+        size = min(max(page_size, 1), PAGE_SIZE)
+        positions: dict[Namespace, str | None] = dict.fromkeys(memory_namespaces(owner.label))
+        items: dict[Namespace, list[Item]] = {prefix: [] for prefix in positions}
+        while positions:
+            for prefix, unread in items.items():
+                while prefix in positions and not unread:
+                    after = positions.pop(prefix)
+                    page = await self._storage.scan(owner.partition, prefix=prefix, after=after, limit=size)
+                    unread.extend(page.items)
+                    if page.after is not None:
+                        positions[prefix] = page.after
+            oldest = max((_CHANGED(items[prefix][-1]) for prefix in positions), default=None)
+            batch: list[Item] = []
+            for prefix, unread in items.items():
+                count = len(unread) if oldest is None else sum(_CHANGED(item) >= oldest for item in unread)
+                batch += unread[:count]
+                items[prefix] = unread[count:]
+            yield sorted(batch, key=_CHANGED, reverse=True)
