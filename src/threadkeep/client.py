@@ -27,7 +27,7 @@ from threadkeep.observability import (
 )
 from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest
-from threadkeep.registry import embedder_of, extractor_of, reranker_of, settings_of, storage_of
+from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
 from threadkeep.service import OwnerScope, to_owner
 from threadkeep.sync_bridge import blocking
 from threadkeep.threads.thread_access import thread_id_from
@@ -94,15 +94,15 @@ def open(  # noqa: A001 - the verb of the public surface
     Raises:
         SettingsError: One sentence that names the variable to correct.
     """
-    settings = settings_of(url, settings)
+    settings = resolve_settings(url, settings)
     clock = clock or SystemClock()
     app = Container(
         settings,
-        storage_of(settings, clock),
+        create_storage(settings, clock),
         _embedder(embedder, settings),
         clock,
-        extractor=extractor_of(settings, model),
-        reranker=reranker or reranker_of(settings, model),
+        extractor=create_extractor(settings, model),
+        reranker=reranker or create_reranker(settings, model),
     )
     return Threadkeep(app, owner=owner, model=model)
 
@@ -584,7 +584,7 @@ class Threadkeep:
 
 def _embedder(given: Any, settings: Settings) -> Embedder | None:
     if given is None:
-        return embedder_of(settings)
+        return create_embedder(settings)
     if given == "none":
         return None
     if hasattr(given, "embed_documents"):

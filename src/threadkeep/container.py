@@ -36,11 +36,11 @@ from threadkeep.observability import (
 from threadkeep.recall.models import Recall
 from threadkeep.recall.service import RecallRequest
 from threadkeep.registry import (
-    erasure_receipts_of,
-    limits_of,
-    memory_rules_of,
-    postgres_pool_of,
-    prices_of,
+    create_erasure_receipts,
+    create_postgres_pool,
+    parse_limits,
+    parse_memory_rules,
+    parse_prices,
 )
 from threadkeep.search.retriever import EMBEDDER
 from threadkeep.services import Services
@@ -113,9 +113,13 @@ class Container:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        for validate in (memory_rules_of, prices_of, limits_of):  # invalid settings fail here, not in a later turn
+        for validate in (
+            parse_memory_rules,
+            parse_prices,
+            parse_limits,
+        ):  # fail here, not in a turn
             validate(settings)
-        erasure_receipts_of(settings, self.storage)
+        create_erasure_receipts(settings, self.storage)
         self.services = Services(
             settings,
             self.storage,
@@ -197,7 +201,7 @@ class Container:
         for pool in shared:
             if pool is not None and pool.leads_to(dsn):
                 return pool
-        pool = postgres_pool_of(dsn, self.settings, variable=variable)
+        pool = create_postgres_pool(dsn, self.settings, variable=variable)
         self._pools.append(pool)
         self.closers.insert(0, pool.close)
         return pool

@@ -45,6 +45,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -283,3 +285,30 @@ class ClosedError(ThreadkeepError):
     """This Threadkeep was closed. Open a new one."""
 
     code = "closed"
+
+
+def missing_extra(feature: str, *, extra: str, variable: str | None = None, reason: object = "") -> SettingsError:
+    """Return the error for a feature that needs a package which is not installed.
+
+    Args:
+        feature: What needs it: a setting, or an operation.
+        extra: The extra that installs it.
+        variable: The setting, for the error's details.
+        reason: The message of the failed import.
+    """
+    because = f" ({reason})" if reason else ""
+    msg = f"{feature} needs a package that is not installed{because}; run: pip install threadkeep[{extra}]"
+    return SettingsError(msg) if variable is None else SettingsError(msg, variable=variable)
+
+
+@contextmanager
+def optional_import(feature: str, *, extra: str, variable: str | None = None) -> Generator[None]:
+    """Name the extra to install if an import in the block fails; the arguments are those of :func:`missing_extra`.
+
+    Raises:
+        SettingsError: A package is missing.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise missing_extra(feature, extra=extra, variable=variable, reason=error) from error

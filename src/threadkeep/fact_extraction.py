@@ -22,7 +22,7 @@ from threadkeep.memories.codec import MEMORIES, memory_of, value_of
 from threadkeep.models.base import Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.observability import Telemetry
-from threadkeep.registry import extractor_of
+from threadkeep.registry import create_extractor
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Ref
 from threadkeep.text.pii import Redact, redactor
@@ -70,7 +70,7 @@ def create_fact_extractor(store: BaseStore, *, model: Any = None, settings: Sett
     key = (f"{chosen} {settings.fact_extraction_model} {settings.extraction_prompt}", id(model))
     with _guard:
         known = _made.get(key)
-        extractor = known[0] if known else extractor_of(settings, model)
+        extractor = known[0] if known else create_extractor(settings, model)
         if extractor is None:
             msg = "Fact extraction needs a model; set FACT_EXTRACTION_MODEL to provider:name."
             raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")

@@ -27,7 +27,7 @@ from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Prop
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.rendering import cross_thread_context, memory_context_text
 from threadkeep.recall.selection import estimate_tokens
-from threadkeep.registry import settings_of
+from threadkeep.registry import resolve_settings
 from threadkeep.runs.models import Run
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Partition, Ref
@@ -301,7 +301,7 @@ def _ours(store: BaseStore, user_id: str) -> tuple[ThreadkeepStore, Owner]:
 
 
 def _create(settings: Settings | None) -> Threadkeep:
-    settings = settings_of(None, settings)
+    settings = resolve_settings(None, settings)
     if settings.store_type is None:
         settings = settings.model_copy(update={"store_type": "memory"})
     return open_memory(settings=settings)

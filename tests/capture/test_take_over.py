@@ -20,7 +20,7 @@ from threadkeep.capture.service import POLL
 from threadkeep.clock import SystemClock
 from threadkeep.container import Container
 from threadkeep.memories.models import Memory
-from threadkeep.registry import settings_of, storage_of
+from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
 
@@ -45,9 +45,9 @@ class Stuck:
 
 def opened(url: str, **more: Any) -> threadkeep.Threadkeep:
     """Open a memory whose leases last a second."""
-    settings = settings_of(url, Settings.load(capture_lease_seconds="1", capture_workers="1"))
+    settings = resolve_settings(url, Settings.load(capture_lease_seconds="1", capture_workers="1"))
     clock = SystemClock()
-    return threadkeep.Threadkeep(Container(settings, storage_of(settings, clock), HashingEmbedder(), clock, **more))
+    return threadkeep.Threadkeep(Container(settings, create_storage(settings, clock), HashingEmbedder(), clock, **more))
 
 
 def work(url: str, pipe: int) -> None:

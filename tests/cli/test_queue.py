@@ -23,7 +23,7 @@ from threadkeep.cli.main import app
 from threadkeep.clock import SystemClock
 from threadkeep.container import Container
 from threadkeep.memories.models import Memory
-from threadkeep.registry import storage_of
+from threadkeep.registry import create_storage
 from threadkeep.settings import Settings
 from threadkeep.testing.openai_server import Hang, OpenAIServer
 
@@ -52,7 +52,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def opened(extractor: Extractor | None = None, **given: Any) -> threadkeep.Threadkeep:
     settings, clock = Settings.load(capture_workers=0, **given), SystemClock()
-    return threadkeep.Threadkeep(Container(settings, storage_of(settings, clock), None, clock, extractor=extractor))
+    return threadkeep.Threadkeep(Container(settings, create_storage(settings, clock), None, clock, extractor=extractor))
 
 
 def record(tk: threadkeep.Threadkeep, text: str, *, thread: str = "th") -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from threadkeep.clock import SystemClock
-from threadkeep.registry import settings_of, storage_of
+from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Storage
 from threadkeep.storage.redis.scripts import COMMIT
@@ -98,7 +98,7 @@ class Place:
     async def opened(self, options: str = "", **chosen: Any) -> AsyncIterator[Storage]:
         """Yield a storage there, behind the network; *options* of its URL, and further settings."""
         url = self.proxy.url_of(self.server.url) + options
-        storage = storage_of(settings_of(url, Settings.load(**chosen)), SystemClock())
+        storage = create_storage(resolve_settings(url, Settings.load(**chosen)), SystemClock())
         try:
             await storage.connect()
             yield storage

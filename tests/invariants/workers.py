@@ -28,7 +28,7 @@ from threadkeep.capture.models import Turn
 from threadkeep.clock import SystemClock
 from threadkeep.container import Container
 from threadkeep.memories.models import Memory
-from threadkeep.registry import storage_of
+from threadkeep.registry import create_storage
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
 from threadkeep.testing.servers import _die_with_parent
@@ -253,10 +253,10 @@ def _import_everything(path: Path) -> None:
 
 
 def _memory(url: str, *, workers: int, extractor: Thinking | None = None) -> threadkeep.Threadkeep:
-    from threadkeep.registry import settings_of
+    from threadkeep.registry import resolve_settings
 
-    settings = settings_of(url, Settings().model_copy(update={**SETTINGS, "capture_workers": workers}))
+    settings = resolve_settings(url, Settings().model_copy(update={**SETTINGS, "capture_workers": workers}))
     clock = SystemClock()
     return threadkeep.Threadkeep(
-        Container(settings, storage_of(settings, clock), HashingEmbedder(), clock, extractor=extractor)
+        Container(settings, create_storage(settings, clock), HashingEmbedder(), clock, extractor=extractor)
     )

@@ -34,7 +34,7 @@ class TestWrongOnes:
     @pytest.mark.parametrize("url", [5, "sqlite:///\0x", b"memory://"])
     def test_a_storage_that_is_no_url(self, url: Any) -> None:
         """Before anything is opened."""
-        with pytest.raises(SettingsError, match="a URL, a text"):
+        with pytest.raises(SettingsError, match="must be a string without NUL"):
             threadkeep.open(url)
 
     def test_a_question_that_is_none(self) -> None:

@@ -14,7 +14,7 @@ import pytest
 from threadkeep.errors import EmbedderUnavailableError, SettingsError
 from threadkeep.models import local
 from threadkeep.models.local import LocalEmbedder
-from threadkeep.registry import embedder_of
+from threadkeep.registry import create_embedder
 from threadkeep.settings import Settings
 
 NASTY = [
@@ -137,7 +137,7 @@ class TestPrecision:
     )
     def test_a_setting_chooses_it(self, model: str, name: str):
         """By the model's name; int8 where none is given."""
-        chosen = embedder_of(Settings(EMBEDDINGS_PROVIDER="local", EMBEDDINGS_MODEL=model))
+        chosen = create_embedder(Settings(EMBEDDINGS_PROVIDER="local", EMBEDDINGS_MODEL=model))
 
         assert chosen is not None
         assert chosen.name == name
@@ -145,7 +145,7 @@ class TestPrecision:
     def test_another_name_is_refused(self):
         """With those that there are."""
         with pytest.raises(SettingsError, match="minilm-l6-v2-int8, minilm-l6-v2-fp32"):
-            embedder_of(Settings(EMBEDDINGS_PROVIDER="local", EMBEDDINGS_MODEL="text-embedding-3-small"))
+            create_embedder(Settings(EMBEDDINGS_PROVIDER="local", EMBEDDINGS_MODEL="text-embedding-3-small"))
 
     async def test_one_that_was_not_built_is_told(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         """With where it comes from: the distribution does not have it."""

@@ -268,11 +268,11 @@ class TestEveryBackend:
 
 
 def storage_at(url: str, clock: Clock) -> Storage:
-    from threadkeep.registry import settings_of, storage_of
+    from threadkeep.registry import create_storage, resolve_settings
     from threadkeep.settings import Settings
 
     settings = Settings().model_copy(update={"store_key_prefix": new_id(), "postgres_statement_timeout_ms": 60_000})
-    return storage_of(settings_of(url, settings), clock)
+    return create_storage(resolve_settings(url, settings), clock)
 
 
 class Meddled(StorageSource):

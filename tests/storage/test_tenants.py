@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from threadkeep.registry import settings_of, storage_of
+from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import Batch, Embedding, Partition, Put, Storage
 from threadkeep.testing.clock import FrozenClock
@@ -32,7 +32,7 @@ async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     url = here.get(kind) or request.getfixturevalue(f"{kind}_url")
     if kind == "mongodb":
         url += "?journal=false"  # the test server would sync for every document
-    storage = storage_of(settings_of(url, None), FrozenClock())
+    storage = create_storage(resolve_settings(url, None), FrozenClock())
     await storage.connect()
     yield storage
     await storage.close()

@@ -55,12 +55,12 @@ served = pytest.mark.parametrize("kind", list(SERVERS), indirect=True)
 TOGETHER = """
 import sys
 from tests.threads.checkpoints import config_of, put
-from threadkeep.registry import postgres_pool_of
+from threadkeep.registry import create_postgres_pool
 from threadkeep.event_loop import Home
 from threadkeep.settings import Settings
 from threadkeep.threads.factory import create_checkpointer
 thread, postgres, redis, mongodb = sys.argv[1:]
-pool = lambda dsn, variable: postgres_pool_of(dsn, settings, variable=variable)
+pool = lambda dsn, variable: create_postgres_pool(dsn, settings, variable=variable)
 checkpointers = []
 for kind, url in (("postgres_dsn", postgres), ("redis_url", redis), ("mongodb_uri", mongodb)):
     settings = Settings.load(checkpoint_type=kind.partition("_")[0], **{f"checkpoint_{kind}": url})

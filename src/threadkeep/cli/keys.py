@@ -27,13 +27,10 @@ def new(
     json: Json = False,
 ) -> None:
     """Make a master key. Keep a copy of it apart from the storage: without it, nothing sealed can be read."""
-    from threadkeep.errors import SettingsError
+    from threadkeep.errors import optional_import
 
-    try:
+    with optional_import("A master key", extra="encryption"):
         from threadkeep.storage.encryption.cipher import new_master_key
-    except ImportError as error:
-        msg = "cryptography is not installed; run: pip install threadkeep[encryption]"
-        raise SettingsError(msg) from error
     key = new_master_key()
     if output is not None:
         _write(output, key)

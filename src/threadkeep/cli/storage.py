@@ -310,16 +310,16 @@ def _run(
 ) -> T:
     """Open the storage at *url*, do *work* with it, and close it; a missing one is empty unless this *creates* it."""
     from threadkeep.clock import SystemClock
-    from threadkeep.registry import embedder_of, settings_of, storage_of
+    from threadkeep.registry import create_embedder, create_storage, resolve_settings
     from threadkeep.transfer.service import Moving, connected
 
     clock = SystemClock()
-    resolved = _patient(settings_of(url, settings))
+    resolved = _patient(resolve_settings(url, settings))
     resolved = resolved if creates else existing(resolved)
-    embedder: Embedder | None = embedder_of(resolved) if embeds else None
+    embedder: Embedder | None = create_embedder(resolved) if embeds else None
 
     async def whole() -> T:
-        async with connected(storage_of(resolved, clock)) as storage:
+        async with connected(create_storage(resolved, clock)) as storage:
             return await work(storage, Moving(storage, embedder, clock))
 
     return asyncio.run(whole())
@@ -332,7 +332,7 @@ async def _source(
     from threadkeep.clock import SystemClock
     from threadkeep.errors import InvalidInputError
     from threadkeep.memories.models import Approval, checked_name
-    from threadkeep.registry import settings_of, storage_of
+    from threadkeep.registry import create_storage, resolve_settings
     from threadkeep.transfer.importer import Labels, mapping_of
     from threadkeep.transfer.sources import ForeignSource, StorageSource, foreign_reader
 
@@ -353,20 +353,20 @@ async def _source(
         )
         raise InvalidInputError(msg)
     base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
-    resolved = settings_of(url, base)
+    resolved = resolve_settings(url, base)
     if (missing := missing_database(resolved)) is not None:
         msg = f"There is no database at {missing}; correct --from."
         raise InvalidInputError(msg)
-    storage = storage_of(_patient(resolved), clock)
+    storage = create_storage(_patient(resolved), clock)
     return StorageSource(storage, key_prefix=base.store_key_prefix)
 
 
 def _location(url: str | None, settings: Settings) -> str:
     """Return kind and place of a storage, without a password."""
     from threadkeep.clock import SystemClock
-    from threadkeep.registry import settings_of, storage_of
+    from threadkeep.registry import create_storage, resolve_settings
 
-    storage = storage_of(settings_of(url, settings), SystemClock())
+    storage = create_storage(resolve_settings(url, settings), SystemClock())
     return f"{storage.name} {storage.location}"
 
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from threadkeep.collections.models import COLLECTION, Document, Ingested, Passage, Passages, Similar, collection
-from threadkeep.errors import DocumentNotFoundError, InvalidInputError, OwnerMismatchError, SettingsError, TooLargeError
+from threadkeep.errors import (
+    DocumentNotFoundError,
+    InvalidInputError,
+    OwnerMismatchError,
+    TooLargeError,
+    optional_import,
+)
 from threadkeep.ids import short_digest
 from threadkeep.search.retriever import EMBEDDER
 from threadkeep.service import Service, operation
@@ -40,11 +46,8 @@ def parts_of(text: str) -> list[str]:
     Raises:
         SettingsError: The splitter is not installed.
     """
-    try:
+    with optional_import("The splitter of documents", extra="collections"):
         from langchain_text_splitters import RecursiveCharacterTextSplitter
-    except ImportError as error:
-        msg = f"The splitter of documents is not installed ({error}); run: pip install threadkeep[collections]"
-        raise SettingsError(msg) from error
     splitter = RecursiveCharacterTextSplitter(chunk_size=PART_CHARACTERS, chunk_overlap=OVERLAP_CHARACTERS)
     return splitter.split_text(text)
 

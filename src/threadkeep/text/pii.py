@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from threadkeep.errors import SettingsError
+from threadkeep.errors import SettingsError, optional_import
 from threadkeep.text.normalization import words
 from threadkeep.text.redaction import MARK, redact
 
@@ -81,11 +81,8 @@ def redactor(kinds: Sequence[str], *, region: str | None = None) -> Redact:
 
 
 def _phones(region: str | None) -> Redact:
-    try:
+    with optional_import(f"{VARIABLE}=phone", extra="redaction", variable=VARIABLE):
         import phonenumbers
-    except ImportError as error:
-        msg = f"{VARIABLE} names phone, and phonenumbers is not installed; run: pip install threadkeep[redaction]"
-        raise SettingsError(msg, variable=VARIABLE) from error
     if region is not None and region not in phonenumbers.SUPPORTED_REGIONS:
         msg = f"{REGION_VARIABLE} is no region with telephone numbers; give two letters, such as US or DE."
         raise SettingsError(msg, variable=REGION_VARIABLE)

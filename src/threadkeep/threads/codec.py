@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import ormsgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-from threadkeep.errors import SettingsError, StorageError
+from threadkeep.errors import SettingsError, StorageError, missing_extra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -203,8 +203,7 @@ class Cipher:
             )
             raise SettingsError(msg, variable=VARIABLE)
         if find_spec("cryptography") is None:
-            msg = f"{VARIABLE} is set, and cryptography is not installed; run: pip install threadkeep[encryption]"
-            raise SettingsError(msg, variable=VARIABLE)
+            raise missing_extra(VARIABLE, extra="encryption", variable=VARIABLE)
         secrets = [part.encode("utf-8", "surrogatepass") for part in parts]
         self._ids = [_derived(secret, _ID_BYTES, "id") for secret in secrets]
         self._secret_of = dict(zip(reversed(self._ids), reversed(secrets), strict=True))

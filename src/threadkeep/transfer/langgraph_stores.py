@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from threadkeep.errors import InvalidInputError, NotAStorageError, SettingsError
+from threadkeep.errors import InvalidInputError, NotAStorageError, optional_import
 from threadkeep.transfer.importer import ForeignItem
 from threadkeep.transfer.models import LeftOut
 from threadkeep.transfer.sources import PAGE, reading, shown
@@ -128,11 +128,8 @@ class StockPostgres:
 
     async def connect(self) -> None:
         """See :meth:`threadkeep.transfer.sources.Reader.connect`."""
-        try:
+        with optional_import(self.name, extra="postgres"):
             import psycopg
-        except ImportError as error:
-            msg = f"{self.name} needs PostgreSQL's driver ({error}); run: pip install threadkeep[postgres]"
-            raise SettingsError(msg) from error
         with reading(self.name, psycopg.Error):
             self._connection = connection = await psycopg.AsyncConnection[Any].connect(
                 self._url, connect_timeout=_CONNECT_SECONDS
@@ -213,12 +210,9 @@ class StockMongoDB:
 
     async def connect(self) -> None:
         """See :meth:`threadkeep.transfer.sources.Reader.connect`."""
-        try:
+        with optional_import(self.name, extra="mongodb"):
             import pymongo
             import pymongo.errors
-        except ImportError as error:
-            msg = f"{self.name} needs MongoDB's driver ({error}); run: pip install threadkeep[mongodb]"
-            raise SettingsError(msg) from error
         with reading(self.name, pymongo.errors.PyMongoError):
             self._client = pymongo.AsyncMongoClient[dict[str, Any]](
                 self._url, tz_aware=True, serverSelectionTimeoutMS=_CONNECT_MS
@@ -309,12 +303,9 @@ class StockRedis:
 
     async def connect(self) -> None:
         """See :meth:`threadkeep.transfer.sources.Reader.connect`."""
-        try:
+        with optional_import(self.name, extra="redis-checkpoints"):
             import langgraph.store.redis  # noqa: F401  # pyright: ignore[reportUnusedImport] - how labels are escaped
             import redis.asyncio
-        except ImportError as error:
-            msg = f"{self.name} needs LangGraph's package ({error}); run: pip install threadkeep[redis-checkpoints]"
-            raise SettingsError(msg) from error
         with reading(self.name, redis.RedisError, OSError):
             self._client = cast("Any", redis.asyncio.Redis).from_url(self._url, decode_responses=True)
             self._documents = await self._located()

@@ -46,10 +46,10 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-    from threadkeep.registry import embedder_of
+    from threadkeep.registry import create_embedder
     from threadkeep.settings import Settings
 
-    embedder = embedder_of(Settings.load()) or lookup
+    embedder = create_embedder(Settings.load()) or lookup
     model = FakeListChatModel(responses=["I see.", "Thank you, noted.", "Let me think about that."])
     # Each has a name of its own: a question is embedded ahead for every graph that is called as one that recalls is.
     create_agent = partial(cast("Any", langchain.agents).create_agent, model, tools=[])  # its state types are not known

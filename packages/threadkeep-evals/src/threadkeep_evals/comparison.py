@@ -132,11 +132,11 @@ async def _compare(
     budgets: tuple[int, ...],
     progress: Progress,
 ) -> Comparison:
-    from threadkeep.registry import embedder_of
+    from threadkeep.registry import create_embedder
     from threadkeep.settings import Settings
 
     talks = data.conversations
-    chosen = embedder_of(Settings.load()) if embedder is None else embedder
+    chosen = create_embedder(Settings.load()) if embedder is None else embedder
     recording = None if chosen is None or isinstance(chosen, str) else RecordingEmbedder(chosen)
     async with AsyncExitStack() as running:
         tk = await running.enter_async_context(opened_in_a_file(recording or "none"))

@@ -23,7 +23,7 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import with_episode
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn
-from threadkeep.errors import ExtractionError, SettingsError
+from threadkeep.errors import ExtractionError, missing_extra
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import SCHEMA_NAMES
 from threadkeep.memories.models import Kind, Memory, Source
@@ -201,8 +201,8 @@ def imported() -> LangMem:
             from langmem import create_memory_store_manager  # pyright: ignore[reportUnknownVariableType]
             from langmem.errors import ConfigurationError
         except ImportError as error:
-            msg = "THREADKEEP_EXTRACTOR is langmem, which is not installed; run: pip install threadkeep[langmem]"
-            raise SettingsError(msg, variable="THREADKEEP_EXTRACTOR") from error
+            variable = "THREADKEEP_EXTRACTOR"
+            raise missing_extra(variable, extra="langmem", variable=variable, reason=error) from error
     return LangMem(cast("Callable[..., Runnable[Any, Any]]", create_memory_store_manager), ConfigurationError)
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlsplit
 
-from threadkeep.errors import AgentUnavailableError, SettingsError
+from threadkeep.errors import AgentUnavailableError, optional_import
 from threadkeep.langgraph.agents.declaration import REFERENCE, VARIABLE, Declaration, require_private
 from threadkeep.observability import AGENT_NAME, OPERATION, TOOL, TOOL_NAME, log, span
 from threadkeep.settings import named_variables
@@ -222,11 +222,8 @@ def _listed(names: Any, word: str) -> str:
 
 
 def _adapter() -> Callable[..., Coroutine[Any, Any, list[BaseTool]]]:
-    try:
+    with optional_import("MCP servers of sub-agents", extra="agents", variable=VARIABLE):
         from langchain_mcp_adapters.tools import load_mcp_tools
-    except ImportError as error:
-        msg = "Sub-agents need MCP, which is not installed; run: pip install threadkeep[agents]"
-        raise SettingsError(msg, variable=VARIABLE) from error
     return load_mcp_tools
 
 

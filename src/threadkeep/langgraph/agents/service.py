@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from threadkeep.errors import AgentUnavailableError, InvalidInputError, SettingsError
+from threadkeep.errors import AgentUnavailableError, InvalidInputError, optional_import
 from threadkeep.langgraph.agents.declaration import VARIABLE, Declaration, read
 from threadkeep.langgraph.agents.servers import Standing, standing_of
 from threadkeep.observability import log
@@ -186,9 +186,6 @@ def _absent(standing: Sequence[Standing]) -> str:
 
 
 def _deep_agents() -> Any:
-    try:
+    with optional_import("A supervisor", extra="agents", variable=VARIABLE):
         from deepagents import create_deep_agent  # pyright: ignore[reportUnknownVariableType]
-    except ImportError as error:
-        msg = "A supervisor needs deep agents, which are not installed; run: pip install threadkeep[agents]"
-        raise SettingsError(msg, variable=VARIABLE) from error
     return cast("Any", create_deep_agent)
