@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from textwrap import indent
 from typing import Any, Final
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
 
 import threadkeep
+from threadkeep.runs.state import JobState
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ROOT: Final = Path(__file__).parents[2]
@@ -41,6 +46,16 @@ def blocks(name: str) -> str:
 def run(code: str, **names: Any) -> dict[str, Any]:
     exec(compile(code, "document", "exec"), names)
     return names
+
+
+def awaited(code: str, **names: Any) -> dict[str, Any]:
+    """Run *code*, which awaits at its top level, and return its names."""
+    body = indent(code, "    ") + "\n    return locals()"
+    return asyncio.run(run(f"async def main({', '.join(names)}):\n{body}", **names)["main"](**names))
+
+
+def run_async(page: str, **names: Any) -> dict[str, Any]:
+    return awaited(blocks(page), timedelta=timedelta, **names)
 
 
 class TestRun:
@@ -140,3 +155,101 @@ class TestRun:
             asyncio.run(names["main"]())
 
             assert [m.text for m in tk.sync.memories.list(owner="ana")] == ["Ana prefers terse answers."]
+
+    def test_index(self) -> None:
+        """The home page's agent answers."""
+        names = run(
+            blocks("docs/index.md"), model=ScriptedModel(), tools=[], question={"role": "user", "content": "Hi"}
+        )
+
+        names["tk"].close()
+        assert names["agent"]
+
+    def test_recall(self) -> None:
+        """The block stands in front of the question."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            tk.sync.memories.remember("I live in Lisbon.", owner="ana")
+            question = [HumanMessage("Where do I live?")]
+
+            names = run_async("docs/recall.md", tk=tk, messages=question)
+
+            assert "I live in Lisbon." in names["messages"][-1].text
+
+    def test_capture(self) -> None:
+        """The receipt names what was learnt."""
+        said = [HumanMessage("I live in Lisbon."), AIMessage("I see.")]
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            receipt = run_async("docs/capture.md", tk=tk, messages=said)["receipt"]
+
+            assert receipt.status == "done"
+            assert receipt.memory_ids
+
+    def test_collections(self) -> None:
+        """A passage of the document is found before the collection is erased."""
+        text = "Travel\n\nNight trains are booked by the travel desk."
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            found = run_async("docs/collections.md", tk=tk, text=text)["found"]
+
+            assert "Night trains" in found.passages[0].text
+
+    def test_threads(self) -> None:
+        """Threads are listed, pruned, forked and deleted; a run on a free thread is accepted."""
+        builder = StateGraph(MessagesState).add_node("reply", lambda _: {"messages": [AIMessage("I see.")]})
+        builder.add_edge(START, "reply")
+        message = {"messages": [HumanMessage("Hello")]}
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            config = tk.config(user_id="ana", thread_id="t1")
+            graph = builder.compile(checkpointer=tk.checkpointer)
+            graph.invoke(message, config)
+            checkpoint_id = graph.get_state(config).config["configurable"]["checkpoint_id"]
+
+            run_async("docs/threads.md", tk=tk, builder=builder, message=message, checkpoint_id=checkpoint_id)
+
+            assert {thread.thread_id for thread in tk.sync.threads.list("ana")} == {"t1", "t1-again"}
+
+    def test_erasure_and_audit(self) -> None:
+        """The audit holds before the owner is erased, and nothing is left after it."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            tk.sync.memories.remember("I live in Lisbon.", owner="ana")
+
+            run_async("docs/audit.md", tk=tk)
+            run_async("docs/erasure.md", tk=tk)
+
+            assert tk.sync.memories.list(owner="ana") == []
+
+    def test_identity(self) -> None:
+        """The locked object belongs to the owner that it was made for."""
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            names = run(blocks("docs/identity.md"), tk=tk)
+
+            assert names["mine"].locked_to.user_id == "ana@x.org"
+            assert names["config"]["configurable"]["thread_id"] == "monday"
+
+    def test_jobs(self) -> None:
+        """The job asks, is answered, and pays once."""
+        paid: list[str] = []
+
+        class Bank:
+            def pay(self, amount: int, *, idempotency_key: str) -> int:
+                paid.append(idempotency_key)
+                return amount
+
+        code, pay = FENCED.findall((ROOT / "docs/jobs.md").read_text(encoding="utf-8"))
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            node = run(pay, tk=tk, bank=Bank())["pay"]
+            flow = StateGraph(JobState).add_node("pay", node)
+            flow.add_node(
+                "ask", lambda state: {"data": {"amount": state["input_data"]["amount"], "by": interrupt("?")}}
+            )
+            flow.add_edge(START, "ask").add_edge("ask", "pay")
+
+            names = awaited(code, tk=tk, flow=flow)
+
+            assert names["run"].status == "done"
+            assert len(paid) == 1
+
+    def test_production(self) -> None:
+        """Opening and checking a storage at start; here one in memory."""
+        code = blocks("docs/production.md").replace("postgresql://db.internal/memory", "memory://")
+
+        awaited(code, threadkeep=threadkeep)
