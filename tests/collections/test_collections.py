@@ -252,6 +252,6 @@ def test_the_command_line_does_the_same(tmp_path: Path):
     assert "tea.md, part 1" in run("search", "handbook", "green tea brewed", "-n", "1")
     assert run("names").split() == ["handbook"]
     assert "coffee.md" in run("similar", "handbook", str(file))
-    assert "1 document removed." in run("delete", "handbook", str(file))
+    assert "1 document removed." in run("delete", "handbook", str(file), "--yes")
     assert "tea.md" not in run("list", "handbook")
-    assert "1 document removed." in run("delete", "handbook", "--all")
+    assert "1 document removed." in run("delete", "handbook", "--all", "--yes")

@@ -124,10 +124,10 @@ class TestThreads:
 
         assert [one["thread_id"] for one in said("list")] == ["t1"]
         assert said("fork", "t1", "t2")["stats"]["checkpoints"] == 9
-        assert said("prune", "t1") == [{"thread_id": "t1", "removed": 8, "busy": False}]
+        assert said("prune", "t1", "--yes") == [{"thread_id": "t1", "removed": 8, "busy": False}]
         assert said("show", "t1")["stats"]["checkpoints"] == 1
         assert said("stats")["checkpoints"] == 10
-        assert said("delete", "t2") == ["t2"]
+        assert said("delete", "t2", "--yes") == ["t2"]
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ class TestThreads:
         listed = CliRunner().invoke(app, ["threads", "list", *asked, "--user", "ana", "--data-dir", str(tmp_path)])
 
         assert listed.exit_code == 0
-        assert listed.output.startswith(told)
+        assert listed.stdout.startswith(told)
 
     @pytest.mark.slow
     def test_what_is_kept_is_chosen_on_the_command_line(self, tmp_path: Path, tk: threadkeep.Threadkeep):
@@ -153,7 +153,7 @@ class TestThreads:
             return CliRunner().invoke(app, words)
 
         def left(thread_id: str, *arguments: str) -> int:
-            assert json.loads(run("prune", thread_id, *arguments).stdout)[0]["thread_id"] == thread_id
+            assert json.loads(run("prune", thread_id, "--yes", *arguments).stdout)[0]["thread_id"] == thread_id
             return json.loads(run("show", thread_id).stdout)["stats"]["checkpoints"]
 
         assert young is not None

@@ -332,7 +332,7 @@ class TestCommands:
         run("memories", "add", "I have a dog.", "--user", "bob", code=1)
         assert "on" in run("owners", "opt-out", "--user", "bob", "--undo").stdout
         assert "receipt" in run("owners", "erase", "--user", "bob", "--yes").stdout
-        assert "erased 0 again" in run("owners", "replay-erasures").stdout
+        assert "erased 0 again" in run("owners", "replay-erasures", "--yes").stdout
         assert len(run("owners", "erasure-receipts").stdout.splitlines()) == 1
 
     async def test_an_export_holds_what_was_said_in_threads(self, tmp_path: Path):
