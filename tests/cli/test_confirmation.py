@@ -169,6 +169,23 @@ class TestReading:
         assert run(["threads", "stats"]).exit_code == 0
         assert not checkpoints.exists()
 
+    def test_listing_starts_neither_the_embedder_nor_the_workers(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        """A command that only reads pays for reading alone, and writes nothing."""
+        monkeypatch.setenv("EMBEDDINGS_PROVIDER", "local")
+        monkeypatch.setenv("THREADKEEP_INACTIVE_DAYS", "30")
+        run(["memories", "add", "I like coffee"])
+        program = (
+            "import sys, typer.testing, threadkeep.cli.main as cli\n"
+            "done = typer.testing.CliRunner().invoke(cli.app, ['memories', 'list'])\n"
+            "print(done.stdout, *sys.modules)"
+        )
+        before = json.loads(run(["storage", "check", "--json"]).stdout)["checksum"]
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+        assert "I like coffee" in done.stdout
+        assert not {"onnxruntime", "tokenizers", "threadkeep.capture.worker"} & set(done.stdout.split())
+        assert json.loads(run(["storage", "check", "--json"]).stdout)["checksum"] == before
+
     def test_doctor_shows_the_settings_of_the_missing_database(self, folder: Path):
         """The memory that stands in for it is not among them."""
         report = json.loads(run(["doctor", "--json"]).stdout)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, read
 
 app = typer.Typer(
     help="See what was changed about a user, and check that nothing of it is missing.", no_args_is_help=True
@@ -22,7 +22,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List changes, newest first: when, who, what and why."""
-    entries = run(lambda tk: tk.owners.audit(user, limit=limit), data_dir)
+    entries = read(lambda tk: tk.owners.audit(user, limit=limit), data_dir)
     if json:
         print_json(entries)
         return
@@ -47,7 +47,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check that no entry was changed, taken out or put in; the exit code is 1 where one was."""
-    found = run(lambda tk: tk.owners.verify_audit(user, anchor=anchor), data_dir)
+    found = read(lambda tk: tk.owners.verify_audit(user, anchor=anchor), data_dir)
     if json:
         print_json(found)
     elif found.fault is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, plain, print_json, run
+from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, plain, print_json, read, run
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def names(tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) 
     async def all_of(tk: Threadkeep) -> tuple[str, ...]:
         return await tk.collections.names(tenant=tenant)
 
-    found = run(all_of, data_dir)
+    found = read(all_of, data_dir)
     if json:
         print_json(list(found))
         return
@@ -125,7 +125,7 @@ def list_(name: Name, tenant: Tenant = "", data_dir: DataDir = None, *, json: Js
     async def all_of(tk: Threadkeep) -> list[Document]:
         return await tk.collections.list(name, tenant=tenant)
 
-    documents = run(all_of, data_dir)
+    documents = read(all_of, data_dir)
     if json:
         print_json([{"document_id": one.document_id, "title": one.title, "parts": one.parts} for one in documents])
         return

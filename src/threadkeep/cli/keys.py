@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, print_json, run
+from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, print_json, read, run
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -59,7 +59,7 @@ def status(data_dir: DataDir = None, *, json: Json = False) -> None:
             "erased": counts.destroyed,
         }
 
-    report = run(told, data_dir)
+    report = read(told, data_dir)
     if json:
         print_json(report)
         return

@@ -21,6 +21,7 @@ from threadkeep.cli.output import (
     place_of,
     plain,
     print_json,
+    read,
     run,
 )
 from threadkeep.errors import InvalidInputError
@@ -50,7 +51,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List memories, most recently changed first."""
-    found = run(lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset), data_dir)
+    found = read(lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset), data_dir)
     _show(found, json=json, nothing=f"Nothing is remembered about {plain(user)}.")
 
 
@@ -78,7 +79,7 @@ def search(
 @app.command()
 def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show one memory: what it says, where that was said, and what it said before."""
-    memory = run(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
+    memory = read(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
     if json:
         print_json(memory)
         return
@@ -181,7 +182,7 @@ def pin(
 @app.command()
 def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show what a memory says and what it said before, oldest first."""
-    memory = run(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
+    memory = read(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
     if json:
         print_json(memory.history)
         return
@@ -194,7 +195,7 @@ def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir =
 @app.command()
 def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Tell why something is remembered: thread, message, date, who approved it, and what was changed."""
-    found = run(lambda tk: tk.memories.why(memory_id, owner=user), data_dir)
+    found = read(lambda tk: tk.memories.why(memory_id, owner=user), data_dir)
     if json:
         print_json(found)
         return
@@ -331,7 +332,7 @@ def export(
     async def all_of(tk: Threadkeep) -> list[Memory]:
         return [memory async for memory in tk.memories.walk(owner=user)]
 
-    give_lines(output, run(all_of, data_dir), noun="memories")
+    give_lines(output, read(all_of, data_dir), noun="memories")
 
 
 def _show(memories: Sequence[Memory], *, json: bool, nothing: str, scores: Sequence[float] | None = None) -> None:

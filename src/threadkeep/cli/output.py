@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar
@@ -152,12 +150,31 @@ def run(
     wanted = settings or env_settings(data_dir)
     used = wanted if creates else existing(wanted)
 
-    async def whole() -> T:
+    async def checked() -> T:
         async with opened(data_dir, settings=used) as tk:
             await tk.ready()
             return await work(tk)
 
-    return asyncio.run(whole())
+    return asyncio.run(checked())
+
+
+def read(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None) -> T:
+    """Do *work* that only reads and embeds nothing: without the embedding model, the workers and the upkeep.
+
+    Args:
+        work: What to read.
+        data_dir: Folder of the SQLite files.
+    """
+    import asyncio
+
+    settings = existing(env_settings(data_dir)).model_copy(update={"capture": "off"})
+
+    async def unchecked() -> T:
+        async with opened(data_dir, settings=settings, embedder="none") as tk:
+            tk.app.background = False
+            return await work(tk)
+
+    return asyncio.run(unchecked())
 
 
 def missing_database(settings: Settings) -> Path | None:
@@ -233,15 +250,7 @@ def visible(text: str, *, besides: str = "") -> str:
 
 
 def dumped(value: object) -> str:
-    """Return *value* as one line of ASCII JSON: dataclasses as objects, times as ISO texts."""
-    return json.dumps(value, ensure_ascii=True, default=_spelled)
+    """Return *value* as one line of ASCII JSON: dataclasses as objects, times as ISO texts, durations in seconds."""
+    from pydantic_core import to_jsonable_python
 
-
-def _spelled(value: object) -> object:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    return str(value)
+    return json.dumps(to_jsonable_python(value, timedelta_mode="float", serialize_unknown=True), ensure_ascii=True)

@@ -24,6 +24,7 @@ from threadkeep.cli.output import (
     place_of,
     plain,
     print_json,
+    read,
     run,
 )
 
@@ -37,7 +38,7 @@ app = typer.Typer(help="Show, export or erase everything that is held about a us
 @app.command()
 def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Count what is held about a user."""
-    held = run(lambda tk: tk.owners.show(user), data_dir)
+    held = read(lambda tk: tk.owners.show(user), data_dir)
     if json:
         print_json(held)
         return
@@ -75,7 +76,7 @@ def export(
     async def all_of(tk: Threadkeep) -> list[dict[str, Any]]:
         return [row async for row in tk.owners.export(user)]
 
-    rows = run(all_of, data_dir)
+    rows = read(all_of, data_dir)
     if output is not None and output.suffix in ("", ".zip"):
         _pack(output, rows)
         out.print(f"{len(rows)} lines and a README written to {output}", markup=False)
@@ -178,4 +179,4 @@ def erasure_receipts(
 ) -> None:
     """Write the receipts of all erasures as JSON Lines (with or without --json): to be kept apart from backups."""
     del json
-    give_lines(output, run(lambda tk: tk.owners.erasure_receipts(), data_dir), noun="receipts")
+    give_lines(output, read(lambda tk: tk.owners.erasure_receipts(), data_dir), noun="receipts")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, run
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, read, run
 
 if TYPE_CHECKING:
     from threadkeep.proposals.models import Proposal, State, Tombstone
@@ -30,7 +30,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List proposals, newest first."""
-    found = run(lambda tk: tk.proposals.list(owner=user, state=_state(state), limit=limit, offset=offset), data_dir)
+    found = read(lambda tk: tk.proposals.list(owner=user, state=_state(state), limit=limit, offset=offset), data_dir)
     if json:
         print_json(found)
         return
@@ -43,7 +43,7 @@ def list_(
 @app.command()
 def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show one proposal: what would be done, where it comes from, and how it was decided."""
-    proposal = run(lambda tk: tk.proposals.require(proposal_id, owner=user), data_dir)
+    proposal = read(lambda tk: tk.proposals.require(proposal_id, owner=user), data_dir)
     if json:
         print_json(proposal)
         return
@@ -104,7 +104,7 @@ def edit(
 @app.command()
 def tombstones(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """List what is not learnt again: rejected statements, and forgotten ones, of which no text is kept."""
-    found = run(lambda tk: tk.proposals.tombstones(user), data_dir)
+    found = read(lambda tk: tk.proposals.tombstones(user), data_dir)
     if json:
         print_json([_row(one) for one in found])
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, env_settings, err, out, plain, print_json, run
+from threadkeep.cli.output import DataDir, Json, env_settings, err, out, plain, print_json, read, run
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
@@ -83,7 +83,7 @@ def worker(
 @app.command("list")
 def list_(user: Whose = None, data_dir: DataDir = None, *, json: Json = False) -> None:
     """List turns that wait, run, or were tried often enough and are dead, with the reason; never their text."""
-    turns = run(lambda tk: tk.queue.list(user), data_dir, settings=_idle(data_dir))
+    turns = read(lambda tk: tk.queue.list(user), data_dir)
     if json:
         print_json([_row(turn) for turn in turns])
         return

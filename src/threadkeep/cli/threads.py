@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, Yes, confirm, out, place_of, plain, print_json, run
+from threadkeep.cli.output import (
+    DEFAULT_USER,
+    DataDir,
+    Json,
+    User,
+    Yes,
+    confirm,
+    out,
+    place_of,
+    plain,
+    print_json,
+    read,
+    run,
+)
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -37,7 +50,7 @@ def list_(
 ) -> None:
     """List threads, newest first."""
     rested = _days(older_than_days)
-    found = run(lambda tk: tk.threads.list(user, older_than=rested, limit=limit), data_dir)
+    found = read(lambda tk: tk.threads.list(user, older_than=rested, limit=limit), data_dir)
     if json:
         print_json(found)
         return
@@ -50,7 +63,7 @@ def list_(
 @app.command()
 def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show how large a thread is."""
-    thread = run(lambda tk: tk.threads.require(thread_id, owner=user), data_dir)
+    thread = read(lambda tk: tk.threads.require(thread_id, owner=user), data_dir)
     if json:
         print_json(thread)
         return
@@ -60,7 +73,7 @@ def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, 
 @app.command()
 def stats(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show how large all threads are together."""
-    found = run(lambda tk: tk.threads.stats(user), data_dir)
+    found = read(lambda tk: tk.threads.stats(user), data_dir)
     if json:
         print_json(found)
         return
