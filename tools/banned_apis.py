@@ -38,7 +38,7 @@ PURE_MODULES: Final = (
     "storage/rows.py",
     "text/block.py",
     "text/redaction.py",
-    "text/summary.py",
+    "text/sentences.py",
     "text/tokenizing.py",
     "threads/window.py",
 )

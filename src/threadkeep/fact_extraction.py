@@ -25,8 +25,7 @@ from threadkeep.observability import Telemetry
 from threadkeep.registry import create_extractor
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Ref
-from threadkeep.text.pii import Redact, redactor
-from threadkeep.text.redaction import redact
+from threadkeep.text.redaction import Redact, redact, redactor
 from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from threadkeep.registry import resolve_settings
 from threadkeep.runs.models import Run
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Partition, Ref
-from threadkeep.text.summary import extractive_summary
+from threadkeep.text.sentences import extractive_summary
 from threadkeep.threads.window import compacted, is_whole, over, repaired, safe_split
 
 if TYPE_CHECKING:
@@ -381,7 +381,7 @@ def preflight_context_check(
     messages: Sequence[Any], *, model: Any = None, max_tokens: int | None = None, tools: Sequence[Any] = ()
 ) -> bool:
     """Return whether *messages* leave a fifth of what the model reads; else they are to be compacted first."""
-    from threadkeep.langgraph.tokens import described, estimated, limit_of
+    from threadkeep.langgraph.history import described, estimated, limit_of
 
     limit = limit_of(model, given=max_tokens, setting=Settings.load().max_context_tokens)
     return not over(estimated(_messages(messages), tools=described(tools)).total, limit=limit)
@@ -410,8 +410,7 @@ def trim_messages_if_needed(
     Raises:
         ContextTooLargeError: What must stay is over the limit by itself.
     """
-    from threadkeep.langgraph.history import entries_of, shortened
-    from threadkeep.langgraph.tokens import described, estimated, limit_of
+    from threadkeep.langgraph.history import described, entries_of, estimated, limit_of, shortened
 
     settings = Settings.load()
     whole = repair_orphaned_tool_calls(messages)
@@ -429,7 +428,7 @@ def summarize_messages(messages: Sequence[Any], *, max_tokens: int = 256) -> str
     """Return what *messages* were about in their own sentences, without a model.
 
     Source:
-        SumBasic; see :func:`threadkeep.text.summary.extractive_summary`.
+        SumBasic; see :func:`threadkeep.text.sentences.extractive_summary`.
     """
     from threadkeep.langgraph.history import said_in
 

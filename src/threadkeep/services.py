@@ -197,7 +197,7 @@ class Services:
     @component
     def redact(self) -> Callable[[str], str]:
         """Removes secrets, and the kinds of personal data that the settings name."""
-        from threadkeep.text.pii import redactor
+        from threadkeep.text.redaction import redactor
 
         return redactor(self.settings.personal_kinds, region=self.settings.redact_region)
 
@@ -269,7 +269,7 @@ class Services:
         """Records turns and learns from them."""
         from threadkeep.capture.extractors.local import LocalExtractor
         from threadkeep.capture.learning import Learning
-        from threadkeep.capture.queue import Terms
+        from threadkeep.capture.queue import QueueTerms
         from threadkeep.capture.review_context import ReviewContext
         from threadkeep.capture.service import CaptureService
         from threadkeep.capture.worker import Queue
@@ -294,7 +294,7 @@ class Services:
             redact=self.redact,
             ttl=settings.ttl,
         )
-        terms = Terms(
+        terms = QueueTerms(
             lease=timedelta(seconds=settings.capture_lease_seconds),
             tries=settings.capture_tries,
             debounce=timedelta(seconds=settings.capture_debounce_seconds),

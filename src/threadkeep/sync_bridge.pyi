@@ -19,8 +19,7 @@ from threadkeep.collections.models import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
-from threadkeep.langgraph.agents.declaration import Declaration
-from threadkeep.langgraph.agents.servers import Standing
+from threadkeep.langgraph.agents.servers import Declaration, Standing
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.threads import Pruned, Thread
 from threadkeep.langgraph.window import History

@@ -4,7 +4,7 @@ import pytest
 
 import threadkeep
 from threadkeep.testing import HashingEmbedder
-from threadkeep.text.retractions import denies, ended_by
+from threadkeep.text.facts import denies, ended_by
 
 
 class TestEndedBy:

@@ -11,8 +11,7 @@ import pytest
 import threadkeep
 from threadkeep.errors import SettingsError
 from threadkeep.testing import HashingEmbedder
-from threadkeep.text.pii import KINDS, redactor
-from threadkeep.text.redaction import redact
+from threadkeep.text.redaction import KINDS, redact, redactor
 
 ALL = redactor(KINDS, region="US")
 

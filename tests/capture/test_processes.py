@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.capture.world import ANA, LONG, facts, memories, room, rows, turn
-from threadkeep.capture.queue import Terms
+from threadkeep.capture.queue import QueueTerms
 from threadkeep.capture.service import CaptureService
 from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
@@ -21,7 +21,7 @@ from threadkeep.storage.sqlite.storage import SqliteStorage
 
 ROOT = Path(__file__).parents[2]
 TH = ThreadId("th")
-SHORT = Terms(lease=timedelta(seconds=1))
+SHORT = QueueTerms(lease=timedelta(seconds=1))
 
 
 @asynccontextmanager

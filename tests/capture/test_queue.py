@@ -24,7 +24,7 @@ from tests.capture.world import (
 from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.models import Turn
-from threadkeep.capture.queue import WORKER_DIED, Outbox, Terms
+from threadkeep.capture.queue import WORKER_DIED, Outbox, QueueTerms
 from threadkeep.clock import SystemClock
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import Memory
@@ -55,10 +55,10 @@ class HeldExtractor:
 
 
 async def taken_by_one_who_died(
-    storage: InMemoryStorage, clock: FrozenClock, *, terms: Terms | None = None, worker: str = "the dead one"
+    storage: InMemoryStorage, clock: FrozenClock, *, terms: QueueTerms | None = None, worker: str = "the dead one"
 ) -> None:
     """Let a worker take everything and never be heard of again."""
-    outbox = Outbox(storage, clock, Telemetry(), terms=terms or Terms(), worker=worker)
+    outbox = Outbox(storage, clock, Telemetry(), terms=terms or QueueTerms(), worker=worker)
     for waiting in (await outbox.ready(running=(), hurried=None)).waiting:
         assert await outbox.take(waiting) is not None
 
@@ -83,7 +83,7 @@ class TestLease:
         """However long that takes, nobody else asks it."""
         clock = SystemClock()
         storage = InMemoryStorage(clock=clock)
-        terms = Terms(lease=timedelta(seconds=0.15))
+        terms = QueueTerms(lease=timedelta(seconds=0.15))
         thinking, idle = HeldExtractor(), HeldExtractor()
         one, other = (room(storage, clock, extractor=extractor, terms=terms) for extractor in (thinking, idle))
         await one.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
@@ -123,7 +123,7 @@ class TestLease:
         """It does not wait for its next look around."""
         clock = SystemClock()
         storage = InMemoryStorage(clock=clock)
-        terms = Terms(lease=timedelta(seconds=0.2))
+        terms = QueueTerms(lease=timedelta(seconds=0.2))
         captures = room(storage, clock, terms=terms)  # which looks by itself once a day
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
         outbox = Outbox(storage, clock, Telemetry(), terms=terms, worker="the dead one")
@@ -138,11 +138,11 @@ class TestLease:
     async def test_what_kills_every_worker_is_kept_aside(self, storage: InMemoryStorage, clock: FrozenClock):
         """A turn that nobody survives must not end all of them for ever; those behind it are not to blame."""
         telemetry = Telemetry()
-        captures = room(storage, clock, telemetry=telemetry, terms=Terms(tries=3))
+        captures = room(storage, clock, telemetry=telemetry, terms=QueueTerms(tries=3))
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
         await captures.record(turn("I work at Acme"), owner=ANA, thread_id=TH)
         for number in range(3):
-            await taken_by_one_who_died(storage, clock, terms=Terms(tries=3), worker=f"{number}")
+            await taken_by_one_who_died(storage, clock, terms=QueueTerms(tries=3), worker=f"{number}")
             clock.advance(timedelta(seconds=10))
 
         await captures.drain(LONG)
@@ -177,7 +177,7 @@ class TestLease:
         """Whoever has it now goes on."""
         captures = room(storage, clock)
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
-        late = Outbox(storage, clock, Telemetry(), terms=Terms(), worker="late")
+        late = Outbox(storage, clock, Telemetry(), terms=QueueTerms(), worker="late")
         claim = await late.take((await late.ready(running=(), hurried=None)).waiting[0])
         assert claim is not None
         ref = claim.refs[0]
@@ -229,7 +229,7 @@ class TestDebounce:
     async def test_thread_is_learnt_from_when_it_is_quiet(self, storage: InMemoryStorage, clock: FrozenClock):
         """Its turns are taken together."""
         held = HeldExtractor(word="nothing")
-        captures = room(storage, clock, extractor=held, terms=Terms(debounce=SOON))
+        captures = room(storage, clock, extractor=held, terms=QueueTerms(debounce=SOON))
         await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
         clock.advance(SOON / 2)
         await captures.record(turn("I work at Acme"), owner=ANA, thread_id=TH)
@@ -245,7 +245,7 @@ class TestDebounce:
 
     async def test_who_waits_is_not_kept_waiting(self, storage: InMemoryStorage, clock: FrozenClock):
         """Settling hurries the thread."""
-        captures = room(storage, clock, terms=Terms(debounce=timedelta(hours=1)))
+        captures = room(storage, clock, terms=QueueTerms(debounce=timedelta(hours=1)))
         await captures.start()
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
 
@@ -256,7 +256,7 @@ class TestDebounce:
 
     async def test_who_waited_in_vain_hurries_nobody_any_more(self, storage: InMemoryStorage, clock: FrozenClock):
         """A process that learns from nothing itself does not collect the threads that somebody waited for."""
-        captures = room(storage, clock, terms=Terms(debounce=timedelta(hours=1)), workers=0)
+        captures = room(storage, clock, terms=QueueTerms(debounce=timedelta(hours=1)), workers=0)
         receipt = await captures.record(turn("I live in Lisbon"), owner=ANA, thread_id=TH)
 
         settled = await captures.settle(receipt, owner=ANA, timeout=timedelta(milliseconds=1))

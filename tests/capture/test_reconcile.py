@@ -28,8 +28,7 @@ from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.codec import memory_of, value_of
 from threadkeep.memories.models import Approval, Memory, Source, corrected
 from threadkeep.storage.interface import Item, Partition, Ref
-from threadkeep.text.normalization import content_words
-from threadkeep.text.semantics import signature
+from threadkeep.text.semantics import content_words, signature
 
 NOW: Final = datetime(2026, 6, 1, 12, tzinfo=UTC)
 PLACE: Final = ("memories", "ana")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.capture.world import ANA, BOB
 from threadkeep.capture.models import Turn
-from threadkeep.capture.queue import Ready, Terms, key_of, ready, retry_delay
+from threadkeep.capture.queue import QueueTerms, Ready, key_of, ready, retry_delay
 from threadkeep.capture.turns import DUE, TurnRecord, put_of
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId
@@ -36,8 +36,8 @@ def row(
     return Item(ref, dict(put.value), 1, turn.at, turn.at, due=Due(DUE, due_at))
 
 
-def asked(*items: Item, terms: Terms | None = None, **options: object) -> Ready:
-    return ready(items, now=START, terms=terms or Terms(), worker="me", **options)
+def asked(*items: Item, terms: QueueTerms | None = None, **options: object) -> Ready:
+    return ready(items, now=START, terms=terms or QueueTerms(), worker="me", **options)
 
 
 class TestReady:
@@ -75,7 +75,7 @@ class TestReady:
 
     def test_thread_has_to_be_quiet(self):
         """Of which a turn has just come is not learnt from, however long the others wait."""
-        terms = Terms(debounce=5 * SECOND)
+        terms = QueueTerms(debounce=5 * SECOND)
 
         found = asked(row("a", at=-9), row("b", at=-2), row("c", at=-6, thread=OTHER), terms=terms)
 
@@ -84,12 +84,12 @@ class TestReady:
 
     def test_thread_that_is_never_quiet_is_learnt_from_all_the_same(self):
         """After ten times as long."""
-        assert asked(row("a", at=-50), row("b"), terms=Terms(debounce=5 * SECOND)).keys == (key_of(ANA, TH),)
+        assert asked(row("a", at=-50), row("b"), terms=QueueTerms(debounce=5 * SECOND)).keys == (key_of(ANA, TH),)
 
     @pytest.mark.parametrize("hurried", [{key_of(ANA, TH)}, None])
     def test_thread_that_somebody_waits_for_need_not_be_quiet(self, hurried: set[str] | None):
         """Or all of them, at the end."""
-        assert asked(row("a"), terms=Terms(debounce=5 * SECOND), hurried=hurried).keys == (key_of(ANA, TH),)
+        assert asked(row("a"), terms=QueueTerms(debounce=5 * SECOND), hurried=hurried).keys == (key_of(ANA, TH),)
 
 
 class TestRetryDelay:

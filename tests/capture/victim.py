@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tests.capture.world import room
-from threadkeep.capture.queue import Terms
+from threadkeep.capture.queue import QueueTerms
 from threadkeep.clock import SystemClock
 from threadkeep.identity import Owner
 from threadkeep.ids import MessageId, ThreadId
@@ -20,7 +20,7 @@ async def main(path: str, user_id: str, first: int) -> None:
     clock = SystemClock()
     storage = SqliteStorage(Path(path), clock=clock)
     await storage.connect()
-    captures = room(storage, clock, terms=Terms(lease=timedelta(seconds=1)))
+    captures = room(storage, clock, terms=QueueTerms(lease=timedelta(seconds=1)))
     await captures.start()
     number = first
     while True:

@@ -12,7 +12,7 @@ from threadkeep.capture.extractors.base import Extraction, Extractor
 from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.learning import Learning
 from threadkeep.capture.models import Candidate, Turn
-from threadkeep.capture.queue import Terms
+from threadkeep.capture.queue import QueueTerms
 from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
 from threadkeep.capture.service import CaptureService
 from threadkeep.capture.worker import Queue
@@ -122,7 +122,7 @@ def room(
     telemetry: Telemetry | None = None,
     embedder: HashingEmbedder | None = None,
     ttl: timedelta | None = None,
-    terms: Terms | None = None,
+    terms: QueueTerms | None = None,
     workers: int = 4,
     search: Retriever | None = None,
 ) -> CaptureService:
@@ -132,7 +132,7 @@ def room(
     extractor = extractor or LocalExtractor()
     learning = Learning(storage, search, extractor, clock, telemetry, ledger=AuditedWriter(storage, clock), ttl=ttl)
     engine = EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER)
-    queue = Queue(storage, learning.learn, clock, telemetry, engine=engine, terms=terms or Terms())
+    queue = Queue(storage, learning.learn, clock, telemetry, engine=engine, terms=terms or QueueTerms())
     return CaptureService(storage, learning, queue, clock, telemetry)
 
 

@@ -13,8 +13,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 import threadkeep
 from tests.langgraph.test_window import LimitedModel, long
 from threadkeep.errors import ContextTooLargeError, InvalidInputError
-from threadkeep.langgraph.history import SUMMARY_HEADING, UNANSWERED
-from threadkeep.langgraph.tokens import estimated
+from threadkeep.langgraph.history import SUMMARY_HEADING, UNANSWERED, estimated
 from threadkeep.langgraph.window import is_overflow
 from threadkeep.testing import HashingEmbedder
 

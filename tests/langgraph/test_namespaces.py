@@ -7,7 +7,7 @@ from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamesp
 
 from threadkeep.errors import InvalidInputError, OwnerMismatchError
 from threadkeep.identity import Owner
-from threadkeep.langgraph.namespaces import InvalidNamespaceError, labels_of, one_partition, require_own, writable
+from threadkeep.langgraph.operations import InvalidNamespaceError, labels_of, one_partition, require_own, writable
 
 ILLEGAL = [("a.b",), ("a", ""), ("a", "\x00"), ("a", 1), ("a", None), None, 7]
 

@@ -13,7 +13,7 @@ from langchain_core.tools import tool
 
 import threadkeep
 from threadkeep.langgraph import window as compaction
-from threadkeep.langgraph.tokens import described, estimated, has_room
+from threadkeep.langgraph.history import described, estimated, has_room
 from threadkeep.langgraph.window import Compaction, Talk
 from threadkeep.testing import HashingEmbedder
 

@@ -17,8 +17,7 @@ from pydantic import Field
 
 import threadkeep
 from threadkeep.errors import ContextTooLargeError
-from threadkeep.langgraph.history import LEFT_OUT, SUMMARY_HEADING, UNANSWERED, call_ids
-from threadkeep.langgraph.tokens import estimated
+from threadkeep.langgraph.history import LEFT_OUT, SUMMARY_HEADING, UNANSWERED, call_ids, estimated
 from threadkeep.langgraph.window import is_overflow
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 from threadkeep_evals.facts import Fact

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from threadkeep.text.normalization import content_words, normalised
+from threadkeep.text.semantics import content_words, normalised
 
 
 class TestContentWords:

@@ -21,7 +21,7 @@ from threadkeep.event_loop import EventLoopThread
 from threadkeep.threads import thread_ownership as binding
 from threadkeep.threads.base import begun_in
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.fencing import Claim, Head, goes_by_lease, judge
+from threadkeep.threads.fencing import Head, ThreadClaim, goes_by_lease, judge
 
 Make = Callable[..., ThreadkeepCheckpointer]
 KINDS: tuple[Literal["put", "writes", "delete"], ...] = ("put", "writes", "delete")
@@ -122,11 +122,11 @@ async def test_a_run_of_another_process_is_waited_for_and_inputs_keep_their_orde
 def test_a_lease_and_a_run_are_enough_only_where_the_fence_says_so():
     """What is not looked at then, :func:`judge` would have allowed."""
     for kind, run, lease, anywhere in product(KINDS, ("", "a"), (None, 1), (False, True)):
-        claim = Claim(kind, "1", run=run, checkpoint="5", parent="4", lease=lease, anywhere=anywhere)
+        claim = ThreadClaim(kind, "1", run=run, checkpoint="5", parent="4", lease=lease, anywhere=anywhere)
         for written, newest, there, held in product(("", "a", "b"), ("", "4", "9"), ("", "9"), (False, True)):
             head = Head(written, newest, 1, held)
             if goes_by_lease(claim) and (anywhere or written == run):
                 judge(head, claim, there=there)
     with pytest.raises(ThreadkeepError):
-        judge(Head("b", "9", 1), Claim("put", "1", run="a", checkpoint="5", parent="4", lease=1))
-    assert goes_by_lease(Claim("put", "1", run="a", lease=1))
+        judge(Head("b", "9", 1), ThreadClaim("put", "1", run="a", checkpoint="5", parent="4", lease=1))
+    assert goes_by_lease(ThreadClaim("put", "1", run="a", lease=1))

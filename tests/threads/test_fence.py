@@ -19,7 +19,7 @@ from tests.invariants import two_writers
 from tests.threads.checkpoints import config_of, echo_graph, put, value_of
 from threadkeep.errors import ThreadBusyError, ThreadMovedOnError
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.fencing import Claim, Head, judge, moved
+from threadkeep.threads.fencing import Head, ThreadClaim, judge, moved
 from threadkeep.threads.postgres import REFUSALS, SQL
 
 HERE = config_of("1")
@@ -248,7 +248,7 @@ class TestWhatIsMeant:
 
 IDS = st.sampled_from(["", "1", "2", "3"])
 CLAIMS = st.builds(
-    Claim,
+    ThreadClaim,
     st.sampled_from(["put", "writes"]),
     st.just("t"),
     run=st.sampled_from(["", "a", "b"]),
@@ -264,7 +264,7 @@ HEADS = st.builds(
 
 class TestJudging:
     @given(HEADS, CLAIMS, IDS)
-    def test_nobody_writes_over_what_they_did_not_see(self, head: Head, claim: Claim, there: str):
+    def test_nobody_writes_over_what_they_did_not_see(self, head: Head, claim: ThreadClaim, there: str):
         """A checkpoint is put only by the run that put the last, or over the newest that there is."""
         allowed = allows(head, claim, there)
 
@@ -277,7 +277,7 @@ class TestJudging:
             assert not allowed
 
     @given(HEADS, CLAIMS)
-    def test_a_call_may_be_made_twice(self, head: Head, claim: Claim):
+    def test_a_call_may_be_made_twice(self, head: Head, claim: ThreadClaim):
         """A connection may break after the write: the same write is allowed again."""
         if claim.kind == "put" and allows(head, claim) and claim.checkpoint >= head.newest:
             assert allows(moved(head, claim), claim)
@@ -285,9 +285,9 @@ class TestJudging:
     def test_what_is_said(self):
         """Busy and too late are two errors."""
         with pytest.raises(ThreadBusyError, match="at work"):
-            judge(Head(held=True), Claim("put", "t", checkpoint="1"))
+            judge(Head(held=True), ThreadClaim("put", "t", checkpoint="1"))
         with pytest.raises(ThreadMovedOnError, match="lease"):
-            judge(Head(token=2), Claim("writes", "t", checkpoint="1", lease=1))
+            judge(Head(token=2), ThreadClaim("writes", "t", checkpoint="1", lease=1))
 
 
 class TestPostgres:
@@ -298,7 +298,7 @@ class TestPostgres:
 
             @settings(max_examples=settings().max_examples * 3 // 2)
             @given(HEADS, CLAIMS, IDS)
-            def alike(head: Head, claim: Claim, there: str) -> None:
+            def alike(head: Head, claim: ThreadClaim, there: str) -> None:
                 connection.execute("DELETE FROM threadkeep_heads WHERE thread_id = 't'")
                 connection.execute("DELETE FROM checkpoints WHERE thread_id = 't'")
                 until = "infinity" if head.held else None
@@ -322,7 +322,7 @@ class TestPostgres:
             alike()
 
 
-def allows(head: Head, claim: Claim, there: str = "") -> bool:
+def allows(head: Head, claim: ThreadClaim, there: str = "") -> bool:
     try:
         judge(head, claim, there=there)
     except (ThreadBusyError, ThreadMovedOnError):

@@ -17,10 +17,10 @@ from tests.threads.checkpoints import Words, config_of, echo_graph
 from tests.threads.test_fence import HERE, Gates, Make, gated, said
 from threadkeep.errors import InvalidInputError, ThreadBusyError, ThreadMovedOnError
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.leases import Terms
+from threadkeep.threads.leases import LeaseTerms
 
-SOON = Terms(lease=timedelta(seconds=0.4), queue=timedelta(seconds=20))
-IMPATIENT = Terms(queue=timedelta(seconds=0.1))
+SOON = LeaseTerms(lease=timedelta(seconds=0.4), queue=timedelta(seconds=20))
+IMPATIENT = LeaseTerms(queue=timedelta(seconds=0.1))
 
 
 def here(strategy: str) -> Any:
@@ -103,7 +103,7 @@ class TestSecondInput:
 
     async def test_the_setting_speaks_for_inputs_that_do_not(self, make: Make):
         gates = Gates()
-        graph, running = await at_work(make("memory", terms=Terms("reject")), gates)
+        graph, running = await at_work(make("memory", terms=LeaseTerms("reject")), gates)
 
         with pytest.raises(ThreadBusyError):
             await graph.ainvoke(said("two"), HERE)

@@ -18,7 +18,7 @@ from tests.threads.checkpoints import KEY, ScriptedModel, Words, config_of, echo
 from tests.threads.test_fence import HERE, Make, said
 from threadkeep.errors import ConflictError, InvalidInputError
 from threadkeep.threads.codec import Cipher
-from threadkeep.threads.maintenance import Keep, Row, kept, to_anchor
+from threadkeep.threads.maintenance import KeptCheckpoints, Row, kept, to_anchor
 
 TURNS = 50
 ALL_KINDS_TURNS = 8
@@ -48,9 +48,9 @@ class TestPruning:
             await graph.ainvoke(said(f"word {n}"), HERE)
         before = await graph.aget_state(HERE)
         await graph.ainvoke({"words": before.values["words"][:-1]}, config_of("fresh"))
-        await checkpointer.athin("fresh", Keep())
+        await checkpointer.athin("fresh", KeptCheckpoints())
 
-        gone = await checkpointer.athin("1", Keep())
+        gone = await checkpointer.athin("1", KeptCheckpoints())
 
         after = await checkpointer.astats("1")
         fresh = await checkpointer.astats("fresh")
@@ -72,11 +72,11 @@ class TestPruning:
         first = await checkpointer.astats("1")
         fresh = {"messages": (await agent.aget_state(HERE)).values["messages"][:-1]}
         await agent.ainvoke(fresh, config_of("fresh"))
-        await checkpointer.athin("fresh", Keep())
+        await checkpointer.athin("fresh", KeptCheckpoints())
         size = (await checkpointer.astats("fresh")).size_bytes
 
-        await checkpointer.athin("1", Keep())
-        again = await checkpointer.athin("1", Keep())
+        await checkpointer.athin("1", KeptCheckpoints())
+        again = await checkpointer.athin("1", KeptCheckpoints())
 
         after = await checkpointer.astats("1")
         assert len(before) == 2 * turns
@@ -86,7 +86,7 @@ class TestPruning:
         assert after.size_bytes <= size * NEAR
         assert len([one async for one in agent.aget_state_history(HERE)]) == 1
         await agent.ainvoke(asked(turns), HERE)
-        await checkpointer.athin("1", Keep(latest=2))
+        await checkpointer.athin("1", KeptCheckpoints(latest=2))
         assert contents(await agent.aget_state(HERE))[:-1] == [*before, f"question {turns}, and some more words"]
         history = [contents(one) async for one in agent.aget_state_history(HERE)]
         assert len(history) == 2
@@ -97,7 +97,7 @@ class TestPruning:
         graph = echo_graph(checkpointer)
         for word in "abcd":
             await graph.ainvoke(said(word), HERE)
-        await checkpointer.athin("1", Keep(latest=4))
+        await checkpointer.athin("1", KeptCheckpoints(latest=4))
 
         history = [one async for one in graph.aget_state_history(HERE)]
         old = next(one for one in history if not one.next and one.values["words"][-1] == "C")
@@ -112,7 +112,7 @@ class TestPruning:
         moment = datetime.now(UTC)
         await graph.ainvoke(said("b"), HERE)
 
-        gone = await checkpointer.athin("1", Keep(since=moment))
+        gone = await checkpointer.athin("1", KeptCheckpoints(since=moment))
 
         assert gone == 3
         assert (await checkpointer.astats("1")).checkpoints == 3
@@ -132,7 +132,7 @@ class TestPruning:
         await graph.ainvoke(Command(resume="fine"), HERE)
         await graph.ainvoke(said("b"), HERE)
 
-        await checkpointer.athin("1", Keep())
+        await checkpointer.athin("1", KeptCheckpoints())
 
         assert (await checkpointer.astats("1")).checkpoints == 2
         ended = await graph.ainvoke(Command(resume="good"), HERE)
@@ -154,7 +154,7 @@ class TestPruning:
         start = [one async for one in graph.aget_state_history(HERE)][-1]
         await graph.ainvoke(said("other"), start.config)
 
-        await checkpointer.athin("1", Keep())
+        await checkpointer.athin("1", KeptCheckpoints())
 
         left = [one async for one in graph.aget_state_history(HERE)]
         assert all(one.interrupts for one in left)
@@ -174,7 +174,7 @@ class TestPruning:
         await agent.ainvoke(asked(2), before.config)
         newest = contents(await agent.aget_state(HERE))
 
-        await checkpointer.athin("1", Keep())
+        await checkpointer.athin("1", KeptCheckpoints())
 
         left = [one async for one in agent.aget_state_history(HERE)]
         assert [bool(one.interrupts) for one in left] == [False, True]
@@ -254,7 +254,7 @@ def threads(draw: st.DrawFn) -> list[Row]:
 class TestRules:
     @given(threads(), st.integers(1, 4), st.booleans())
     def test_what_stays_can_be_rebuilt_and_the_newest_is_there(self, rows: list[Row], latest: int, waiting: bool):
-        keep = Keep(latest=latest, waiting=waiting)
+        keep = KeptCheckpoints(latest=latest, waiting=waiting)
 
         stays = kept(rows, keep)
 

@@ -9,10 +9,10 @@ import pytest
 from tests.threads.histories import broken_history, is_valid, result_of, whole_history
 from threadkeep.errors import ContextTooLargeError
 from threadkeep.threads.window import (
-    Answer,
-    Entry,
-    Keep,
+    AnswerStep,
+    KeepStep,
     Strip,
+    WindowEntry,
     compacted,
     is_whole,
     over,
@@ -21,33 +21,36 @@ from threadkeep.threads.window import (
     summary_tokens,
 )
 
-USER = Entry("user", 10)
-REPLY = Entry("assistant", 10)
+USER = WindowEntry("user", 10)
+REPLY = WindowEntry("assistant", 10)
 
 
-def calls(*ids: str, tokens: int = 10) -> Entry:
-    return Entry("assistant", tokens, ids)
+def calls(*ids: str, tokens: int = 10) -> WindowEntry:
+    return WindowEntry("assistant", tokens, ids)
 
 
-def result(*ids: str, tokens: int = 10) -> Entry:
-    return Entry("tool", tokens, (), ids)
+def result(*ids: str, tokens: int = 10) -> WindowEntry:
+    return WindowEntry("tool", tokens, (), ids)
 
 
 class TestRepair:
     @pytest.mark.parametrize(
         ("entries", "steps"),
         [
-            ([USER, calls("a"), result("a"), REPLY], [Keep(0), Keep(1), Keep(2), Keep(3)]),
-            ([USER, calls("a"), USER], [Keep(0), Keep(1), Answer(1, "a"), Keep(2)]),
-            ([USER, calls("a", "b"), result("b"), USER], [Keep(0), Keep(1), Keep(2), Answer(1, "a"), Keep(3)]),
-            ([USER, calls("a"), USER, result("a")], [Keep(0), Keep(1), Keep(3), Keep(2)]),
-            ([USER, result("a"), REPLY], [Keep(0), Keep(2)]),
-            ([result("a"), calls("a")], [Keep(1), Answer(1, "a")]),
-            ([calls("a"), result("a"), result("a")], [Keep(0), Keep(2)]),
-            ([calls("a"), result("a"), calls("a"), result("a")], [Keep(0), Keep(1), Keep(2), Keep(3)]),
-            ([calls("", "a"), result("a")], [Strip(0), Keep(1)]),
+            ([USER, calls("a"), result("a"), REPLY], [KeepStep(0), KeepStep(1), KeepStep(2), KeepStep(3)]),
+            ([USER, calls("a"), USER], [KeepStep(0), KeepStep(1), AnswerStep(1, "a"), KeepStep(2)]),
+            (
+                [USER, calls("a", "b"), result("b"), USER],
+                [KeepStep(0), KeepStep(1), KeepStep(2), AnswerStep(1, "a"), KeepStep(3)],
+            ),
+            ([USER, calls("a"), USER, result("a")], [KeepStep(0), KeepStep(1), KeepStep(3), KeepStep(2)]),
+            ([USER, result("a"), REPLY], [KeepStep(0), KeepStep(2)]),
+            ([result("a"), calls("a")], [KeepStep(1), AnswerStep(1, "a")]),
+            ([calls("a"), result("a"), result("a")], [KeepStep(0), KeepStep(2)]),
+            ([calls("a"), result("a"), calls("a"), result("a")], [KeepStep(0), KeepStep(1), KeepStep(2), KeepStep(3)]),
+            ([calls("", "a"), result("a")], [Strip(0), KeepStep(1)]),
             ([calls("a", "a"), result("a")], [Strip(0)]),
-            ([calls("a", "b"), result("a", "b")], [Keep(0), Keep(1)]),
+            ([calls("a", "b"), result("a", "b")], [KeepStep(0), KeepStep(1)]),
             ([], []),
         ],
         ids=[
@@ -55,7 +58,7 @@ class TestRepair:
             "answered twice", "an id used again", "no id", "an id twice in one message", "two in one message", "empty",
         ],
     )  # fmt: skip
-    def test_what_becomes_of_it(self, entries: list[Entry], steps: list[object]):
+    def test_what_becomes_of_it(self, entries: list[WindowEntry], steps: list[object]):
         assert list(repaired(entries)) == steps
 
     def test_a_whole_one_is_known(self):
@@ -75,7 +78,10 @@ class TestSplit:
 
 class TestCompact:
     def test_half_of_the_limit_is_left(self):
-        entries = [Entry("system", 100), *[Entry("user" if i % 2 == 0 else "assistant", 100) for i in range(20)]]
+        entries = [
+            WindowEntry("system", 100),
+            *[WindowEntry("user" if i % 2 == 0 else "assistant", 100) for i in range(20)],
+        ]
 
         plan = compacted(entries, limit=1_000, keep=2)
 
@@ -84,7 +90,7 @@ class TestCompact:
         assert plan.removed == tuple(range(1, 18))
 
     def test_the_newest_stay_though_half_is_passed(self):
-        entries = [Entry("user" if i % 2 == 0 else "assistant", 100) for i in range(20)]
+        entries = [WindowEntry("user" if i % 2 == 0 else "assistant", 100) for i in range(20)]
 
         plan = compacted(entries, limit=1_000, keep=8)
 
@@ -94,7 +100,7 @@ class TestCompact:
     def test_the_question_stays_though_its_turn_is_long(self):
         """What an agent did since the question gives way before the question does."""
         steps = [entry for i in range(10) for entry in (calls(str(i), tokens=50), result(str(i), tokens=50))]
-        entries = [USER, REPLY, Entry("user", 10), *steps]
+        entries = [USER, REPLY, WindowEntry("user", 10), *steps]
 
         plan = compacted(entries, limit=500, keep=2)
 
@@ -104,16 +110,16 @@ class TestCompact:
         assert plan.place == 0
 
     def test_nothing_that_could_go(self):
-        assert compacted([Entry("system", 100), USER], limit=200, keep=4) is None
+        assert compacted([WindowEntry("system", 100), USER], limit=200, keep=4) is None
 
     def test_what_does_not_fit_is_named(self):
         with pytest.raises(ContextTooLargeError, match="user message at position 1 alone 900") as caught:
-            compacted([Entry("system", 50), Entry("user", 900)], limit=800, keep=4, overhead=20)
+            compacted([WindowEntry("system", 50), WindowEntry("user", 900)], limit=800, keep=4, overhead=20)
 
         assert caught.value.details == {"limit": 800, "position": 1, "tokens": 900, "needed": 970}
 
     def test_without_a_summary_it_begins_with_the_user(self):
-        entries = [USER, REPLY, Entry("user", 300), REPLY, Entry("user", 10), REPLY, USER]
+        entries = [USER, REPLY, WindowEntry("user", 300), REPLY, WindowEntry("user", 10), REPLY, USER]
 
         with_summary = compacted(entries, limit=100, keep=2)
         without = compacted(entries, limit=100, keep=2, summary=False)
@@ -139,7 +145,7 @@ def check(seed: int) -> None:
     assert is_valid(entries), "a call without its result"
     assert is_whole(repaired(entries), len(entries)), "repaired twice is not repaired once"
     assert is_valid(given) == is_whole(steps, len(given)), "what was whole was touched, or what was not was left"
-    said = [step.index for step in steps if not isinstance(step, Answer) and not given[step.index].answers]
+    said = [step.index for step in steps if not isinstance(step, AnswerStep) and not given[step.index].answers]
     assert said == [i for i, entry in enumerate(given) if not entry.answers], "a message was lost, or the order"
 
     split = safe_split(entries, rng.randint(0, len(entries)))

@@ -25,8 +25,8 @@ from threadkeep.memories.codec import comparable, cosine, rows_of
 from threadkeep.memories.models import Memory
 from threadkeep.memories.repository import Searcher
 from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Put, Ref, Storage
-from threadkeep.text.normalization import content_words, normalised
 from threadkeep.text.redaction import redact
+from threadkeep.text.semantics import content_words, normalised
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.base import Extractor

@@ -15,9 +15,18 @@ from typing import Final
 from threadkeep.memories.models import ASKED, SAID, Kind, Speaker
 from threadkeep.models.base import Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements, unwanted
-from threadkeep.text.normalization import content_words, normalised, straight, words
 from threadkeep.text.redaction import MARK, redact
-from threadkeep.text.semantics import WEAK, agrees, gist_of, is_about_user, speaks_of_self
+from threadkeep.text.semantics import (
+    WEAK,
+    agrees,
+    content_words,
+    gist_of,
+    is_about_user,
+    normalised,
+    speaks_of_self,
+    straight,
+    words,
+)
 from threadkeep.text.sentences import sentences
 
 MAX_SENTENCES: Final = 400

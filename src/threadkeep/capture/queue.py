@@ -35,7 +35,7 @@ _FAR: Final = timedelta(days=36_500)
 
 
 @dataclass(eq=False, slots=True)
-class Claim:
+class TurnClaim:
     """Turn records that a worker has taken.
 
     Attributes:
@@ -61,11 +61,11 @@ class Outbox:
         storage: Where they are.
         clock: What the time is; leases of several machines are told by each one's own.
         telemetry: Counts what was taken over and kept aside.
-        terms: See :class:`~threadkeep.capture.queue.Terms`.
+        terms: See :class:`~threadkeep.capture.queue.QueueTerms`.
         worker: Names this worker; different for every process.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, telemetry: Telemetry, *, terms: Terms, worker: str) -> None:
+    def __init__(self, storage: Storage, clock: Clock, telemetry: Telemetry, *, terms: QueueTerms, worker: str) -> None:
         self._storage = storage
         self._clock = clock
         self._telemetry = telemetry
@@ -91,13 +91,13 @@ class Outbox:
             hurried=None if hurried is None else frozenset(hurried),
         )
 
-    async def take(self, waiting: Waiting) -> Claim | None:
+    async def take(self, waiting: Waiting) -> TurnClaim | None:
         """Take turns for this worker; ``None`` where somebody else was faster, with any of them.
 
         Of what a worker had that died, the first one counts as failed once more: it was at that one. So what kills
         every worker ends aside as well.
         """
-        claim = Claim(waiting.key, waiting.owner)
+        claim = TurnClaim(waiting.key, waiting.owner)
         puts: list[Put] = []
         dead: set[str] = set()
         parked = 0
@@ -125,11 +125,11 @@ class Outbox:
             self._telemetry.count("capture.parked", parked)
         return claim
 
-    async def renew(self, claim: Claim) -> None:
+    async def renew(self, claim: TurnClaim) -> None:
         """Let the lease of *claim* begin anew; what is not this worker's any more is dropped from it."""
         await self._rewrite(claim, lambda record: (record, self.lease_ends))
 
-    async def release(self, claim: Claim, *, delay: timedelta) -> None:
+    async def release(self, claim: TurnClaim, *, delay: timedelta) -> None:
         """Give back what *claim* still has, for anybody to take after *delay*."""
         await self._rewrite(claim, lambda record: (replace(record, worker=None), self._clock.now() + delay))
         claim.refs.clear()
@@ -203,7 +203,7 @@ class Outbox:
         rows = iterate_items(self._storage, owner.partition, prefix=turns_namespace(owner))
         return [item async for item in rows if item.due is not None and item.due.kind in kinds]
 
-    async def _rewrite(self, claim: Claim, change: Callable[[TurnRecord], tuple[TurnRecord, datetime]]) -> None:
+    async def _rewrite(self, claim: TurnClaim, change: Callable[[TurnRecord], tuple[TurnRecord, datetime]]) -> None:
         """Write what *claim* has as *change* says; what is not this worker's any more is dropped from it."""
 
         async def rewrite() -> None:
@@ -240,7 +240,7 @@ _MOST_DEBOUNCES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class QueueTerms:
     """How workers share the waiting turns.
 
     Attributes:
@@ -298,7 +298,7 @@ def ready(
     items: Sequence[Item],
     *,
     now: datetime,
-    terms: Terms,
+    terms: QueueTerms,
     worker: str,
     running: Collection[str] = (),
     hurried: Collection[str] | None = (),
@@ -311,7 +311,7 @@ def ready(
     Args:
         items: Turn records that are due by now, or will be soon; rows that cannot be read are passed over.
         now: What the time is.
-        terms: See :class:`Terms`.
+        terms: See :class:`QueueTerms`.
         worker: Who asks; what it holds itself and is not *running* may be taken again.
         running: Keys that this worker is at.
         hurried: Keys that somebody waits for, so that they are not debounced; ``None``: all.

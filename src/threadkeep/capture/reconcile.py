@@ -19,10 +19,9 @@ from threadkeep.memories.models import TRUSTED, Approval, Kind, Memory, Speaker
 from threadkeep.proposals.models import Action, Proposal, Verdict
 from threadkeep.proposals.policy import by_default
 from threadkeep.storage.interface import Expectation, Namespace
-from threadkeep.text.normalization import content_words, normalised
+from threadkeep.text.facts import ended_by
 from threadkeep.text.redaction import has_secret
-from threadkeep.text.retractions import ended_by
-from threadkeep.text.semantics import gist_of, same_meaning
+from threadkeep.text.semantics import content_words, gist_of, normalised, same_meaning
 from threadkeep.text.slots import slot_of
 
 MAX_CHARACTERS: Final = 1_000

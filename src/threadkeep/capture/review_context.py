@@ -18,7 +18,7 @@ from threadkeep.proposals.reader import PolicyRepository, ProposalReader
 from threadkeep.proposals.repository import LIFETIME
 from threadkeep.proposals.tombstones import Tombstones, Unwanted
 from threadkeep.storage.interface import Embedding, Put, Storage
-from threadkeep.text.normalization import normalised
+from threadkeep.text.semantics import normalised
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock

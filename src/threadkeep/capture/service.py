@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn, Receipt
-from threadkeep.capture.queue import Claim, key_of
-from threadkeep.capture.turn_history import Found, OnRecord, off_loop_if
+from threadkeep.capture.queue import TurnClaim, key_of
+from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
 from threadkeep.capture.turns import (
     MAX_UNKNOWN,
     TURN_SPACING,
@@ -261,7 +261,7 @@ class CaptureService:
             return receipt
         refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
         learn = partial(self._learning.learn, extractor=extractor)
-        await self._queue.work(Claim(key_of(owner, thread_id), owner, refs), learn)
+        await self._queue.work(TurnClaim(key_of(owner, thread_id), owner, refs), learn)
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
         waits = next(iter(_waiting(records)), None)
         return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
@@ -349,7 +349,7 @@ class CaptureService:
         waiting, running, dead, oldest = await self._queue.outbox.counts()
         return CaptureStats(waiting + running, dead, self._queue.processed, running, oldest)
 
-    async def _wanted(self, found: Found, missing: Sequence[Spoken], *, epoch: str) -> Sequence[Spoken]:
+    async def _wanted(self, found: TurnLookup, missing: Sequence[Spoken], *, epoch: str) -> Sequence[Spoken]:
         """Return which of *missing* are to be learnt from."""
         if found.unknown and await self._was_erased(epoch):
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before

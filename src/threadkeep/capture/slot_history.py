@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from threadkeep.memories.models import Approval, Memory, Source, Speaker, Version
-from threadkeep.text.normalization import normalised
-from threadkeep.text.retractions import denies, ended_by
+from threadkeep.text.facts import denies, ended_by
+from threadkeep.text.semantics import normalised
 
 MAX_SOURCES: Final = 64
 _LONG_AGO: Final = datetime(1, 1, 1, tzinfo=UTC)

@@ -49,7 +49,7 @@ _NEAR: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TurnLookup:
     """What is on record of the turns that a thread shows.
 
     Attributes:
@@ -82,7 +82,7 @@ class OnRecord:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    async def find(self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None) -> Found:
+    async def find(self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None) -> TurnLookup:
         """Return which turns of *messages* are missing, however many an outage left.
 
         Of a thread whose newest turns are on record, the older messages are not read, however many there are.
@@ -106,10 +106,10 @@ class OnRecord:
                     known[item.ref.key] = TurnId(str(item.value.get("turn_id", item.ref.key)))
             missing = missing_turns(turns[-reach:], known)
             if len(missing) < reach or reach >= len(turns):
-                return Found(turns, missing, known, newest, branch)
+                return TurnLookup(turns, missing, known, newest, branch)
             looked, reach = reach, _LOOK_FURTHER * reach
 
-    async def branch(self, found: Found, *, owner: Owner, thread_id: ThreadId | None) -> Branch:
+    async def branch(self, found: TurnLookup, *, owner: Owner, thread_id: ThreadId | None) -> Branch:
         """Return the branch that the missing turns are on.
 
         They are on the newest turn's, unless they go on from an older one: then they begin a branch of their own. What

@@ -12,8 +12,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn
-from threadkeep.capture.queue import MAX_TAKEN, Claim, Outbox, Ready, Terms, Waiting, key_of
-from threadkeep.capture.queue_backends.base import Engine, Found
+from threadkeep.capture.queue import MAX_TAKEN, Outbox, QueueTerms, Ready, TurnClaim, Waiting, key_of
+from threadkeep.capture.queue_backends.base import DueTurns, Engine
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId, new_id
@@ -45,7 +45,7 @@ class Queue:
     """
 
     def __init__(
-        self, storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry, *, engine: Engine, terms: Terms
+        self, storage: Storage, learn: Learn, clock: Clock, telemetry: Telemetry, *, engine: Engine, terms: QueueTerms
     ) -> None:
         worker = f"{platform.node()}-{os.getpid()}-{new_id()[:8]}"
         self.outbox = Outbox(storage, clock, telemetry, terms=terms, worker=worker)
@@ -86,10 +86,10 @@ class Queue:
         """Return an event that is set when the next record is through."""
         return self._progress
 
-    async def find(self) -> Found:
+    async def find(self) -> DueTurns:
         """See :meth:`threadkeep.capture.queue_backends.base.Work.find`."""
         ready = await self._ready(self._hurried)
-        return Found(ready.keys, ready.next_at)
+        return DueTurns(ready.keys, ready.next_at)
 
     async def learn(self, key: str | None = None) -> bool:
         """See :meth:`threadkeep.capture.queue_backends.base.Work.learn`."""
@@ -114,7 +114,7 @@ class Queue:
             self._tell()
         return True
 
-    async def work(self, claim: Claim, learn: Learn) -> None:
+    async def work(self, claim: TurnClaim, learn: Learn) -> None:
         """Run *learn* for what *claim* has, and renew its lease meanwhile; what is not finished is given back."""
         renewing = asyncio.get_running_loop().create_task(self._renew(claim))
         try:
@@ -184,7 +184,7 @@ class Queue:
         if errors:
             raise errors[0]
 
-    async def _attempt(self, ref: Ref, claim: Claim, learn: Learn) -> None:
+    async def _attempt(self, ref: Ref, claim: TurnClaim, learn: Learn) -> None:
         owner = claim.owner
         try:
             finished = await learn(ref, owner)
@@ -204,7 +204,7 @@ class Queue:
         claim.drop(ref)
         self._tell()
 
-    async def _renew(self, claim: Claim) -> None:
+    async def _renew(self, claim: TurnClaim) -> None:
         while claim.refs:
             await asyncio.sleep(self.outbox.terms.lease.total_seconds() / _RENEWALS)
             try:
@@ -212,7 +212,7 @@ class Queue:
             except StorageError as error:  # it may end while others take it over; one commit wins
                 self._telemetry.degraded("capture.lease", error)
 
-    async def _give_back(self, claim: Claim) -> None:
+    async def _give_back(self, claim: TurnClaim) -> None:
         """Give back what is not finished; where that fails, its lease ends by itself."""
         try:
             async with asyncio.timeout(_RELEASE_SECONDS):

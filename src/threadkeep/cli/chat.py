@@ -57,7 +57,7 @@ def chat(
             while (text := _read(json=json)) is not None:
                 if not text.strip():
                     continue
-                shown = _Turn(tk, user, thread_id, json=json)
+                shown = _ShownTurn(tk, user, thread_id, json=json)
                 try:
                     runner.run(shown.take(graph, text))
                     failed = False
@@ -97,7 +97,7 @@ def _what_next(error: Exception) -> str:
     return "check the model's key and its name" if refused else "try again"
 
 
-class _Turn:
+class _ShownTurn:
     """One input and everything that is shown about it."""
 
     def __init__(self, tk: Threadkeep, user: str, thread_id: str, *, json: bool) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from threadkeep.storage.interface import Storage
     from threadkeep.transfer.models import Checked, Copied
     from threadkeep.transfer.service import Moving
-    from threadkeep.transfer.sources import Source
+    from threadkeep.transfer.sources import TransferSource
 
 T = TypeVar("T")
 
@@ -327,7 +327,7 @@ def _run(
 
 async def _source(
     url: str, settings: Settings, prefix: str | None, mapping: Path | None, approved_by: str | None, *, exact: bool
-) -> Source:
+) -> TransferSource:
     """Return what *url* names: a foreign place, or one of our storages."""
     from threadkeep.clock import SystemClock
     from threadkeep.errors import InvalidInputError
@@ -379,7 +379,7 @@ def _patient(settings: Settings) -> Settings:
     return settings.model_copy(update=patience)
 
 
-async def _require_labels(source: Source, *, dry_run: bool) -> None:
+async def _require_labels(source: TransferSource, *, dry_run: bool) -> None:
     """Refuse to begin while nobody has said whose some labels are; a dry run lists them among what is left out."""
     from threadkeep.transfer.sources import ForeignSource
 

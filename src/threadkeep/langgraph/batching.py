@@ -16,7 +16,7 @@ from langgraph.store.base import Result
 
 from threadkeep.errors import ClosedError, DamagedItemError, InvalidInputError, SealError
 from threadkeep.event_loop import closed_error
-from threadkeep.langgraph.operations import Plan
+from threadkeep.langgraph.operations import CallPlan
 
 if TYPE_CHECKING:
     from threadkeep.event_loop import EventLoopThread
@@ -30,8 +30,8 @@ _ONE_CALLS: Final = (InvalidInputError, DamagedItemError, SealError)  # one call
 _Results: TypeAlias = list[Result]
 
 
-class _Call(NamedTuple):
-    plan: Plan
+class _StoreCall(NamedTuple):
+    plan: CallPlan
     answer: Future[_Results]
 
 
@@ -48,15 +48,15 @@ class Crowd:
         perform: Performs one plan.
     """
 
-    def __init__(self, home: EventLoopThread, perform: Callable[[Plan], Coroutine[Any, Any, _Results]]) -> None:
+    def __init__(self, home: EventLoopThread, perform: Callable[[CallPlan], Coroutine[Any, Any, _Results]]) -> None:
         self._home = home
         self._perform = perform
         self._guard = threading.Lock()
         self._under_way = 0  # while anything waits, something is under way, and begins what waits when it ends
-        self._lanes: dict[Hashable, deque[_Call]] = {}
+        self._lanes: dict[Hashable, deque[_StoreCall]] = {}
         self._busy: set[Hashable] = set()
 
-    async def perform(self, plan: Plan) -> _Results:
+    async def perform(self, plan: CallPlan) -> _Results:
         """Return the results of *plan*, alone or together with others."""
         answer = self._waits(plan)
         if answer is not None:
@@ -66,7 +66,7 @@ class Crowd:
         finally:
             self._left()
 
-    def perform_sync(self, plan: Plan) -> _Results:
+    def perform_sync(self, plan: CallPlan) -> _Results:
         """Do what :meth:`perform` does, and block the calling thread until it is done."""
         answer = self._waits(plan)
         if answer is not None:
@@ -79,7 +79,7 @@ class Crowd:
         finally:
             self._left()
 
-    def _waits(self, plan: Plan) -> Future[_Results] | None:
+    def _waits(self, plan: CallPlan) -> Future[_Results] | None:
         """Take a place among those under way, or where there is none, wait in a lane; return what to wait for."""
         self._home.require_open()
         with self._guard:
@@ -87,7 +87,7 @@ class Crowd:
                 self._under_way += 1
                 return None
             answer: Future[_Results] = Future()
-            self._lanes.setdefault(_lane(plan), deque()).append(_Call(plan, answer))
+            self._lanes.setdefault(_lane(plan), deque()).append(_StoreCall(plan, answer))
             return answer
 
     def _left(self) -> None:
@@ -120,7 +120,7 @@ class Crowd:
 
     async def _round(self, lane: Hashable) -> None:
         with self._guard:
-            waiting = self._lanes.get(lane, deque[_Call]())
+            waiting = self._lanes.get(lane, deque[_StoreCall]())
             calls = [waiting.popleft() for _ in range(min(len(waiting), _TOGETHER))]
         calls = [call for call in calls if call.answer.set_running_or_notify_cancel()]
         if not calls:
@@ -131,7 +131,7 @@ class Crowd:
             _refused(calls, closed_error())
             raise
 
-    async def _answered(self, calls: Sequence[_Call]) -> None:
+    async def _answered(self, calls: Sequence[_StoreCall]) -> None:
         try:
             answers = await self._together([call.plan for call in calls])
         except _ONE_CALLS as error:
@@ -146,12 +146,12 @@ class Crowd:
             for call, results in zip(calls, answers, strict=True):
                 call.answer.set_result(results)
 
-    async def _together(self, plans: Sequence[Plan]) -> list[_Results]:
+    async def _together(self, plans: Sequence[CallPlan]) -> list[_Results]:
         first = plans[0]
         if len(plans) == 1 or first.finds or first.listings:
             results = await self._perform(first)
             return [results, *(copy.deepcopy(results) for _ in plans[1:])]
-        whole = Plan(first.owner)
+        whole = CallPlan(first.owner)
         for plan in plans:
             whole.reads += [replace(read, place=whole.size + read.place) for read in plan.reads]
             for ref, write in plan.writes.items():
@@ -166,7 +166,7 @@ class Crowd:
         return answers
 
 
-def _lane(plan: Plan) -> Hashable:
+def _lane(plan: CallPlan) -> Hashable:
     """Return what calls have in common that can be performed together with *plan*; itself, where it goes alone."""
     kinds = [bool(plan.reads), bool(plan.writes), bool(plan.finds), bool(plan.listings)]
     partitions = {ref.partition for ref in plan.writes}
@@ -179,7 +179,7 @@ def _lane(plan: Plan) -> Hashable:
     return repr((plan.finds, plan.listings, plan.owner))
 
 
-def _refused(calls: Iterable[_Call], error: Exception) -> None:
+def _refused(calls: Iterable[_StoreCall], error: Exception) -> None:
     for call in calls:
         if not call.answer.done():
             call.answer.set_exception(error)

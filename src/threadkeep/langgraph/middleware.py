@@ -51,7 +51,7 @@ State: TypeAlias = AgentState[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _TurnContext:
     """What recall is remembered by: the newest human message of an owner's thread."""
 
     owner: Owner
@@ -97,7 +97,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._budget_tokens = budget_tokens
         self._timeout = timeout
         self._placement = placement
-        self._seen: OrderedDict[_Turn, _Seen] = OrderedDict()
+        self._seen: OrderedDict[_TurnContext, _Seen] = OrderedDict()
         self._graphs: OrderedDict[str, None] = OrderedDict()
         tell(self)
 
@@ -143,14 +143,14 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
 
-    def _turn(self, request: ModelRequest[Any]) -> _Turn:
+    def _turn(self, request: ModelRequest[Any]) -> _TurnContext:
         """Tell the turn; the owner is required before the model is called."""
         return self._turn_of(request.messages, request.runtime, get_config())
 
-    def _turn_of(self, messages: Sequence[Any], runtime: Runtime[Any], config: Any) -> _Turn:
+    def _turn_of(self, messages: Sequence[Any], runtime: Runtime[Any], config: Any) -> _TurnContext:
         position, message, question = newest_human(messages)
         key = message or short_digest(str(position), question)
-        return _Turn(self._whose(runtime, config), thread_id_of(runtime, config), key)
+        return _TurnContext(self._whose(runtime, config), thread_id_of(runtime, config), key)
 
     def _whose(self, runtime: Runtime[Any], config: Any) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=config))
@@ -158,7 +158,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             require_agreement(owner, config)
         return owner
 
-    def _at_hand(self, turn: _Turn, before: _Seen | None, messages: Sequence[Any]) -> _Seen | None:
+    def _at_hand(self, turn: _TurnContext, before: _Seen | None, messages: Sequence[Any]) -> _Seen | None:
         """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for.
 
         Only the owner's own memories are read, so this comes before it is known whose the thread is: the checkpointer
@@ -178,7 +178,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         recall = app.try_recall(self._request(turn, messages)) if self._recalls else Recall()
         return None if recall is None else _Seen(recall, epoch)
 
-    async def _recalled(self, turn: _Turn, messages: Sequence[Any]) -> _Seen:
+    async def _recalled(self, turn: _TurnContext, messages: Sequence[Any]) -> _Seen:
         """Return what the turn was given already, if all of it still holds; else recall."""
         app = self._tk.app
         if await app.is_off(turn.owner, turn.thread_id):
@@ -206,12 +206,12 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         with suppress(PartitionErasedError):  # the turn outlives its owner's erasing: nothing of it is kept
             await self._tk.app.binder.bind(thread_id, owner, epoch=epoch)
 
-    async def _recall(self, turn: _Turn, messages: Sequence[Any]) -> Recall:
+    async def _recall(self, turn: _TurnContext, messages: Sequence[Any]) -> Recall:
         if not self._recalls:
             return Recall()
         return await self._tk.app.recall(self._request(turn, messages))
 
-    def _request(self, turn: _Turn, messages: Sequence[Any]) -> RecallRequest:
+    def _request(self, turn: _TurnContext, messages: Sequence[Any]) -> RecallRequest:
         most = _DOCUMENTS_MOST if self._placement == "system" else None
         return RecallRequest(
             newest_human(messages)[2],
@@ -239,7 +239,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError):  # recall says so
             return None
 
-    def _to_bind(self, turn: _Turn, epoch: str | None) -> str | None:
+    def _to_bind(self, turn: _TurnContext, epoch: str | None) -> str | None:
         """Return the thread that has to be bound to its first owner; a dead storage is not waited for.
 
         Returns:
@@ -260,10 +260,10 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = request.system_message.text + "\n\n" if request.system_message else ""
         return request.override(system_message=SystemMessage(before + said))
 
-    def _let_go_after(self, turn: _Turn, run: Running) -> None:
+    def _let_go_after(self, turn: _TurnContext, run: Running) -> None:
         run.when_ended(lambda: self._seen.pop(turn, None))
 
-    def _tell_recalled(self, turn: _Turn, seen: _Seen, runtime: Runtime[Any]) -> None:
+    def _tell_recalled(self, turn: _TurnContext, seen: _Seen, runtime: Runtime[Any]) -> None:
         self._seen[turn] = seen
         found = seen.recall
         while len(self._seen) > TURNS_REMEMBERED:
@@ -306,7 +306,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 receipt = self._not_recorded(error)
             _tell_captured(receipt, runtime)
 
-    def _let_go_after(self, turn: _Turn, run: Running) -> None:
+    def _let_go_after(self, turn: _TurnContext, run: Running) -> None:
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
@@ -317,7 +317,9 @@ class LearningMiddleware(ThreadkeepMiddleware):
             return None
         return self._record(turn, list(state["messages"]), seen, current_run())
 
-    async def _record(self, turn: _Turn, messages: list[Any], seen: _Seen | None, run: Running | None) -> Receipt:
+    async def _record(
+        self, turn: _TurnContext, messages: list[Any], seen: _Seen | None, run: Running | None
+    ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
         app = self._tk.app
 

@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Any, Final, TypeAlias, cast
 
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
+from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
 
-from threadkeep.errors import InvalidInputError, TooLargeError
-from threadkeep.identity import Owner, partition_of
-from threadkeep.langgraph.namespaces import labels_of, matches_of, require_own, require_some
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, TooLargeError
+from threadkeep.identity import OWNED_ROOTS, Owner, partition_of
 from threadkeep.memories.codec import searchable_paths
 from threadkeep.storage.encoding import MAX_TTL, MAX_VALUE_DEPTH, OPERATORS, check_filter
-from threadkeep.storage.interface import MAX_VALUE_BYTES, NamespaceMatch, Ref
+from threadkeep.storage.interface import MAX_VALUE_BYTES, Namespace, NamespaceMatch, Partition, Ref
 
 WHOLE_VALUE: Final = ("$",)
 """LangGraph's default: the whole value as JSON is one searchable text."""
@@ -26,7 +26,7 @@ _JOINING: Final = frozenset({"$and", "$or", "$nor", "$not", *OPERATORS})
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ItemRead:
     """A Get: its place in the call, what it asks for, and whether reading it lets it live longer."""
 
     place: int
@@ -35,7 +35,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Find:
+class ItemSearch:
     """A Search: its place in the call and the operation, its prefix a tuple of legal labels."""
 
     place: int
@@ -43,7 +43,7 @@ class Find:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class NamespaceListing:
     """A ListNamespaces: its place in the call, its conditions, and which page is asked for."""
 
     place: int
@@ -54,7 +54,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ItemWrite:
     """A Put, or where *value* is ``None`` a Delete.
 
     Attributes:
@@ -71,7 +71,7 @@ class Write:
 
 
 @dataclass(slots=True)
-class Plan:
+class CallPlan:
     """One call: reads, then writes; the last write of a key stands for all of them.
 
     Attributes:
@@ -80,13 +80,13 @@ class Plan:
 
     owner: Owner | None = None
     size: int = 0
-    reads: list[Read] = field(default_factory=list[Read])
-    finds: list[Find] = field(default_factory=list[Find])
-    listings: list[Listing] = field(default_factory=list[Listing])
-    writes: dict[Ref, Write] = field(default_factory=dict[Ref, Write])
+    reads: list[ItemRead] = field(default_factory=list[ItemRead])
+    finds: list[ItemSearch] = field(default_factory=list[ItemSearch])
+    listings: list[NamespaceListing] = field(default_factory=list[NamespaceListing])
+    writes: dict[Ref, ItemWrite] = field(default_factory=dict[Ref, ItemWrite])
 
 
-def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) -> Plan:
+def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) -> CallPlan:
     """Check every operation and sort them by kind; nothing has been read or written yet.
 
     Args:
@@ -99,12 +99,12 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) 
         OwnerMismatchError: A namespace is not the owner's.
         InvalidInputError: Anything else of an operation is.
     """
-    plan = Plan(owner)
+    plan = CallPlan(owner)
     for place, op in enumerate(cast("Iterable[Any]", ops)):
         plan.size = place + 1
         match op:
             case GetOp():
-                plan.reads.append(Read(place, _ref(op.namespace, op.key, owner), bool(op.refresh_ttl)))
+                plan.reads.append(ItemRead(place, _ref(op.namespace, op.key, owner), bool(op.refresh_ttl)))
             case PutOp():
                 write = _write(op, fields, owner)
                 plan.writes[write.ref] = write
@@ -117,13 +117,13 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) 
                     msg = f"A query is a text, not {type(query).__name__}."
                     raise InvalidInputError(msg)
                 _check_conditions(op.filter)
-                plan.finds.append(Find(place, op._replace(namespace_prefix=prefix)))
+                plan.finds.append(ItemSearch(place, op._replace(namespace_prefix=prefix)))
             case ListNamespacesOp():
                 _check_page(op.limit, op.offset)
                 if op.max_depth is not None and (type(op.max_depth) is not int or op.max_depth < 0):
                     msg = "max_depth is a whole number of labels, 0 or more, or None."
                     raise InvalidInputError(msg)
-                plan.listings.append(Listing(place, matches_of(op), op.max_depth, op.limit, op.offset))
+                plan.listings.append(NamespaceListing(place, matches_of(op), op.max_depth, op.limit, op.offset))
             case _:
                 msg = f"{type(op).__name__} is no operation of a LangGraph store."
                 raise InvalidInputError(msg)
@@ -162,19 +162,19 @@ def _ref(namespace: Any, key: Any, owner: Owner | None) -> Ref:
     return Ref(partition_of(labels), labels, str(key))
 
 
-def _write(op: PutOp, fields: tuple[str, ...], owner: Owner | None) -> Write:
+def _write(op: PutOp, fields: tuple[str, ...], owner: Owner | None) -> ItemWrite:
     ref = _ref(op.namespace, op.key, owner)
     if op.value is None:
-        return Write(ref, None)
+        return ItemWrite(ref, None)
     require_some(ref.namespace)
     value = json_copy(op.value)
     ttl = ttl_of(op.ttl)
     paths, pinned = searchable_paths(ref.namespace, ref.key, value)
     ttl = None if pinned else ttl
     if paths is not None and op.index is None and fields == WHOLE_VALUE:
-        return Write(ref, value, paths, ttl)
+        return ItemWrite(ref, value, paths, ttl)
     index = () if op.index is False else fields if op.index is None else _paths(op.index)
-    return Write(ref, value, index, ttl)
+    return ItemWrite(ref, value, index, ttl)
 
 
 def _paths(index: Any) -> tuple[str, ...]:
@@ -273,3 +273,116 @@ def _place(path: _Path) -> str:
     """Spell *path* as a place in the value; field names only, never what is stored there."""
     spelled = "".join(f"[{step}]" if isinstance(step, int) else f".{step[:80]}" for step in path)
     return f"value{spelled[:400]}"
+
+
+RESERVED_ROOT: Final = "langgraph"
+
+
+class InvalidNamespaceError(InvalidInputError, LangGraphInvalidNamespaceError):
+    """A namespace label cannot be used. Labels are texts with no period and no NUL, and not empty."""
+
+    code = "namespace_invalid"
+
+
+def labels_of(namespace: Any) -> Namespace:
+    """Return *namespace* as a tuple of labels, each of them legal.
+
+    A list is taken as the tuple it stands for, a single text as the one label it is: where a tuple
+    of one was meant, the comma is easily forgotten.
+
+    Raises:
+        InvalidNamespaceError: A label is no text, is empty, or holds a period or NUL.
+    """
+    if isinstance(namespace, str):
+        namespace = (namespace,)
+    elif type(namespace) is not tuple:
+        if not isinstance(namespace, Iterable):
+            msg = f"A namespace is a tuple of labels, not {type(namespace).__name__}."
+            raise InvalidNamespaceError(msg)
+        namespace = tuple(cast("Iterable[Any]", namespace))
+    for label in cast("tuple[Any, ...]", namespace):
+        if not isinstance(label, str):
+            rule = f"is {type(label).__name__}, not a text"
+        elif "." in label:
+            rule = "holds a period; use threadkeep's label() for ids such as e-mail addresses"
+        elif "\x00" in label:
+            rule = "holds a NUL"
+        elif not label:
+            rule = "is empty"
+        else:
+            continue
+        msg = f"The namespace label {str(cast('object', label))[:80]!r} {rule}."
+        raise InvalidNamespaceError(msg)
+    return cast("Namespace", namespace)
+
+
+def require_some(labels: Namespace) -> None:
+    """Let *labels* pass only where there are any: nothing is written to the empty namespace."""
+    if not labels:
+        msg = "The namespace is empty; give at least one label."
+        raise InvalidNamespaceError(msg)
+
+
+def writable(namespace: Any) -> Namespace:
+    """Return *namespace* as :func:`labels_of` does, where ``put`` may write to it.
+
+    LangGraph itself writes below its own root label, by operations rather than by ``put``.
+
+    Raises:
+        InvalidNamespaceError: It is empty, or its root label is LangGraph's own.
+    """
+    labels = labels_of(namespace)
+    require_some(labels)
+    if labels[0] == RESERVED_ROOT:
+        msg = f"The root label {RESERVED_ROOT!r} belongs to LangGraph itself; choose another."
+        raise InvalidNamespaceError(msg)
+    return labels
+
+
+def own_prefixes(owner: Owner) -> tuple[Namespace, ...]:
+    """Return the namespaces that, with everything below them, belong to *owner*."""
+    label = owner.label
+    return tuple((root, label) for root in OWNED_ROOTS)
+
+
+def require_own(namespace: Namespace, owner: Owner | None) -> None:
+    """Let *namespace* pass only where all of it is the owner's; without an owner, everything passes.
+
+    Raises:
+        OwnerMismatchError: It is somebody else's, nobody's, or spans several owners.
+    """
+    if owner is None or (len(namespace) > 1 and partition_of(namespace) == owner.partition):
+        return
+    msg = (
+        "This store is locked to one owner, and the namespace is not that owner's; "
+        "use ('memories', label, …), ('summaries', label, …) or ('users', label, …)."
+    )
+    raise OwnerMismatchError(msg)
+
+
+def one_partition(prefix: Namespace) -> Partition | None:
+    """Return the partition that holds everything below *prefix*; ``None`` where several may."""
+    if not prefix or (len(prefix) == 1 and prefix[0] in OWNED_ROOTS):
+        return None
+    return partition_of(prefix)
+
+
+def matches_of(op: ListNamespacesOp) -> tuple[NamespaceMatch, ...]:
+    """Return the conditions of *op* in the seam's words.
+
+    Raises:
+        InvalidNamespaceError: A condition holds an illegal label, or is neither prefix nor suffix.
+    """
+    found: list[NamespaceMatch] = []
+    for condition in op.match_conditions or ():
+        if condition.match_type not in ("prefix", "suffix"):
+            msg = f"Namespaces are matched by prefix or suffix, not by {str(condition.match_type)[:40]!r}."
+            raise InvalidNamespaceError(msg)
+        found.append(NamespaceMatch(condition.match_type, labels_of(condition.path)))
+    return tuple(found)
+
+
+def cut(namespaces: Iterable[Namespace], *, max_depth: int | None, limit: int, offset: int) -> list[Namespace]:
+    """Cut *namespaces* to *max_depth* labels, make them distinct, sort, and return one page of them."""
+    distinct = {namespace if max_depth is None else namespace[:max_depth] for namespace in namespaces}
+    return sorted(distinct)[offset : offset + limit]

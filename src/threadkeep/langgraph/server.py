@@ -14,7 +14,7 @@ from langgraph.config import get_config
 
 from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
 from threadkeep.identity import Owner, claimed_owner, on_server
-from threadkeep.langgraph.namespaces import labels_of, require_own
+from threadkeep.langgraph.operations import labels_of, require_own
 from threadkeep.langgraph.store import ThreadkeepStore
 
 if TYPE_CHECKING:

@@ -1,10 +1,10 @@
-"""The LangGraph store: the whole ``BaseStore`` over our storage, for graphs, LangMem and deep agents."""
+"""What LangGraph's stores on databases have beside ``BaseStore``: setting up, and sweeping what has expired."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from langgraph.store.base import (
@@ -28,10 +28,8 @@ from langgraph.store.base import (
 
 from threadkeep.identity import owner_in
 from threadkeep.langgraph.batching import Crowd
-from threadkeep.langgraph.namespaces import labels_of, writable
-from threadkeep.langgraph.operations import Plan, Write, fields_of, planned, ttl_of
-from threadkeep.langgraph.store_search import Found, StoreRanking, find, list_namespaces
-from threadkeep.langgraph.ttl import Sweeping
+from threadkeep.langgraph.operations import CallPlan, ItemWrite, fields_of, labels_of, planned, ttl_of, writable
+from threadkeep.langgraph.store_search import StoreMatch, StoreRanking, find, list_namespaces
 from threadkeep.memories.audited_writer import is_changed
 from threadkeep.storage.interface import (
     MAX_BATCH_OPERATIONS,
@@ -54,6 +52,50 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.services import Services
     from threadkeep.storage.interface import Item as StoredItem
+
+
+class Told(int):
+    """A number, and what awaiting it gives: ``PostgresStore`` returns it, ``AsyncPostgresStore`` is awaited."""
+
+    def __await__(self) -> Generator[Any, None, int]:
+        return int(self)
+        yield  # makes it a generator
+
+
+class Sweeping:
+    """The methods of ``SqliteStore`` and ``PostgresStore`` that programs call after opening one, awaited or not.
+
+    None of them needs to be called: a Threadkeep connects when it is first used, shows nothing that has
+    expired, and removes it physically by itself. They block until they are done, also in a running loop.
+    """
+
+    _home: EventLoopThread
+    _connect: Callable[[], Coroutine[Any, Any, Services]]
+
+    def setup(self) -> Told:
+        """Connect, and make what is missing in the database."""
+        self._home.run_sync(self._connect())
+        return Told()
+
+    def sweep_ttl(self) -> Told:
+        """Remove physically what has expired, everybody's, and return how many items that were."""
+
+        async def swept() -> int:
+            services = await self._connect()
+            return await services.storage.sweep(now=services.clock.now())
+
+        return Told(self._home.run_sync(swept()))
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Told:
+        """Do nothing, whatever *sweep_interval_minutes* says: Threadkeep sweeps by itself."""
+        del sweep_interval_minutes
+        return Told()
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> Told:
+        """Do nothing, and say that it is done: the sweeping ends with the Threadkeep, whatever *timeout* says."""
+        del timeout
+        return Told(1)
+
 
 T = TypeVar("T")
 
@@ -144,14 +186,14 @@ class ThreadkeepStore(Sweeping, BaseStore):
         """
         return await self._crowd.perform(self._planned(ops))
 
-    def _planned(self, ops: Iterable[Op]) -> Plan:
+    def _planned(self, ops: Iterable[Op]) -> CallPlan:
         return planned(ops, fields=self._fields, owner=self._whose())
 
     def _whose(self) -> Owner | None:
         """Tell whose namespaces may be named in this call; ``None``: everybody's."""
         return self._owner
 
-    async def _perform(self, plan: Plan) -> list[Result]:
+    async def _perform(self, plan: CallPlan) -> list[Result]:
         services = await self._connect()
         results: list[Result] = [None] * plan.size
         read: list[StoredItem] = []
@@ -319,7 +361,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         return self.ttl_config.get("refresh_on_read", True) if self.ttl_config else True
 
 
-async def _batches(services: Services, writes: Mapping[Ref, Write]) -> list[Batch]:
+async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[Batch]:
     """Return a commit for each partition; texts are embedded here, all at once and outside of any commit."""
     texts = {
         ref: texts_of(write.value, write.index)
@@ -419,7 +461,7 @@ def _item(item: StoredItem) -> Item:
     )
 
 
-def _search_item(found: Found) -> SearchItem:
+def _search_item(found: StoreMatch) -> SearchItem:
     item = found.item
     return SearchItem(item.ref.namespace, item.ref.key, item.value, item.created_at, item.updated_at, score=found.score)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from threadkeep.identity import Owner, partition_of
-from threadkeep.langgraph.namespaces import cut, one_partition, own_prefixes
+from threadkeep.langgraph.operations import cut, one_partition, own_prefixes
 from threadkeep.memories.codec import is_memory_namespace
 from threadkeep.search.query import MAX_QUERY_CHARACTERS
 from threadkeep.storage.encoding import meets
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langgraph.store.base import SearchOp
     from numpy.typing import NDArray
 
-    from threadkeep.langgraph.operations import Listing
+    from threadkeep.langgraph.operations import NamespaceListing
     from threadkeep.search.ranking import Method
     from threadkeep.services import Services
 
@@ -38,7 +38,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoreMatch:
     """An item, and how close it is to the query; ``None`` where nothing was asked or compared."""
 
     item: Item
@@ -76,7 +76,7 @@ class _Hit(NamedTuple):
     cosine: float | None
 
 
-async def find(services: Services, op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
+async def find(services: Services, op: SearchOp, *, ranking: StoreRanking) -> list[StoreMatch]:
     """Answer *op*: the filter applies first, then the order, then offset and limit.
 
     Without a query, newest first. With one, best first; what cannot be compared follows without a
@@ -87,10 +87,10 @@ async def find(services: Services, op: SearchOp, *, ranking: StoreRanking) -> li
     places = await _places(services.storage, op.namespace_prefix)
     if op.query and op.query.strip():
         return await _closest(services, places, op, ranking=ranking)
-    return [Found(item) for item in await _newest(services.storage, places, op)]
+    return [StoreMatch(item) for item in await _newest(services.storage, places, op)]
 
 
-async def list_namespaces(storage: Storage, listing: Listing, owner: Owner | None) -> list[Namespace]:
+async def list_namespaces(storage: Storage, listing: NamespaceListing, owner: Owner | None) -> list[Namespace]:
     """Answer a ListNamespaces; with an *owner*, only that owner's are listed."""
     if owner is None:
         page = await storage.namespaces(
@@ -135,7 +135,9 @@ async def _all_namespaces(
         offset += len(page)
 
 
-async def _closest(services: Services, places: Sequence[Place], op: SearchOp, *, ranking: StoreRanking) -> list[Found]:
+async def _closest(
+    services: Services, places: Sequence[Place], op: SearchOp, *, ranking: StoreRanking
+) -> list[StoreMatch]:
     """Return the page of answers to the query that *op* asks for, best first."""
     wanted = op.offset + op.limit
     question = await _question(services, op.query or "", ranking=ranking)
@@ -206,9 +208,9 @@ def _on_the_scale_of_cosines(hits: Iterable[_Hit]) -> Iterator[_Hit]:
         yield hit._replace(score=least)
 
 
-async def _matching(storage: Storage, hits: Sequence[_Hit], conditions: Filter, wanted: int) -> list[Found]:
+async def _matching(storage: Storage, hits: Sequence[_Hit], conditions: Filter, wanted: int) -> list[StoreMatch]:
     """Fetch the items of *hits*, in chunks, until *wanted* of them meet the filter."""
-    found: list[Found] = []
+    found: list[StoreMatch] = []
     start, size = 0, 2 * wanted
     while len(found) < wanted and start < len(hits):
         chunk = await _fetched(storage, hits[start : start + size])
@@ -219,12 +221,12 @@ async def _matching(storage: Storage, hits: Sequence[_Hit], conditions: Filter, 
 
 async def _unranked(
     storage: Storage, places: Sequence[Place], op: SearchOp, seen: set[_Name], *, skip: int, limit: int
-) -> list[Found]:
+) -> list[StoreMatch]:
     """Return items that no query finds, newest first: those that were put with ``index=False``.
 
     A memory that may not be recalled is left out: it is not found by asking, not even as the last one.
     """
-    found: list[Found] = []
+    found: list[StoreMatch] = []
     async with aclosing(_merged(storage, places, op, _PAGE)) as items:
         async for item in items:
             if len(found) >= limit:
@@ -236,13 +238,13 @@ async def _unranked(
             if skip:
                 skip -= 1
             else:
-                found.append(Found(item))
+                found.append(StoreMatch(item))
     return found
 
 
-async def _fetched(storage: Storage, hits: Sequence[_Hit]) -> list[Found]:
+async def _fetched(storage: Storage, hits: Sequence[_Hit]) -> list[StoreMatch]:
     items = await storage.get([Ref(hit.partition, hit.namespace, hit.key) for hit in hits])
-    return [Found(item, hit.score) for item, hit in zip(items, hits, strict=True) if item is not None]
+    return [StoreMatch(item, hit.score) for item, hit in zip(items, hits, strict=True) if item is not None]
 
 
 async def _newest(storage: Storage, places: Sequence[Place], op: SearchOp) -> list[Item]:

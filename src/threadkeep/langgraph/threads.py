@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from threadkeep.errors import InvalidInputError, ThreadBusyError
 from threadkeep.ids import ThreadId
-from threadkeep.threads.maintenance import Keep, ThreadStats
+from threadkeep.threads.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class ThreadService:
             msg = "Give the threads as a list of ids, latest as 1 or more, and since with a time zone."
             raise InvalidInputError(msg)
         owner = self._scope.resolve(owner)
-        keep = Keep(latest, since, waiting)
+        keep = KeptCheckpoints(latest, since, waiting)
         done: list[Pruned] = []
         for thread_id in await self._chosen(thread_ids, owner, older_than):
             view = await self._view(thread_id, owner)

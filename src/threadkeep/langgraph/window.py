@@ -21,8 +21,15 @@ from threadkeep.errors import ContextTooLargeError, OwnerRequiredError, Threadke
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.history import (
     OURS,
+    Counted,
+    asked,
+    described,
     entries_of,
+    estimated,
+    has_room,
     is_talk,
+    limit_of,
+    matters,
     rebuilt,
     said_in,
     shortened,
@@ -30,13 +37,12 @@ from threadkeep.langgraph.history import (
     summary_text,
 )
 from threadkeep.langgraph.identity import owner_from, thread_id_of
-from threadkeep.langgraph.tokens import Counted, asked, described, estimated, has_room, limit_of, matters
 from threadkeep.models.helper_models import HelperModel
 from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.selection import estimate_tokens
-from threadkeep.text.summary import Said, cut_to, extractive_summary
-from threadkeep.threads.window import Plan, compacted, is_whole, over, repaired, summary_tokens
+from threadkeep.text.sentences import Said, cut_to, extractive_summary
+from threadkeep.threads.window import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
@@ -355,7 +361,7 @@ class Compaction:
             recorded.set(REMOVED, len(plan.removed))
             return await self._summarised(talk, history, plan, limit)
 
-    async def _summarised(self, talk: Talk, history: History, plan: Plan, limit: int) -> History:
+    async def _summarised(self, talk: Talk, history: History, plan: WindowPlan, limit: int) -> History:
         """Return *history* without what *plan* removes, which is recorded, summarised and kept first."""
         removed = [history.messages[i] for i in plan.removed]
         if talk.owner is not None:

@@ -26,7 +26,7 @@ from threadkeep.memories.models import (
     is_asked,
 )
 from threadkeep.storage.interface import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
-from threadkeep.text.normalization import same_words
+from threadkeep.text.semantics import same_words
 
 MEMORIES: Final = "memories"
 SUMMARIES: Final = "summaries"

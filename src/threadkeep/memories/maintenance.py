@@ -26,8 +26,7 @@ from threadkeep.memories.models import Memory, Status, Undone, Why, least_truste
 from threadkeep.memories.reader import MemoryReader
 from threadkeep.memories.repository import Searcher
 from threadkeep.storage.interface import Delete, Embedding, Operation, Ref, Storage
-from threadkeep.text.normalization import same_words
-from threadkeep.text.semantics import gist_of, same_meaning
+from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner

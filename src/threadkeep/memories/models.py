@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
-from threadkeep.text.normalization import same_words
+from threadkeep.text.semantics import same_words
 
 if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditEntry

@@ -44,7 +44,7 @@ from threadkeep.storage.interface import (
     Storage,
     iterate_items,
 )
-from threadkeep.text.normalization import same_words
+from threadkeep.text.semantics import same_words
 
 if TYPE_CHECKING:
     from threadkeep.capture.service import CaptureService

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from threadkeep.errors import EmbedderUnavailableError
-from threadkeep.models.batches import MAX_TOKENS, Batches, Encode
-from threadkeep.models.cache import VectorCache
+from threadkeep.models.cache import MAX_TOKENS, Batches, Encode, VectorCache
 
 if TYPE_CHECKING:
     import numpy as np

@@ -49,8 +49,7 @@ from threadkeep.proposals.models import (
 )
 from threadkeep.proposals.reader import ProposalReader
 from threadkeep.storage.interface import Operation, Put, Storage
-from threadkeep.text.normalization import same_words
-from threadkeep.text.semantics import gist_of, same_meaning
+from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock

@@ -22,8 +22,7 @@ from threadkeep.proposals.codec import (
 )
 from threadkeep.proposals.models import Proposal, Tombstone
 from threadkeep.storage.interface import Delete, Embedding, Item, Namespace, Operation, Put, Storage, iterate_items
-from threadkeep.text.normalization import normalised
-from threadkeep.text.semantics import Gist, agrees, gist_of, same_meaning, signature
+from threadkeep.text.semantics import Gist, agrees, gist_of, normalised, same_meaning, signature
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock

@@ -23,9 +23,8 @@ from threadkeep.search.ranking import IndexSnapshot, ValueNotIndexedError
 from threadkeep.search.vectors import Column, Matrix, Precision
 from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.storage.rows import NEVER, read_columns
-from threadkeep.text.normalization import content_words
-from threadkeep.text.retractions import ended_by
-from threadkeep.text.semantics import signature
+from threadkeep.text.facts import ended_by
+from threadkeep.text.semantics import content_words, signature
 from threadkeep.text.slots import slot_of
 from threadkeep.text.tokenizing import TIME_TERMS, texts_of_each, tokenise_each
 

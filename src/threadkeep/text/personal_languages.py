@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from threadkeep.text.normalization import straight
+from threadkeep.text.semantics import straight
 
 _SCORE: Final = 2.0
 

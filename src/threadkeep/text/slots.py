@@ -13,8 +13,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from threadkeep.text.normalization import plain, straight, words
-from threadkeep.text.semantics import as_said
+from threadkeep.text.semantics import as_said, plain, straight, words
 
 _MAX_CHARACTERS: Final = 300
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from threadkeep.threads.fencing import Claim, Grant, Strategy
+    from threadkeep.threads.fencing import Grant, Strategy, ThreadClaim
     from threadkeep.threads.maintenance import Place
 
 
@@ -54,7 +54,7 @@ class Capabilities:
     fenced: Literal["with the write", "before the write"] = "with the write"
 
 
-class Read(NamedTuple):
+class ThreadRead(NamedTuple):
     """What was read with a lease: a checkpoint, or that there is none."""
 
     found: CheckpointTuple | None
@@ -121,7 +121,7 @@ class Backend(ABC):
 
     @abstractmethod
     async def call(
-        self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float, claim: Claim | None = None
+        self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float, claim: ThreadClaim | None = None
     ) -> T:
         """Return what *work*, one call of *saver*, returns.
 
@@ -141,7 +141,7 @@ class Backend(ABC):
         saver: Saver,
         work: Callable[[Saver], T],
         *,
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
         lost: Callable[[T], object] | None = None,
     ) -> asyncio.Future[T]:
         """Begin a call from whichever loop runs here, where :attr:`reachable` says that this can be.
@@ -191,7 +191,7 @@ class Backend(ABC):
 
     async def take_and_read(
         self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
-    ) -> tuple[Grant | None, Read | None]:
+    ) -> tuple[Grant | None, ThreadRead | None]:
         """Do what :meth:`take` does, and read what *config* names in the same visit, where that saves one.
 
         Returns:
@@ -298,13 +298,13 @@ class ThreadedSaver(BaseCheckpointSaver[str]):
 
     def take_and_read(
         self, thread: str, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
-    ) -> tuple[Grant | None, Read | None]:
+    ) -> tuple[Grant | None, ThreadRead | None]:
         """Give *holder* the lease on a thread, and read it."""
         grant = self.take(thread, holder, seconds, strategy)
         if grant is None or grant.back_to is not None:
             return grant, None
         try:
-            return grant, Read(self.get_tuple(config))
+            return grant, ThreadRead(self.get_tuple(config))
         except BaseException:
             self.give_back(thread, grant.token)
             raise
@@ -411,7 +411,7 @@ Keeps: TypeAlias = "Callable[[CheckpointTuple], bool] | None"
 
 
 @dataclass
-class Listing:
+class ThreadListing:
     """How far a list of checkpoints has come.
 
     The ids of one thread and namespace are unique and in order, so the last one continues a page.

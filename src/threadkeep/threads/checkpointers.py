@@ -23,7 +23,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from threadkeep.event_loop import EventLoopThread
 from threadkeep.identity import Owner, claimed_owner
-from threadkeep.threads.base import Backend, Listing, Saver
+from threadkeep.threads.base import Backend, Saver, ThreadListing
 from threadkeep.threads.codec import (
     PLAIN_METADATA,
     AllowedType,
@@ -41,8 +41,8 @@ from threadkeep.threads.fencing import (
     note,
     refused,
 )
-from threadkeep.threads.leases import Beginning, Begun, Leases, RunName, Terms
-from threadkeep.threads.maintenance import ANCHOR, Keep, ThreadMaintenance, ThreadStats
+from threadkeep.threads.leases import Beginning, Begun, Leases, LeaseTerms, RunName
+from threadkeep.threads.maintenance import ANCHOR, KeptCheckpoints, ThreadMaintenance, ThreadStats
 from threadkeep.threads.run_events import current_run, listen
 from threadkeep.threads.savers import ANSWER, SharedSaver, Writing
 from threadkeep.threads.thread_access import Admission, Names, configurable_of, place_of, thread_id_from, with_thread
@@ -90,7 +90,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         key_prefix: str = "",
         cipher: Cipher | None = None,
         timeout: timedelta = ANSWER,
-        terms: Terms | None = None,
+        terms: LeaseTerms | None = None,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
         let_graphs_list_their_types()
@@ -98,7 +98,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._home = home
         self.backend = backend
         self._shared = SharedSaver(backend, timeout=timeout)
-        self._leases = Leases(self._shared, terms or Terms())
+        self._leases = Leases(self._shared, terms or LeaseTerms())
         self._envelope = Envelope(cipher, texts_only=backend.texts_only, plain_texts=backend.plain_texts)
         self._admission = Admission(Names(key_prefix, backend.longest_name), binder, whose or _claimed_owner)
 
@@ -214,7 +214,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """Yield checkpoints, newest first; nothing is held open between them, so a caller may write or stop."""
-        listing = Listing(config, filter, before, limit)
+        listing = ThreadListing(config, filter, before, limit)
         while page := self._home.run_sync(self._next_page(listing)):
             yield from page
 
@@ -227,7 +227,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, newest first; nothing is held open between them, so a caller may write or stop."""
-        listing = Listing(config, filter, before, limit)
+        listing = ThreadListing(config, filter, before, limit)
         while page := await self._home.run(self._next_page(listing)):
             for found in page:
                 yield found
@@ -310,7 +310,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """
         return await self._home.run(self._upkeep.copy(source_thread_id, target_thread_id, until))
 
-    async def athin(self, thread_id: str, keep: Keep, *, wait: bool = True) -> int:
+    async def athin(self, thread_id: str, keep: KeptCheckpoints, *, wait: bool = True) -> int:
         """Remove what *keep* does not name from a thread; return how many checkpoints went.
 
         Raises:
@@ -369,7 +369,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         able = self.backend.filters
         return (able is None or key in able) and (key in PLAIN_METADATA or not self._envelope.everything)
 
-    async def _next_page(self, listing: Listing) -> Sequence[CheckpointTuple]:
+    async def _next_page(self, listing: ThreadListing) -> Sequence[CheckpointTuple]:
         async with self._shared.using():
             thread_id, inner, wanted = None, None, dict(listing.filter or {})
             if listing.config is not None:

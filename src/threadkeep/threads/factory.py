@@ -11,7 +11,7 @@ from threadkeep.identity import Owner
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.choice import CheckpointSettings, chosen
 from threadkeep.threads.codec import Cipher
-from threadkeep.threads.leases import Terms
+from threadkeep.threads.leases import LeaseTerms
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def create_checkpointer(
         key_prefix=settings.store_key_prefix,
         cipher=Cipher(choice.keys) if choice.keys else None,
         timeout=settings.checkpoint_timeout,
-        terms=Terms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
+        terms=LeaseTerms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
     )
 
 
@@ -62,7 +62,7 @@ def checkpointer_over(
     key_prefix: str = "",
     cipher: Cipher | None = None,
     timeout: timedelta = ANSWER,
-    terms: Terms | None = None,
+    terms: LeaseTerms | None = None,
 ) -> ThreadkeepCheckpointer:
     """Return a checkpointer over *backend*, with the methods that it has; see :class:`ThreadkeepCheckpointer`."""
     return ThreadkeepCheckpointer(

@@ -81,7 +81,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ThreadClaim:
     """What a writer says of itself.
 
     Attributes:
@@ -103,7 +103,7 @@ class Claim:
     anywhere: bool = False
 
 
-def judge(head: Head, claim: Claim, *, there: str = "") -> None:
+def judge(head: Head, claim: ThreadClaim, *, there: str = "") -> None:
     """Return if *claim* may be carried out where the thread stands at *head*.
 
     Args:
@@ -128,7 +128,7 @@ def judge(head: Head, claim: Claim, *, there: str = "") -> None:
         raise refused("moved on")
 
 
-def goes_by_lease(claim: Claim) -> bool:
+def goes_by_lease(claim: ThreadClaim) -> bool:
     """Whether it is enough for *claim* that the thread's head has its lease and, unless it may write anywhere, its run.
 
     :func:`judge` allows it then, wherever the thread stands; where the head has others, it says why not.
@@ -148,7 +148,7 @@ def refused(why: Refusal) -> ThreadBusyError | ThreadMovedOnError:
     return ThreadMovedOnError(msg)
 
 
-def moved(head: Head, claim: Claim) -> Head:
+def moved(head: Head, claim: ThreadClaim) -> Head:
     """Return where a thread stands that stood at *head*, once *claim* is carried out."""
     return Head(claim.run, max(head.newest, claim.checkpoint), head.token, head.held)
 
@@ -180,7 +180,7 @@ def is_inside_of(hold: Hold) -> bool:
 
 def claim_of_put(
     configurable: Mapping[str, Any], thread: str, checkpoint_id: str, *, source: str, begins: bool
-) -> Claim:
+) -> ThreadClaim:
     """Return what the fence has to know of a checkpoint of the root graph.
 
     Args:
@@ -196,7 +196,7 @@ def claim_of_put(
     parent, of_a_run = str(configurable.get("checkpoint_id") or ""), _of_a_run(configurable)
     if of_a_run:
         require_later(checkpoint_id, parent)
-    return Claim(
+    return ThreadClaim(
         "put",
         thread,
         run=str(configurable.get(RUN, "")),
@@ -207,10 +207,10 @@ def claim_of_put(
     )
 
 
-def claim_of_writes(configurable: Mapping[str, Any], thread: str) -> Claim:
+def claim_of_writes(configurable: Mapping[str, Any], thread: str) -> ThreadClaim:
     """Return what the fence has to know of what a task of the root graph wrote."""
     run = str(configurable.get(RUN, ""))
-    return Claim(
+    return ThreadClaim(
         "writes",
         thread,
         run=run,
@@ -220,7 +220,7 @@ def claim_of_writes(configurable: Mapping[str, Any], thread: str) -> Claim:
     )
 
 
-def claim_of_subgraph(configurable: Mapping[str, Any], thread: str, hold: Hold | None) -> Claim:
+def claim_of_subgraph(configurable: Mapping[str, Any], thread: str, hold: Hold | None) -> ThreadClaim:
     """Return what the fence has to know of whatever a subgraph writes: whether its run still has its lease.
 
     Args:
@@ -231,7 +231,7 @@ def claim_of_subgraph(configurable: Mapping[str, Any], thread: str, hold: Hold |
     lease = lease_of(configurable)
     if lease is None and hold is not None and RUNTIME in configurable:
         lease = hold.token
-    return Claim("writes", thread, lease=lease, anywhere=True)
+    return ThreadClaim("writes", thread, lease=lease, anywhere=True)
 
 
 def named(found: CheckpointTuple, configurable: Mapping[str, Any]) -> CheckpointTuple:

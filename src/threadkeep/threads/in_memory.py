@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 from langgraph.checkpoint.memory import InMemorySaver
 
 from threadkeep.threads.base import Backend, Capabilities, Saver
-from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, judge, moved
+from threadkeep.threads.fencing import Grant, Head, Strategy, ThreadClaim, judge, moved
 
 if TYPE_CHECKING:
     from threadkeep.threads.maintenance import Place
@@ -46,7 +46,7 @@ class MemoryCheckpoints(Backend):
         work: Callable[[Saver], Awaitable[T]],
         *,
         seconds: float,  # noqa: ARG002 - whoever waits keeps the time
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
     ) -> T:
         """Return what *work* returns; nothing comes in between, for nothing in it waits."""
         if claim is None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from threadkeep.errors import InvalidInputError, StorageError
 from threadkeep.ids import new_id
-from threadkeep.threads.base import Read
+from threadkeep.threads.base import ThreadRead
 from threadkeep.threads.fencing import ADDRESSED, STRATEGIES, Grant, Strategy, refused
 from threadkeep.threads.thread_access import configurable_of
 
@@ -51,7 +51,7 @@ _LAST_LOOK: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseTerms:
     """How leases are given.
 
     Attributes:
@@ -72,7 +72,7 @@ class RunName(str):
 
 
 @dataclass(slots=True)
-class Reading:
+class LeaseReading:
     """What a run reads as it begins: with its lease, where that can be.
 
     Attributes:
@@ -83,7 +83,7 @@ class Reading:
 
     config: RunnableConfig
     serde: SerializerProtocol
-    read: Read | None = None
+    read: ThreadRead | None = None
 
 
 class Hold:
@@ -126,7 +126,7 @@ class Leases:
         terms: How they are given.
     """
 
-    def __init__(self, shared: SharedSaver, terms: Terms) -> None:
+    def __init__(self, shared: SharedSaver, terms: LeaseTerms) -> None:
         self.terms = terms
         self._shared = shared
         self._holds: dict[str, Hold] = {}
@@ -138,7 +138,7 @@ class Leases:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def take(
-        self, thread: str, strategy: Strategy, *, addressed: bool = False, reading: Reading | None = None
+        self, thread: str, strategy: Strategy, *, addressed: bool = False, reading: LeaseReading | None = None
     ) -> Hold:
         """Return a lease on *thread* for a new run, waiting for it where *strategy* says so.
 
@@ -173,7 +173,7 @@ class Leases:
         self,
         thread: str,
         strategy: Strategy,
-        reading: Reading,
+        reading: LeaseReading,
         *,
         addressed: bool,
         at_home: Callable[[Coroutine[Any, Any, Hold]], Awaitable[Hold]],
@@ -236,7 +236,7 @@ class Leases:
             await asyncio.wait(self._ending)
 
     async def _looked_for(
-        self, thread: str, run: str, strategy: Strategy, reading: Reading | None, ends: float
+        self, thread: str, run: str, strategy: Strategy, reading: LeaseReading | None, ends: float
     ) -> Hold:
         """Return the lease for a run whose turn it is in this process; another process may have it."""
         look = _FIRST_LOOK
@@ -247,7 +247,7 @@ class Leases:
             look = min(look * 1.5, _LAST_LOOK)
         return self._held(thread, run, grant)
 
-    async def _grant(self, thread: str, run: str, strategy: Strategy, reading: Reading | None) -> Grant | None:
+    async def _grant(self, thread: str, run: str, strategy: Strategy, reading: LeaseReading | None) -> Grant | None:
         seconds = self.terms.lease.total_seconds()
 
         async def ask() -> Grant | None:
@@ -421,7 +421,7 @@ def _name(*, addressed: bool) -> str:
     return f"{ADDRESSED if addressed else ''}{new_id()}"
 
 
-def strategy_of(configurable: Mapping[str, Any], terms: Terms) -> Strategy:
+def strategy_of(configurable: Mapping[str, Any], terms: LeaseTerms) -> Strategy:
     """Return what a run says is to become of it where another one is at work.
 
     Raises:
@@ -479,10 +479,10 @@ class Beginning:
         epoch = await upkeep.admission.epoch(config)  # before it waits: what was said before an erasure is not kept
         async with upkeep.shared.using():
             thread_id, inner = await upkeep.admission.admitted(config, writing=False)
-            reading = Reading(inner, upkeep.serde)
+            reading = LeaseReading(inner, upkeep.serde)
             hold = await self._leased(config, thread_id, reading)
             try:
-                read = reading.read or Read(await upkeep.run(lambda saver: saver.aget_tuple(inner)))
+                read = reading.read or ThreadRead(await upkeep.run(lambda saver: saver.aget_tuple(inner)))
                 await upkeep.admission.admitted(config, writing=False)  # it may have waited, and be another's by now
                 return Begun(hold, upkeep.seen(read.found, config, thread_id), epoch)
             except BaseException:
@@ -499,7 +499,7 @@ class Beginning:
         self, config: RunnableConfig, thread_id: ThreadId, inner: RunnableConfig, epoch: str | None
     ) -> Begun | None:
         upkeep, configurable = self.upkeep, configurable_of(config)
-        reading = Reading(inner, upkeep.serde)
+        reading = LeaseReading(inner, upkeep.serde)
         hold = await upkeep.leases.take_at_once(
             upkeep.admission.name(thread_id),
             strategy_of(configurable, upkeep.leases.terms),
@@ -510,7 +510,7 @@ class Beginning:
         if hold is None:
             return None
         try:
-            read = reading.read or Read(await self.home.run(upkeep.run(lambda saver: saver.aget_tuple(inner))))
+            read = reading.read or ThreadRead(await self.home.run(upkeep.run(lambda saver: saver.aget_tuple(inner))))
             if not upkeep.admission.still_reads(config, thread_id):  # it may be another's by now
                 await self.home.run(upkeep.admission.admitted(config, writing=False))
             return Begun(hold, upkeep.seen(read.found, config, thread_id), epoch)
@@ -518,7 +518,7 @@ class Beginning:
             hold.end()
             raise
 
-    async def _leased(self, config: RunnableConfig, thread_id: ThreadId, reading: Reading | None = None) -> Hold:
+    async def _leased(self, config: RunnableConfig, thread_id: ThreadId, reading: LeaseReading | None = None) -> Hold:
         configurable = configurable_of(config)
         return await self.upkeep.leases.take(
             self.upkeep.admission.name(thread_id),

@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError
 from threadkeep.ids import ThreadId, new_id
 from threadkeep.threads.checkpoint_ids import come_after
-from threadkeep.threads.fencing import Claim, named
+from threadkeep.threads.fencing import ThreadClaim, named
 from threadkeep.threads.thread_access import configurable_of, thread_id_from
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class WholeThread:
         newest = max((row for row in rows if not row.place[0]), key=lambda row: row.place[1], default=None)
         return ThreadStats(len(rows), size, rows[0].at, rows[-1].at, newest is not None and newest.waits)
 
-    async def prune(self, keep: Keep) -> int:
+    async def prune(self, keep: KeptCheckpoints) -> int:
         """Remove what *keep* does not name; return how many checkpoints went.
 
         What stays is rebuilt as before: where its channels keep differences only, these are gathered first.
@@ -271,7 +271,7 @@ class ThreadMaintenance:
         """Delete everything of the thread, and whose it was."""
         async with self.shared.using():
             name = self.admission.name(thread_id)
-            claim = Claim("delete", name, anywhere=True)
+            claim = ThreadClaim("delete", name, anywhere=True)
             await self.run(lambda saver: saver.adelete_thread(name), claim=claim, patience=LONG)
             await self.admission.let_go(thread_id)
 
@@ -330,9 +330,9 @@ class ThreadMaintenance:
             if strategy == "delete":
                 await self.delete(thread_id)
             else:
-                await self.thin(thread_id, Keep(every_namespace=True))
+                await self.thin(thread_id, KeptCheckpoints(every_namespace=True))
 
-    async def thin(self, thread_id: ThreadId, keep: Keep, *, wait: bool = True) -> int:
+    async def thin(self, thread_id: ThreadId, keep: KeptCheckpoints, *, wait: bool = True) -> int:
         """Remove what *keep* does not name, under the thread's lease; return how many checkpoints went."""
         async with self.shared.using():
             hold = await self.leases.take(self.admission.name(thread_id), "enqueue" if wait else "reject")
@@ -352,7 +352,9 @@ class ThreadMaintenance:
         async with self.shared.using():
             return await self._whole(thread_id).stats()
 
-    async def run(self, work: Callable[[Saver], Awaitable[T]], *, claim: Claim | None = None, patience: int = 1) -> T:
+    async def run(
+        self, work: Callable[[Saver], Awaitable[T]], *, claim: ThreadClaim | None = None, patience: int = 1
+    ) -> T:
         """Return what *work* does with the saver; see :meth:`SharedSaver.run`."""
         return await self.shared.run(self.serde, work, claim=claim, patience=patience)
 
@@ -396,7 +398,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeptCheckpoints:
     """What of a thread stays.
 
     Attributes:
@@ -412,7 +414,7 @@ class Keep:
     every_namespace: bool = False
 
 
-def kept(rows: Sequence[Row], keep: Keep) -> set[Place]:
+def kept(rows: Sequence[Row], keep: KeptCheckpoints) -> set[Place]:
     """Return what stays: of the root graph what *keep* says, of subgraphs what belongs to that.
 
     The newest checkpoint always stays, and what holds the writes that one which stays is rebuilt from.

@@ -38,7 +38,7 @@ from threadkeep.errors import (
 )
 from threadkeep.ids import new_id
 from threadkeep.threads.base import Capabilities, Saver, ThreadedBackend, ThreadedSaver, begun_in
-from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, judge, moved
+from threadkeep.threads.fencing import Grant, Head, Strategy, ThreadClaim, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class MongoCheckpoints(ThreadedBackend):
         work: Callable[[Saver], Awaitable[T]],
         *,
         seconds: float,  # noqa: ARG002 - whoever waits keeps the time
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
     ) -> T:
         """Return what *work* returns; a claim is judged, and the thread's head moved, just before it."""
         if claim is None:
@@ -222,7 +222,7 @@ class _MongoSaver(ThreadedSaver, MongoDBSaver):
         self._checkpoints = cast("Collection[dict[str, Any]]", self.checkpoint_collection)
         self._heads = cast("Collection[dict[str, Any]]", self.db["threadkeep_heads"])
 
-    def claim(self, claim: Claim) -> None:
+    def claim(self, claim: ThreadClaim) -> None:
         """Judge *claim* and move the thread's head: by comparing and setting, for there are no transactions."""
         while True:
             kept = self._heads.find_one({"_id": claim.thread}) or {}

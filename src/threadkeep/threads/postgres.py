@@ -17,7 +17,7 @@ from psycopg.rows import DictRow
 from threadkeep.errors import InvalidInputError, StorageError, StorageVersionError
 from threadkeep.storage.base import read_statements
 from threadkeep.threads.base import Backend, Capabilities, Saver
-from threadkeep.threads.fencing import Claim, Grant, Refusal, Strategy, refused
+from threadkeep.threads.fencing import Grant, Refusal, Strategy, ThreadClaim, refused
 
 if TYPE_CHECKING:
     from threadkeep.threads.maintenance import Place
@@ -98,7 +98,7 @@ class PostgresCheckpoints(Backend):
         """Do nothing: the pool is closed by whoever made it."""
 
     async def call(
-        self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float, claim: Claim | None = None
+        self, saver: Saver, work: Callable[[Saver], Awaitable[T]], *, seconds: float, claim: ThreadClaim | None = None
     ) -> T:
         """Return what *work* returns with a saver of its own; a claim is judged in its transaction."""
         real = cast("_PostgresSaver", saver)
@@ -165,7 +165,7 @@ class _PostgresSaver(AsyncPostgresSaver):
         claim: Who writes what, where this is the copy of the saver for one write.
     """
 
-    claim: Claim | None = None
+    claim: ThreadClaim | None = None
 
     @asynccontextmanager
     async def _cursor(self, *, pipeline: bool = False) -> AsyncGenerator[AsyncCursor[DictRow]]:
@@ -183,7 +183,7 @@ class _PostgresSaver(AsyncPostgresSaver):
                 raise
 
 
-def _over(saver: _PostgresSaver, connection: AsyncConnection[Any], claim: Claim | None = None) -> _PostgresSaver:
+def _over(saver: _PostgresSaver, connection: AsyncConnection[Any], claim: ThreadClaim | None = None) -> _PostgresSaver:
     one = copy.copy(saver)
     one.conn, one.lock, one.claim = connection, asyncio.Lock(), claim
     return one

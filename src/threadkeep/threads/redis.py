@@ -50,7 +50,7 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.threads.base import Backend, Capabilities, Saver
-from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, judge, moved
+from threadkeep.threads.fencing import Grant, Head, Strategy, ThreadClaim, judge, moved
 from threadkeep.threads.savers import ANSWER
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class RedisCheckpoints(Backend):
         work: Callable[[Saver], Awaitable[T]],
         *,
         seconds: float,  # noqa: ARG002 - whoever waits keeps the time
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
     ) -> T:
         """Return what *work* returns; a claim is judged, and the thread's head moved, just before it."""
         if claim is None:
@@ -208,7 +208,7 @@ class RedisCheckpoints(Backend):
             await self._client.delete(key)
         return done
 
-    async def _claimed(self, saver: _RedisSaver, key: str, claim: Claim) -> None:
+    async def _claimed(self, saver: _RedisSaver, key: str, claim: ThreadClaim) -> None:
         while True:
             async with self._client.pipeline(transaction=True) as together:
                 await together.watch(key)

@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import get_checkpoint_metadata
 from threadkeep.errors import ConflictError, StorageUnavailableError
 from threadkeep.event_loop import closed_error
 from threadkeep.threads.base import Backend, Saver
-from threadkeep.threads.fencing import ADDRESSED, RUN, Claim, claim_of_put, claim_of_subgraph, claim_of_writes
+from threadkeep.threads.fencing import ADDRESSED, RUN, ThreadClaim, claim_of_put, claim_of_subgraph, claim_of_writes
 from threadkeep.threads.thread_access import configurable_of, place_of, thread_id_from
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class SharedSaver:
         serde: SerializerProtocol,
         work: Callable[[Saver], Awaitable[T]],
         *,
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
         patience: int = 1,
     ) -> T:
         """Return what *work* does with the saver, with its driver's errors in our words.
@@ -109,7 +109,7 @@ class SharedSaver:
         serde: SerializerProtocol,
         work: Callable[[Saver], T],
         *,
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
         lost: Callable[[T], object] | None = None,
     ) -> T:
         """Return what *work*, one blocking call of the saver, does: as :meth:`run`, but from whichever loop.
@@ -249,7 +249,7 @@ class Change(Generic[T]):
         waiting: Makes it by one that is awaited on the home loop.
     """
 
-    claim: Claim
+    claim: ThreadClaim
     blocking: Callable[[Saver], T]
     waiting: Callable[[Saver], Awaitable[T]]
 
@@ -354,7 +354,7 @@ class Writing:
 
     def _claim_of_put(
         self, config: RunnableConfig, thread: str, namespace: str, checkpoint_id: str, source: str
-    ) -> Claim:
+    ) -> ThreadClaim:
         configurable = configurable_of(config)
         if namespace:
             return claim_of_subgraph(configurable, thread, self.upkeep.leases.hold_of(thread))

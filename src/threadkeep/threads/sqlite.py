@@ -29,14 +29,14 @@ from threadkeep.errors import (
 from threadkeep.storage.base import read_statements
 from threadkeep.storage.sqlite.connections import rewrite
 from threadkeep.threads.base import Capabilities, Saver, ThreadedBackend, ThreadedSaver, begun_in
-from threadkeep.threads.fencing import Claim, Grant, Head, Strategy, goes_by_lease, judge, moved
+from threadkeep.threads.fencing import Grant, Head, Strategy, ThreadClaim, goes_by_lease, judge, moved
 
 if TYPE_CHECKING:
     import asyncio
 
     from langchain_core.runnables import RunnableConfig
 
-    from threadkeep.threads.base import Read
+    from threadkeep.threads.base import ThreadRead
     from threadkeep.threads.maintenance import Place
 
 
@@ -100,7 +100,7 @@ class SqliteCheckpoints(ThreadedBackend):
         work: Callable[[Saver], Awaitable[T]],
         *,
         seconds: float,  # noqa: ARG002 - whoever waits keeps the time
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
     ) -> T:
         """Return what *work* returns; a claim is judged in its transaction."""
         cast("_SqliteSaver", saver).claim = claim
@@ -111,7 +111,7 @@ class SqliteCheckpoints(ThreadedBackend):
         saver: Saver,
         work: Callable[[Saver], T],
         *,
-        claim: Claim | None = None,
+        claim: ThreadClaim | None = None,
         lost: Callable[[T], object] | None = None,
     ) -> asyncio.Future[T]:
         """Begin a call in the file's thread."""
@@ -134,7 +134,7 @@ class SqliteCheckpoints(ThreadedBackend):
 
     async def take_and_read(
         self, saver: Saver, thread: str, *, holder: str, seconds: float, strategy: Strategy, config: RunnableConfig
-    ) -> tuple[Grant | None, Read | None]:
+    ) -> tuple[Grant | None, ThreadRead | None]:
         """Give *holder* the lease on a thread and read it; see :meth:`Backend.take_and_read`."""
         real = cast("_SqliteSaver", saver)
         return await real.there(partial(real.take_and_read, thread, holder, seconds, strategy, config))
@@ -180,7 +180,7 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
         claim: Who writes what, where this is the copy of the saver for one write.
     """
 
-    claim: Claim | None = None
+    claim: ThreadClaim | None = None
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         super().__init__(conn)
@@ -204,7 +204,7 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
                     self.conn.rollback()
                 raise
 
-    def _claimed(self, cursor: sqlite3.Cursor, claim: Claim) -> None:
+    def _claimed(self, cursor: sqlite3.Cursor, claim: ThreadClaim) -> None:
         """Judge *claim* and move the thread's head; both come to nothing where the transaction does."""
         if goes_by_lease(claim) and self._goes_on(cursor, claim):
             return
@@ -217,7 +217,7 @@ class _SqliteSaver(ThreadedSaver, SqliteSaver):
             to = moved(head, claim)
             cursor.execute(SQL["move"], {"thread": claim.thread, "run": to.run, "newest": to.newest})
 
-    def _goes_on(self, cursor: sqlite3.Cursor, claim: Claim) -> bool:
+    def _goes_on(self, cursor: sqlite3.Cursor, claim: ThreadClaim) -> bool:
         """Move the head, where it is already the claim's own; otherwise nothing happens."""
         whose = {"thread": claim.thread, "lease": claim.lease, "run": claim.run, "anywhere": claim.anywhere}
         if claim.kind == "put":

@@ -1,6 +1,6 @@
 """The context window, kept by pure rules: what is repaired, where a history may be split, what has to go.
 
-The rules see one :class:`Entry` for each message and answer with positions; who holds the messages
+The rules see one :class:`WindowEntry` for each message and answer with positions; who holds the messages
 (:mod:`threadkeep.langgraph.history`) builds the new list from them. A call is never parted from its
 result, system messages and the newest message are always kept, and the order never changes.
 """
@@ -29,7 +29,7 @@ MAX_SUMMARY_TOKENS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WindowEntry:
     """What the rules know of a message.
 
     Attributes:
@@ -51,7 +51,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
+class KeepStep:
     """The message at *index* stays as it is."""
 
     index: int
@@ -65,18 +65,18 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AnswerStep:
     """A result is made up for the call *call_id* of the message at *index*: that it was never answered."""
 
     index: int
     call_id: str
 
 
-Step: TypeAlias = Keep | Strip | Answer
+Step: TypeAlias = KeepStep | Strip | AnswerStep
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WindowPlan:
     """How a history is made to fit.
 
     Attributes:
@@ -90,12 +90,12 @@ class Plan:
     place: int
 
 
-def repaired(entries: Sequence[Entry]) -> tuple[Step, ...]:
+def repaired(entries: Sequence[WindowEntry]) -> tuple[Step, ...]:
     """Return the history in which every call is followed by its results, and every result has its call.
 
     A result moves up to its call, and of several for one call the last counts; one without a call goes.
     A call that has no result gets one that says so; a call without an id, or with one that the same
-    message uses twice, goes. A history that is whole comes back as it was: one :class:`Keep` each.
+    message uses twice, goes. A history that is whole comes back as it was: one :class:`KeepStep` each.
     """
     found = _results(entries)
     steps: list[Step] = []
@@ -103,19 +103,19 @@ def repaired(entries: Sequence[Entry]) -> tuple[Step, ...]:
         if entry.answers:
             continue
         usable = _usable(entry)
-        steps.append(Keep(i) if len(usable) == len(entry.calls) else Strip(i))
+        steps.append(KeepStep(i) if len(usable) == len(entry.calls) else Strip(i))
         answered = {call: found[i, call] for call in usable if (i, call) in found}
-        steps.extend(Keep(j) for j in sorted(set(answered.values())))
-        steps.extend(Answer(i, call) for call in usable if call not in answered)
+        steps.extend(KeepStep(j) for j in sorted(set(answered.values())))
+        steps.extend(AnswerStep(i, call) for call in usable if call not in answered)
     return tuple(steps)
 
 
 def is_whole(steps: Sequence[Step], count: int) -> bool:
     """Whether :func:`repaired` found nothing to repair in *count* entries."""
-    return len(steps) == count and all(step == Keep(i) for i, step in enumerate(steps))
+    return len(steps) == count and all(step == KeepStep(i) for i, step in enumerate(steps))
 
 
-def safe_split(entries: Sequence[Entry], at: int) -> int:
+def safe_split(entries: Sequence[WindowEntry], at: int) -> int:
     """Return the last position, *at* or before it, where no call is parted from its result.
 
     What comes before that position can go, and what comes after it stands alone.
@@ -128,8 +128,8 @@ def safe_split(entries: Sequence[Entry], at: int) -> int:
 
 
 def compacted(
-    entries: Sequence[Entry], *, limit: int, keep: int, overhead: int = 0, summary: bool = True
-) -> Plan | None:
+    entries: Sequence[WindowEntry], *, limit: int, keep: int, overhead: int = 0, summary: bool = True
+) -> WindowPlan | None:
     """Return what has to go so that the rest, with a summary of what went, fits half of the limit.
 
     The newest *keep* messages stay as far as they fit, and so does the newest user message, which is
@@ -168,7 +168,7 @@ def compacted(
         start += 1
     kept = tuple(i for i in range(len(entries)) if i >= start or i in must)
     removed = tuple(i for i in range(start) if i not in must)
-    return Plan(kept, removed, sum(i < removed[0] for i in kept)) if removed else None
+    return WindowPlan(kept, removed, sum(i < removed[0] for i in kept)) if removed else None
 
 
 def over(tokens: int, *, limit: int) -> bool:
@@ -181,12 +181,12 @@ def summary_tokens(limit: int) -> int:
     return min(MAX_SUMMARY_TOKENS, int(limit * SUMMARY_SHARE))
 
 
-def _usable(entry: Entry) -> list[str]:
+def _usable(entry: WindowEntry) -> list[str]:
     """Return the calls that a result can name."""
     return [call for call in entry.calls if call and entry.calls.count(call) == 1]
 
 
-def _results(entries: Sequence[Entry]) -> dict[tuple[int, str], int]:
+def _results(entries: Sequence[WindowEntry]) -> dict[tuple[int, str], int]:
     """Return where the result of each call is, by the position of who calls and the call's id.
 
     A result belongs to the nearest earlier message that makes a call of its id: providers give the same
@@ -200,7 +200,7 @@ def _results(entries: Sequence[Entry]) -> dict[tuple[int, str], int]:
     return found
 
 
-def _blocks(entries: Sequence[Entry]) -> list[list[int]]:
+def _blocks(entries: Sequence[WindowEntry]) -> list[list[int]]:
     """Return the positions in blocks that stay or go together: a message with calls and their results, or one."""
     blocks: list[list[int]] = []
     for i, entry in enumerate(entries):
@@ -211,7 +211,7 @@ def _blocks(entries: Sequence[Entry]) -> list[list[int]]:
     return blocks
 
 
-def _must_stay(entries: Sequence[Entry]) -> set[int]:
+def _must_stay(entries: Sequence[WindowEntry]) -> set[int]:
     must = {i for i, entry in enumerate(entries) if entry.role == "system"}
     if blocks := _blocks(entries):
         must.update(blocks[-1])
@@ -220,7 +220,7 @@ def _must_stay(entries: Sequence[Entry]) -> set[int]:
 
 
 def _too_large(
-    entries: Sequence[Entry], must: set[int], *, limit: int, overhead: int, needed: int
+    entries: Sequence[WindowEntry], must: set[int], *, limit: int, overhead: int, needed: int
 ) -> ContextTooLargeError:
     largest = max(must, key=lambda i: entries[i].tokens)
     entry = entries[largest]

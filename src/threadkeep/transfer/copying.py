@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import numpy as np
+
 from threadkeep.concurrency import retry_conflicts
-from threadkeep.errors import EmbedderUnavailableError, InvalidInputError
+from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, RevisionConflictError
+from threadkeep.identity import partition_of
 from threadkeep.ids import short_digest
+from threadkeep.memories.codec import is_memory_namespace, memory_of
 from threadkeep.proposals.codec import PROPOSALS
-from threadkeep.storage.interface import Batch, Delete, Expectation, Item, Put, Ref
+from threadkeep.storage.interface import (
+    Batch,
+    Delete,
+    Embedding,
+    Expectation,
+    Item,
+    Namespace,
+    Partition,
+    Put,
+    Ref,
+    iterate_pages,
+)
 from threadkeep.text.tokenizing import texts_of
-from threadkeep.transfer.embedding import embedded
-from threadkeep.transfer.models import Copied, Entry, Tally, entry_of
-from threadkeep.transfer.sources import MARKS, Source
+from threadkeep.transfer.models import Checked, Copied, Embedded, Tally, TransferItem, Wrong, entry_of
+from threadkeep.transfer.sources import MARKS, TransferSource, item_pages, partitions_of
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.models.base import Embedder
     from threadkeep.storage.interface import Storage
+
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Told how many are done, and of how many."""
@@ -48,7 +64,7 @@ class Copying:
 
     def __init__(
         self,
-        source: Source,
+        source: TransferSource,
         target: Storage,
         clock: Clock,
         *,
@@ -132,7 +148,7 @@ class Copying:
         self._copied.shapes = dict(self._source.shapes)
         self._copied.left_out = list(self._source.left_out)
 
-    async def _write(self, page: Sequence[Entry]) -> None:
+    async def _write(self, page: Sequence[TransferItem]) -> None:
         """Bring one page into the target; where somebody else writes there meanwhile, look again."""
 
         async def write() -> None:
@@ -144,30 +160,30 @@ class Copying:
 
         await retry_conflicts(write, attempts=_ATTEMPTS)
 
-    def _wanted(self, page: Sequence[Entry], found: Sequence[Item | None]) -> list[Entry]:
-        wanted: list[Entry] = []
+    def _wanted(self, page: Sequence[TransferItem], found: Sequence[Item | None]) -> list[TransferItem]:
+        wanted: list[TransferItem] = []
         for entry, item in zip(page, found, strict=True):
             expect: Expectation = "absent"
             if item is not None:
                 if self._same(entry, item) or not self._overwrite:
                     continue
                 expect = item.revision
-            wanted.append(Entry(entry.partition, replace(entry.put, expect=expect)))
+            wanted.append(TransferItem(entry.partition, replace(entry.put, expect=expect)))
         return wanted
 
-    def _count(self, page: Sequence[Entry], found: Sequence[Item | None], written: int) -> None:
+    def _count(self, page: Sequence[TransferItem], found: Sequence[Item | None], written: int) -> None:
         same = sum(item is not None and self._same(entry, item) for entry, item in zip(page, found, strict=True))
         self._copied.written += written
         self._copied.present += same
         self._copied.differing += len(page) - written - same
 
-    def _same(self, entry: Entry, item: Item) -> bool:
+    def _same(self, entry: TransferItem, item: Item) -> bool:
         vectors = not self._source.foreign
         if self._source.foreign and entry.put.namespace[0] == PROPOSALS:  # what was decided there stands
             return item.value.get("text") == entry.put.value["text"]
         return entry_of(item).spelled(vectors=vectors) == entry.spelled(vectors=vectors)
 
-    async def _parts(self, entries: Sequence[Entry]) -> list[list[Put]]:
+    async def _parts(self, entries: Sequence[TransferItem]) -> list[list[Put]]:
         """Return the puts of *entries*, with vectors where they get some, in commits of bearable size."""
         puts = [entry.put for entry in entries]
         if self._embedder is not None:
@@ -206,3 +222,233 @@ class Copying:
     def _advance(self, entries: int, *, passes: int) -> None:
         self._done += entries
         self._progress(self._done, max(self._done, passes * self._total))
+
+
+Kind = tuple[str, int]
+"""Of vectors: the model that made them, and their dimensions."""
+
+_SHOWN: Final = 100
+_UNIT: Final = 0.01
+"""How far the length of a vector may be from 1; models that work in halves of numbers are this far off."""
+
+
+async def check(
+    storage: Storage,
+    embedder: Embedder | None,
+    *,
+    progress: Callable[[int, int], object] = lambda _done, _all: None,
+) -> Checked:
+    """Read all of *storage* and say what is wrong with it; nothing is changed.
+
+    Args:
+        storage: Connected.
+        embedder: The one in use; vectors of others are advised about.
+        progress: Told how many items were looked at, and of how many.
+    """
+    stats = await storage.stats()
+    checking = _Checking(storage)
+    async for partition in partitions_of(storage):
+        await checking.partition(partition)
+        progress(checking.found.items, max(stats.items, checking.found.items))
+    found = checking.found
+    found.checksum = checking.tally.checksum
+    found.vectors = {_spelled(kind): count for kind, count in checking.vectors.items()}
+    found.advice = _advice(checking.vectors, embedder)
+    return found
+
+
+@dataclass(slots=True)
+class _Checking:
+    """One run over a storage."""
+
+    storage: Storage
+    found: Checked = field(default_factory=Checked)
+    tally: Tally = field(default_factory=Tally)
+    vectors: Counter[Kind | None] = field(default_factory=Counter[Kind | None])
+    _counts: Counter[str] = field(default_factory=Counter[str])
+
+    async def partition(self, partition: Partition) -> None:
+        """Check every item of *partition*, and that its index is told of all that are searchable."""
+        before = await self.storage.position(partition)
+        searchable, newest = 0, 0
+        async for page in iterate_pages(self.storage, partition, direction="oldest"):
+            for item in page:
+                searchable += bool(item.index)
+                newest = max(newest, item.revision)
+                self._item(item)
+            self.found.items += len(page)
+        self.found.partitions += 1
+        changes = await self.storage.changes(partition, None)
+        if newest > changes.position.sequence:
+            detail = f"the newest revision is {newest}, and the partition has come to {changes.position.sequence}"
+            self._wrong("revision", (partition.kind, *partition.parts), "", detail)
+        if changes.position == before and len(changes.puts) != searchable:
+            detail = f"{searchable} items are searchable, and the index is told of {len(changes.puts)}"
+            self._wrong("index", (partition.kind, *partition.parts), "", detail)
+
+    def _item(self, item: Item) -> None:
+        self.tally.add(entry_of(item).spelled())
+        namespace, key = item.ref.namespace, item.ref.key
+        internal = "".join(namespace[:1]).startswith(".")
+        if not internal and item.ref.partition.kind != "collection" and partition_of(namespace) != item.ref.partition:
+            detail = "it lies in another partition than its namespace belongs to, so nobody finds it there"
+            self._wrong("partition", namespace, key, detail)
+        if (item.ttl is None) != (item.expires_at is None):
+            self._wrong("expiry", namespace, key, "it has a time to live without an end, or an end without one")
+        if is_memory_namespace(namespace) and memory_of(item) is None:
+            self._wrong("memory", namespace, key, "it is no memory in any known shape, so it is never recalled")
+        self._vectors(item)
+
+    def _vectors(self, item: Item) -> None:
+        texts = len(texts_of(item.value, item.index)) if item.index else 0
+        if not texts:
+            return
+        self.found.searchable += 1
+        if item.embedding is None:
+            self.vectors[None] += 1
+            return
+        self.vectors[item.embedding.model, item.embedding.dims] += 1
+        if wrong := _wrong_vectors(item.embedding, texts):
+            self._wrong("vectors", item.ref.namespace, item.ref.key, wrong)
+
+    def _wrong(self, what: str, namespace: Namespace, key: str, detail: str) -> None:
+        self._counts[what] += 1
+        self.found.counts = dict(self._counts)
+        if self._counts[what] <= _SHOWN:
+            self.found.wrong.append(Wrong(what, namespace, key, f"{detail}."))
+
+
+def _wrong_vectors(embedding: Embedding, texts: int) -> str:
+    """Return what is wrong with the vectors of an item that has so many *texts*; empty: nothing."""
+    if rows_of(embedding) != texts:
+        return f"it has {texts} searchable texts and {rows_of(embedding)} vectors; run threadkeep storage re-embed"
+    rows = np.frombuffer(embedding.data, "<f4").reshape(texts, embedding.dims)
+    lengths = np.linalg.norm(rows, axis=1)
+    if not np.isfinite(lengths).all() or (np.abs(lengths - 1) > _UNIT).any():
+        return "its vectors are not of unit length; run threadkeep storage re-embed"
+    return ""
+
+
+def _advice(vectors: Counter[Kind | None], embedder: Embedder | None) -> list[str]:
+    """Say what is found by words only, with this *embedder*, whose dimensions may not be known yet."""
+    if embedder is None:
+        return []
+    other = [
+        kind
+        for kind in vectors
+        if kind is not None and (kind[0] != embedder.name or embedder.dims not in (None, kind[1]))
+    ]
+    told = [
+        f"{vectors[kind]:,} items have vectors of {_spelled(kind)}, and the embedder is "
+        f"{_spelled((embedder.name, embedder.dims)) if kind[0] == embedder.name else embedder.name}: "
+        "they are found by words only; run threadkeep storage re-embed."
+        for kind in other
+    ]
+    if vectors[None]:
+        told.append(
+            f"{vectors[None]:,} searchable items have no vectors: they are found by words only; "
+            "run threadkeep storage re-embed."
+        )
+    return told
+
+
+def _spelled(kind: tuple[str, int | None] | None) -> str:
+    return "none" if kind is None else f"{kind[0]} ({kind[1]} dimensions)"
+
+
+_EMBEDDING_ATTEMPTS: Final = 3
+
+
+async def embed_anew(
+    storage: Storage, embedder: Embedder, *, progress: Callable[[int, int], object] = lambda _done, _all: None
+) -> Embedded:
+    """Give every searchable item of *storage* the vectors of *embedder*, and change nothing else about it.
+
+    Items that have them are left alone, so an interrupted run goes on where it was. Somebody may write
+    meanwhile: an item that they change is looked at again.
+
+    Args:
+        storage: Connected.
+        embedder: Its vectors replace those of any other.
+        progress: Told how many items were looked at, and of how many.
+
+    Raises:
+        EmbedderUnavailableError: It does not answer; what was embedded so far is kept.
+    """
+    await embedder.ready()
+    dims = embedder.dims or int((await embedder.embed(["How long is a vector?"])).shape[1])
+    total, done = (await storage.stats()).items, 0
+    result = Embedded(embedder.name)
+    async for page in item_pages(storage):
+        searchable = [item for item in page if texts_of(item.value, item.index)]
+        stale = [item for item in searchable if not is_current(item, embedder.name, dims)]
+        result.searchable += len(searchable)
+        result.current += len(searchable) - len(stale)
+        if stale:
+            await _embed(storage, embedder, stale, result, dims=dims)
+        done += len(page)
+        progress(done, max(done, total))
+    return result
+
+
+def is_current(item: Item, model: str, dims: int) -> bool:
+    """Whether *item* has a vector of *model*, of *dims* numbers, for each of its searchable texts."""
+    found, texts = item.embedding, len(texts_of(item.value, item.index))
+    return found is not None and (found.model, found.dims) == (model, dims) and rows_of(found) == texts
+
+
+async def _embed(storage: Storage, embedder: Embedder, stale: Sequence[Item], result: Embedded, *, dims: int) -> None:
+    """Write the vectors of *stale*, items of one partition; read again what another writer changed meanwhile."""
+
+    async def write() -> int:
+        nonlocal stale
+        puts = await embedded(embedder, [_same_put(item) for item in stale]) if stale else []
+        try:
+            if puts:
+                await storage.commit(Batch(stale[0].ref.partition, puts))
+        except RevisionConflictError:
+            stale = [
+                item
+                for item in await storage.get([item.ref for item in stale])
+                if item and texts_of(item.value, item.index) and not is_current(item, embedder.name, dims)
+            ]
+            raise
+        return len(puts)
+
+    try:
+        result.embedded += await retry_conflicts(write, attempts=_EMBEDDING_ATTEMPTS)
+    except RevisionConflictError:
+        result.changed += len(stale)
+
+
+def _same_put(item: Item) -> Put:
+    """Return the put that writes *item* as it is, if it is still so."""
+    return replace(entry_of(item).put, expect=item.revision)
+
+
+_FLOAT_BYTES: Final = 4
+
+
+async def embedded(embedder: Embedder, puts: Sequence[Put]) -> list[Put]:
+    """Return *puts* with the vectors of their searchable texts; those without such texts as they are.
+
+    Raises:
+        EmbedderUnavailableError: The embedder could not be loaded or did not answer.
+    """
+    texts = [texts_of(put.value, put.index) for put in puts]
+    row_of = {text: row for row, text in enumerate(dict.fromkeys(text for found in texts for text in found))}
+    if not row_of:
+        return list(puts)
+    vectors = (await embedder.embed(list(row_of))).astype("<f4", copy=False)
+    dims = int(vectors.shape[1])
+    return [
+        replace(put, embedding=Embedding(embedder.name, dims, vectors[[row_of[text] for text in found]].tobytes()))
+        if found
+        else put
+        for put, found in zip(puts, texts, strict=True)
+    ]
+
+
+def rows_of(embedding: Embedding) -> int:
+    """Return how many vectors *embedding* holds."""
+    return len(embedding.data) // (embedding.dims * _FLOAT_BYTES)

@@ -22,7 +22,7 @@ from threadkeep.proposals.codec import PROPOSALS, proposal_put
 from threadkeep.proposals.models import Proposal
 from threadkeep.storage.encoding import check_key, check_namespace, encode_value
 from threadkeep.storage.interface import Item, Namespace, Put, Ref
-from threadkeep.transfer.models import Entry
+from threadkeep.transfer.models import TransferItem
 
 LOSSY: Final = "_"
 """What a period became in labels."""
@@ -133,7 +133,7 @@ def mapping_of(text: str) -> dict[str, Owner | None]:
     return {label: _mapped(label, meant) for label, meant in cast("dict[str, object]", read).items()}
 
 
-def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None) -> Entry:
+def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None) -> TransferItem:
     """Return the entry that *item* becomes, without vectors.
 
     A memory that needs somebody's approval and names none is approved by *approval*; without one it becomes a proposal.
@@ -171,7 +171,7 @@ def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None)
         updated_at=max(item.created_at, item.updated_at),  # MongoDBStore takes the time of creation last
         expires_at=item.expires_at if ttl else None,
     )
-    return Entry(partition_of(namespace), put)
+    return TransferItem(partition_of(namespace), put)
 
 
 def _asked(namespace: Namespace, item: ForeignItem, value: dict[str, Any]) -> Memory | None:
@@ -183,7 +183,7 @@ def _asked(namespace: Namespace, item: ForeignItem, value: dict[str, Any]) -> Me
     return memory if memory is not None and memory.status == "proposed" else None
 
 
-def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Entry:
+def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> TransferItem:
     """Return the proposal to keep *memory*: the same one whenever the same is moved in."""
     owner = owner_of_label(namespace[1])
     if owner is None:
@@ -204,7 +204,7 @@ def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Entry:
         expires_at=min(item.created_at, _LATEST) + _WAITS,
     )
     put = proposal_put(proposal, owner, expect="any")
-    return Entry(owner.partition, replace(put, created_at=item.created_at, updated_at=item.created_at))
+    return TransferItem(owner.partition, replace(put, created_at=item.created_at, updated_at=item.created_at))
 
 
 def shape_of(namespace: Namespace, value: Mapping[str, Any]) -> str:

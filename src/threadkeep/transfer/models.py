@@ -17,7 +17,7 @@ _MODULUS: Final = 1 << (8 * _BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TransferItem:
     """An item on its way from one place to another: what its put will write, moments included.
 
     Attributes:
@@ -60,9 +60,9 @@ class Entry:
         return json.dumps(told, sort_keys=True, separators=(",", ":")).encode("ascii") + data
 
 
-def entry_of(item: Item) -> Entry:
+def entry_of(item: Item) -> TransferItem:
     """Return *item* as an entry that writes the same one."""
-    return Entry(
+    return TransferItem(
         item.ref.partition,
         Put(
             item.ref.namespace,
@@ -92,7 +92,7 @@ class Tally:
     _sum: int = 0
 
     def add(self, spelled: bytes) -> None:
-        """Count an entry that is :meth:`Entry.spelled` so."""
+        """Count an entry that is :meth:`TransferItem.spelled` so."""
         self.count += 1
         self._sum = (self._sum + int.from_bytes(hashlib.sha256(spelled).digest(), "big")) % _MODULUS
 

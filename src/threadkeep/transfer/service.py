@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.storage.encryption import refuse_encrypted
-from threadkeep.transfer.checking import check
-from threadkeep.transfer.copying import Copying, Progress
-from threadkeep.transfer.embedding import embed_anew
+from threadkeep.transfer.copying import Copying, Progress, check, embed_anew
 from threadkeep.transfer.models import Checked, Copied, Embedded
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.models.base import Embedder
     from threadkeep.storage.interface import Stats, Storage
-    from threadkeep.transfer.sources import Source
+    from threadkeep.transfer.sources import TransferSource
 
 
 def _silent(_done: int, _all: int) -> None:
@@ -40,7 +38,7 @@ class Moving:
 
     async def copy(
         self,
-        source: Source,
+        source: TransferSource,
         *,
         dry: bool = False,
         merge: bool = False,
@@ -109,7 +107,7 @@ async def connected(storage: Storage) -> AsyncGenerator[Storage]:
 
 
 @asynccontextmanager
-async def reading_from(source: Source) -> AsyncGenerator[Source]:
+async def reading_from(source: TransferSource) -> AsyncGenerator[TransferSource]:
     """Connect *source*, and close it in the end."""
     try:
         await source.connect()

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Protocol
+from datetime import UTC, datetime, time, timedelta
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
 from urllib.parse import urlsplit
 
 from threadkeep.errors import InvalidInputError, StorageUnavailableError
-from threadkeep.memories.models import Approval
+from threadkeep.identity import Owner
+from threadkeep.ids import MemoryId, ThreadId, short_digest
+from threadkeep.memories.codec import MEMORIES, value_of
+from threadkeep.memories.models import Approval, Memory, Source
 from threadkeep.storage.encryption import refuse_encrypted
 from threadkeep.storage.interface import Item, Partition, Storage, iterate_pages, iterate_partitions
 from threadkeep.transfer.importer import ForeignItem, Labels, LeftOutError, UnmappedLabelError, arrived, shape_of
-from threadkeep.transfer.models import Entry, LeftOut, entry_of
+from threadkeep.transfer.models import LeftOut, TransferItem, entry_of
 
 PAGE: Final = 200
 """Entries at a time; a value may have 4 MiB."""
@@ -22,7 +29,7 @@ MARKS: Final = Partition("root", (".moving",))
 """Where a target keeps the mark of a copy that is under way."""
 
 
-class Source(Protocol):
+class TransferSource(Protocol):
     """What can be copied from; read from its beginning as often as it is asked."""
 
     name: str
@@ -49,7 +56,7 @@ class Source(Protocol):
         """Return about how many entries there are; ``None``: it cannot be told."""
         ...
 
-    def pages(self) -> AsyncIterator[Sequence[Entry]]:
+    def pages(self) -> AsyncIterator[Sequence[TransferItem]]:
         """Yield all entries, a page at a time, the oldest of each partition first; a page is of one partition."""
         ...
 
@@ -75,21 +82,21 @@ class StorageSource:
         self._storage = storage
 
     async def connect(self) -> None:
-        """See :meth:`Source.connect`."""
+        """See :meth:`TransferSource.connect`."""
         await self._storage.connect()
         await refuse_encrypted(self._storage)
 
     async def total(self) -> int | None:
-        """See :meth:`Source.total`."""
+        """See :meth:`TransferSource.total`."""
         return (await self._storage.stats()).items
 
-    async def pages(self) -> AsyncGenerator[Sequence[Entry]]:
-        """See :meth:`Source.pages`."""
+    async def pages(self) -> AsyncGenerator[Sequence[TransferItem]]:
+        """See :meth:`TransferSource.pages`."""
         async for items in item_pages(self._storage):
             yield [entry_of(item) for item in items]
 
     async def close(self) -> None:
-        """See :meth:`Source.close`."""
+        """See :meth:`TransferSource.close`."""
         await self._storage.close()
 
 
@@ -154,22 +161,22 @@ class ForeignSource:
         self._approval = approval
 
     async def connect(self) -> None:
-        """See :meth:`threadkeep.transfer.sources.Source.connect`."""
+        """See :meth:`threadkeep.transfer.sources.TransferSource.connect`."""
         await self._reader.connect()
 
     async def total(self) -> int | None:
-        """See :meth:`threadkeep.transfer.sources.Source.total`."""
+        """See :meth:`threadkeep.transfer.sources.TransferSource.total`."""
         return await self._reader.total()
 
     async def close(self) -> None:
-        """See :meth:`threadkeep.transfer.sources.Source.close`."""
+        """See :meth:`threadkeep.transfer.sources.TransferSource.close`."""
         await self._reader.close()
 
-    async def pages(self) -> AsyncGenerator[Sequence[Entry]]:
-        """See :meth:`threadkeep.transfer.sources.Source.pages`."""
+    async def pages(self) -> AsyncGenerator[Sequence[TransferItem]]:
+        """See :meth:`threadkeep.transfer.sources.TransferSource.pages`."""
         self.left_out = []
         shapes: Counter[str] = Counter()
-        page: dict[tuple[tuple[str, ...], str], Entry] = {}
+        page: dict[tuple[tuple[str, ...], str], TransferItem] = {}
         async for item in self._reader.items():
             if isinstance(item, LeftOut):
                 self.left_out.append(item)
@@ -227,8 +234,6 @@ def foreign_reader(url: str) -> Reader | None:
     """
     scheme, colon, rest = url.partition(":")
     if scheme == "mem0" and colon:
-        from threadkeep.transfer.mem0 import Mem0Export
-
         return Mem0Export(rest.removeprefix("//"))
     if not scheme.startswith(_SCHEME):
         return None
@@ -273,3 +278,123 @@ def reading(name: str, *errors: type[Exception]) -> Generator[None]:
         told = " ".join(str(error).split())[:200]
         msg = f"{name} cannot be read ({type(error).__name__}: {told}). Nothing was changed there; try again."
         raise StorageUnavailableError(msg) from error
+
+
+_LISTS: Final = ("results", "memories")
+_KEPT: Final = ("metadata", "categories", "agent_id", "app_id")
+_PROCEDURAL: Final = "procedural_memory"
+
+
+class Mem0Export:
+    """The file at *path*: a JSON list, an object with a list under ``results`` or ``memories``, or JSON Lines."""
+
+    def __init__(self, path: str) -> None:
+        self.name: str = f"mem0:{path}"
+        self._path = Path(path)
+        self._rows: list[Any] = []
+
+    async def connect(self) -> None:
+        """See :meth:`threadkeep.transfer.sources.Reader.connect`."""
+        try:
+            text = await asyncio.to_thread(self._path.read_text, encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            msg = f"{self._path} cannot be read ({type(error).__name__}); give the JSON file that mem0 exported."
+            raise InvalidInputError(msg) from error
+        self._rows = _rows(text, self._path)
+
+    async def total(self) -> int | None:
+        """See :meth:`threadkeep.transfer.sources.Reader.total`."""
+        return len(self._rows)
+
+    async def items(self) -> AsyncGenerator[ForeignItem | LeftOut]:
+        """See :meth:`threadkeep.transfer.sources.Reader.items`."""
+        for item in sorted(map(_item, self._rows), key=lambda item: item.namespace):
+            yield item
+
+    async def close(self) -> None:
+        """See :meth:`threadkeep.transfer.sources.Reader.close`."""
+        self._rows = []
+
+
+def _rows(text: str, path: Path) -> list[Any]:
+    try:
+        read: object = json.loads(text)
+    except ValueError:
+        read = list(_lines(text, path)) or None
+    if isinstance(read, dict):
+        found = cast("dict[str, object]", read)
+        read = next((found[name] for name in _LISTS if isinstance(found.get(name), list)), None)
+    if not isinstance(read, list):
+        msg = f"{path} is no export of mem0: a list of memories, or an object with one under results or memories."
+        raise InvalidInputError(msg)
+    return cast("list[Any]", read)
+
+
+def _lines(text: str, path: Path) -> Iterator[object]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                msg = f"{path} is neither JSON nor JSON Lines: line {number} cannot be read ({error})."
+                raise InvalidInputError(msg) from error
+
+
+def _item(row: object) -> ForeignItem | LeftOut:
+    """Return a memory of mem0 as a memory of ours; its user id is an id, and no label, so nothing is guessed."""
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", row) if isinstance(row, Mapping) else {}
+    key, text, user = fields.get("id"), fields.get("memory"), fields.get("user_id")
+    shown = str(key)[:80]
+    if not isinstance(text, str) or not text.strip():
+        return LeftOut((), shown, "it has no text under memory")
+    if not isinstance(user, str) or not user:
+        return LeftOut((), shown, "it belongs to no user (user_id)")
+    try:
+        owner = Owner(user)
+        created_at = _moment(fields.get("created_at"))
+        updated_at = _moment(fields.get("updated_at")) if fields.get("updated_at") else created_at
+        ends_at = _end(fields.get("expiration_date"))
+    except ValueError as error:
+        return LeftOut((), shown, f"it cannot be read ({error})")
+    memory_id = key if isinstance(key, str) and key else short_digest("mem0", user, text)
+    run = fields.get("run_id")
+    metadata = fields.get("metadata")
+    procedural = isinstance(metadata, Mapping) and cast("Mapping[str, Any]", metadata).get("memory_type") == _PROCEDURAL
+    namespace = (MEMORIES, owner.label)
+    memory = Memory(
+        memory_id=MemoryId(memory_id),
+        namespace=namespace,
+        text=text.strip(),
+        kind="procedural" if procedural else "semantic",
+        status="active",
+        trust="import",
+        sources=(Source("import", ThreadId(run) if isinstance(run, str) and run else None, at=created_at),),
+        revision=0,
+        created_at=created_at,
+        updated_at=updated_at,
+    )
+    more = {name: fields[name] for name in _KEPT if fields.get(name)}
+    return ForeignItem(
+        namespace,
+        memory_id,
+        {**value_of(memory), **more},
+        created_at,
+        updated_at,
+        max(ends_at - updated_at, timedelta(seconds=1)) if ends_at else None,
+        ends_at,
+    )
+
+
+def _moment(text: object) -> datetime:
+    if not isinstance(text, str):
+        msg = "a time is missing"
+        raise ValueError(msg)  # noqa: TRY004 - the caller says which memory
+    moment = datetime.fromisoformat(text)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _end(text: object) -> datetime | None:
+    """Return the end of the day that mem0 calls the expiration date."""
+    if not text:
+        return None
+    return datetime.combine(_moment(text).date(), time.max, UTC)

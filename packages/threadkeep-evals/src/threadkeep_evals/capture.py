@@ -21,8 +21,7 @@ from threadkeep.ids import MessageId
 from threadkeep.memories.models import Memory, NewMemory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep.storage.interface import Embedding
-from threadkeep.text.normalization import content_words
-from threadkeep.text.semantics import gist_of, same_meaning
+from threadkeep.text.semantics import content_words, gist_of, same_meaning
 from threadkeep_evals.conversation import Conversation, DataSet, Observation, Question, Turn
 from threadkeep_evals.locomo import load_locomo
 from threadkeep_evals.metrics import CATEGORY_GROUPS, percentile, rounded_interval, share_interval, told_interval

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from threadkeep.text.pii import KINDS, redactor
-from threadkeep.text.redaction import redact
+from threadkeep.text.redaction import KINDS, redact, redactor
 from threadkeep_evals.locomo import load_locomo
 from threadkeep_evals.metrics import share_interval, told_interval
 

@@ -22,10 +22,9 @@ from threadkeep.text.facts import (
     statements,
     unwanted,
 )
-from threadkeep.text.normalization import normalised
 from threadkeep.text.personal_languages import unspaced
 from threadkeep.text.redaction import MARK, redact
-from threadkeep.text.semantics import gist_of, speaks_of_self
+from threadkeep.text.semantics import gist_of, normalised, speaks_of_self
 from threadkeep.text.sentences import sentences
 from threadkeep.text.slots import slot_of
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DueTurns:
     """What a worker found to do.
 
     Attributes:
@@ -27,7 +27,7 @@ class Found:
 class Work(Protocol):
     """What an engine calls, on the loop that it was started on; safe to call from many tasks at once."""
 
-    async def find(self) -> Found:
+    async def find(self) -> DueTurns:
         """Look for what waits.
 
         Raises:

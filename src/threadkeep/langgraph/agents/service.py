@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.errors import AgentUnavailableError, InvalidInputError, optional_import
-from threadkeep.langgraph.agents.declaration import VARIABLE, Declaration, read
-from threadkeep.langgraph.agents.servers import Standing, standing_of
+from threadkeep.langgraph.agents.servers import VARIABLE, Declaration, Standing, read, standing_of
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
