@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
@@ -26,7 +27,9 @@ class TestLayers:
     def test_every_module_has_its_layer(self, contracts: dict[str, Any]):
         """A new module without a layer would escape the check."""
         placed = {
-            module.strip().split(".")[1] for layer in contracts["layers"]["layers"] for module in layer.split("|")
+            module.strip().split(".")[1]
+            for layer in contracts["layers"]["layers"]
+            for module in re.split("[|:]", layer)
         }
         there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
 
