@@ -23,15 +23,15 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (70, 2080),
-    "learn one sentence": (72, 2450),
-    "warm recall": (36, 440),
-    "list memories": (15, 235),
-    "forget a memory": (26, 800),
-    "store put": (20, 165),
-    "warm store search": (28, 270),
-    "store get": (12, 60),
-    "command: memories list": (50, 800),
+    "agent turn": (66, 2250),
+    "learn one sentence": (60, 2450),
+    "warm recall": (35, 425),
+    "list memories": (16, 250),
+    "forget a memory": (26, 830),
+    "store put": (18, 160),
+    "warm store search": (26, 265),
+    "store get": (11, 58),
+    "command: memories list": (30, 460),
 }
 """At most so many modules and calls, by path."""
 
