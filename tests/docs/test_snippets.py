@@ -234,10 +234,13 @@ class TestRun:
                 paid.append(idempotency_key)
                 return amount
 
+        def ask(state: Any) -> dict[str, Any]:
+            return {"data": {**state["input_data"], "by": interrupt("?")}}
+
         code, pay = FENCED.findall((ROOT / "docs/jobs.md").read_text(encoding="utf-8"))
         with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
             node = run(pay, tk=tk, bank=Bank())["pay"]
-            flow = StateGraph(JobState).add_node("pay", node)
+            flow: Any = StateGraph(JobState).add_node("pay", node)
             flow.add_node(
                 "ask", lambda state: {"data": {"amount": state["input_data"]["amount"], "by": interrupt("?")}}
             )

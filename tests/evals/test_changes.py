@@ -26,9 +26,9 @@ class TestStories:
     def test_every_change_is_told(self):
         """So often, in the words of its subject, and never the same twice in a row."""
         for story in make_stories(8, seed=4):
-            assert len(story.told) == len(story.values) == 9
+            assert len(story.messages) == len(story.values) == 9
             assert all(one != other for one, other in zip(story.values, story.values[1:], strict=False))
-            assert all(value in told for value, told in zip(story.values, story.told, strict=True))
+            assert all(value in told for value, told in zip(story.values, story.messages, strict=True))
 
     @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.question)
     def test_every_wording_answers_the_same_question(self, subject: Any):

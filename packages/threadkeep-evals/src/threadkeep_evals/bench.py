@@ -1,10 +1,9 @@
 """Speed beside peers: the same data and the same vectors, in one process, measured in turns.
 
-Every figure of ours goes through the public door, the hop to the home loop included where there is one, but for
-the lines that say *without the hop*: those are timed on the home loop and stand beside the same call through the
-door. Vectors are looked up: embedding is in no line that does not say so, and a warm search is answered where
-it is asked. Ours and the peer's measurements take turns, so that whatever else the machine does falls on both;
-the garbage collector runs as it does in any application.
+Our figures use the public API, the switch to the event loop thread included. Lines with *on the event loop thread* are
+timed there, beside the same call through the API. Vectors are looked up: no line contains embedding unless it says so.
+Ours and the peer's measurements take turns, so other work of the machine affects both. The garbage collector runs as in
+any application.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def run_bench(*, quick: bool = False, full: bool = False, progress: Progress = s
     Args:
         quick: A twentieth of the data: shows that it runs, not how fast it is.
         full: An owner with 100,000 memories, too, which takes some minutes.
-        progress: Told how far it is.
+        progress: Called after each step.
     """
     lines, embedder = asyncio.run(_measure(_sizes(quick=quick, full=full), progress))
     return {"machine": machine(embedder), "lines": [line.as_json() for line in lines]}
@@ -131,7 +130,7 @@ async def _measure(sizes: Sizes, progress: Progress) -> tuple[list[Line], str]:
 
 
 async def _one_owner(tk: Threadkeep, lookup: Lookup, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:
-    """Search one owner's memories, beside the stock in-memory store with the same vectors, and without the hop."""
+    """Search one owner beside LangGraph's in-memory store with the same vectors, and on the event loop thread."""
     from langgraph.store.base import PutOp
     from langgraph.store.memory import InMemoryStore
 
@@ -152,12 +151,12 @@ async def _one_owner(tk: Threadkeep, lookup: Lookup, facts: Sequence[Fact], size
     )
     return [
         Line(ONE_OWNER, len(facts), ours, f"{_MEMORY_PEER}.asearch", theirs),
-        await _without_the_hop(tk, ONE_OWNER, [(owner, one) for one in questions], len(facts)),
+        await _on_loop_thread(tk, ONE_OWNER, [(owner, one) for one in questions], len(facts)),
     ]
 
 
-async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str, str]], n: int) -> Line:
-    """Search on the home loop itself, beside the same questions through the door.
+async def _on_loop_thread(tk: Threadkeep, name: str, asked: Sequence[tuple[str, str]], n: int) -> Line:
+    """Search on the event loop thread, beside the same questions through the API.
 
     Args:
         tk: The memory, warm.
@@ -170,16 +169,16 @@ async def _without_the_hop(tk: Threadkeep, name: str, asked: Sequence[tuple[str,
     for start in range(0, len(asked), _IN_A_ROW):
         part = asked[start : start + _IN_A_ROW]
 
-        async def on_home(services: Services, part: Sequence[tuple[str, str]] = part) -> list[float]:
+        async def on_loop(services: Services, part: Sequence[tuple[str, str]] = part) -> list[float]:
             whose = [Owner(user_id) for user_id, _ in part]
             return [
                 await timed(services.recalls.search(question, owner=owner, limit=TOP))
                 for owner, (_, question) in zip(whose, part, strict=True)
             ]
 
-        inside += await tk.app.call(on_home)
+        inside += await tk.app.call(on_loop)
         through += [await timed(tk.memories.search(question, owner=owner, limit=TOP)) for owner, question in part]
-    return Line(f"{name}, without the hop", n, inside, "the same through the door", through)
+    return Line(f"{name}, on the event loop thread", n, inside, "the same through the API", through)
 
 
 async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> list[Line]:
@@ -203,7 +202,7 @@ async def _many_owners(tk: Threadkeep, facts: Sequence[Fact], sizes: Sizes) -> l
     asked = [(owners[number], each[number % len(each)].question) for number in last[: sizes.searches]]
     return [
         Line(name, sizes.owners, many, "one owner", one),
-        await _without_the_hop(tk, name, asked, sizes.owners),
+        await _on_loop_thread(tk, name, asked, sizes.owners),
     ]
 
 

@@ -1,7 +1,7 @@
 """What searching one owner's memories costs as they become more: each index at each size, in a process of its own.
 
 ``python -m threadkeep_evals.bench_curve JSON`` measures one index at one size over a file that holds the memories, and
-prints one object. Every figure is of the whole search, words and signals included, through the public door.
+prints one object. Every figure is of the whole search, words and signals included, through the public API.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _TO_BUILD: Final = "?options=-c%20maintenance_work_mem%3D3GB"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One index at one size, as the process that measures it is told.
+    """One index at one size, for the process that measures it.
 
     Attributes:
         index: Of :data:`INDEXES`.
@@ -95,7 +95,7 @@ def run_curve(
     Args:
         sizes: How many memories the owner has, smallest first.
         searches: How many are timed.
-        progress: Told after each step.
+        progress: Called after each step.
         each: Given each row as it is measured: what fails later takes nothing from it.
     """
     missing = {"faiss": importlib.util.find_spec("faiss") is None}
@@ -164,8 +164,8 @@ async def _in_a_process(cell: Cell) -> dict[str, Any]:
     )
     output, errors = await process.communicate()
     if process.returncode != 0:
-        told = errors.decode(errors="replace").strip()[-600:]
-        msg = f"{cell.index} could not be measured at {cell.n:,} memories: {told}"
+        reason = errors.decode(errors="replace").strip()[-600:]
+        msg = f"{cell.index} could not be measured at {cell.n:,} memories: {reason}"
         raise SettingsError(msg)
     return json.loads(output)
 

@@ -35,12 +35,12 @@ async def peer_search_lines(
     Args:
         names: Of ``SEARCHING``.
         facts: As many as the largest size, at least.
-        embedder: Whose vectors all compare; what embedding takes is in nobody's milliseconds.
+        embedder: Its vectors are compared by all; no side's milliseconds contain embedding.
         folder: Where ours is kept.
         sizes: How many memories the owner has, ascending.
         searches: How often each is measured at each size.
         environments: Where environments of peers are kept.
-        progress: Told how far it is.
+        progress: Called after each step.
 
     Returns:
         A line for each size and peer, and the peers that could not be had.

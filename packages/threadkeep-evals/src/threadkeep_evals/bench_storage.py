@@ -80,7 +80,7 @@ def run_storage_bench(kinds: Sequence[str], sizes: StorageSizes, *, progress: Pr
     Args:
         kinds: Of ``memory``, ``sqlite``, ``postgres``, ``redis`` and ``mongodb``; ``all`` is every one.
         sizes: How much.
-        progress: Told how far it is.
+        progress: Called after each step.
 
     Raises:
         InvalidInputError: There is no such storage.

@@ -37,10 +37,10 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     the question was embedded before.
 
     Returns:
-        The whole turn beside one whose thread LangGraph's own saver keeps as durably and beside one
-        that keeps nothing, what an empty step and what memory add to the first, with an embedder and with words
-        alone, the same for threads with leases alone and with recall and window, and the name of the embedder: the one
-        that the settings say, or the table of vectors where there is none.
+        The lines, and the name of the embedder: that of the settings, or the table of vectors. The whole
+        turn stands beside one on LangGraph's own saver with the same durability and beside one without a checkpointer.
+        Further lines say what an empty step and memory add to the turn on LangGraph's saver, with an embedder and with
+        words alone, and what leases add, alone and with recall and window.
     """
     import langchain.agents
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -100,8 +100,8 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
     lines = [
         beside("turn with memory, embedding included", "memory"),
         beside("turn with memory, embedding included", "memory", "nothing"),
-        added("what a step that does nothing adds to a turn whose thread is kept", "step"),
-        added("what memory adds to a turn whose thread is kept", "memory"),
+        added("what an empty step adds to a turn with a checkpointer", "step"),
+        added("what memory adds to a turn with a checkpointer", "memory"),
         added("what memory of words alone adds to it", "words"),
         beside("turn with lease and fence", "lease"),
         beside("turn with lease, fence, recall and window", "whole"),
@@ -112,7 +112,7 @@ async def turn_lines(folder: Path, facts: Sequence[Fact], lookup: Lookup, sizes:
 
 
 def _step() -> Any:
-    """Return a middleware whose only hook does nothing after the agent: what LangGraph takes for a step by itself."""
+    """Return a middleware with one hook that does nothing after the agent: the cost of a step of LangGraph."""
     from langchain.agents.middleware import AgentMiddleware
 
     class Step(AgentMiddleware[Any, Any, Any]):

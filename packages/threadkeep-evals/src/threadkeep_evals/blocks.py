@@ -1,4 +1,4 @@
-"""What of a ranking fits into a block for a model: the same rendering and the same budget for every method."""
+"""Fill a block for a model from a ranking: the same rendering and the same budget for every method."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Memory
 
 CURVE: Final = (100, 200, 300, 600, 1_200)
-"""The budgets, in tokens, that a trade-off is drawn of."""
+"""The budgets, in tokens, of a chart."""
 
 _FRAME: Final = f"{HEADING}\n{END}"
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a model would be given.
+    """The block that a model would read.
 
     Attributes:
         turns: Ids of the turns in it.
@@ -37,7 +37,7 @@ class Pages:
     """The turns of a conversation as lines of a block.
 
     Args:
-        memories: Of every turn, whose id is the turn's.
+        memories: One for each turn, with the turn's id.
     """
 
     def __init__(self, memories: Iterable[Memory]) -> None:

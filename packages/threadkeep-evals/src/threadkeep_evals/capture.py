@@ -123,7 +123,7 @@ def run_capture(
         conversations: Only these; empty: all.
         embedder: Instead of the one that the settings say; ``"none"``: search by words only.
         show: Whether what was kept is in the report, too.
-        progress: Told how far it is.
+        progress: Called after each step.
 
     Raises:
         InvalidInputError: It is no such file, or holds no such conversation.
@@ -154,7 +154,7 @@ def _said(talk: Conversation, speaker: str) -> dict[str, Turn]:
 async def _side(
     talk: Conversation, speaker: str, budgets: Sequence[int], embedder: Embedder | str | None, steps: Steps
 ) -> Side:
-    """Replay one side, keep the same turns verbatim for somebody else, and ask both."""
+    """Replay one side, keep the same turns verbatim for another owner, and ask both."""
     said = _said(talk, speaker)
     clock = ReplayClock(talk.turns[0].at)
     async with opened_for_replay(embedder, clock) as tk:
@@ -222,7 +222,7 @@ async def _ask(
 def in_own_voice(question: str, speaker: str) -> str:
     """Return *question* as *speaker* would ask it of an agent: ``When did I move?`` for ``When did Ana move?``.
 
-    In the file, somebody else asks about them, by a name that they never say themselves.
+    In the file, another person asks about them, by a name that they never say themselves.
     """
     name = re.escape(speaker)
     return re.sub(rf"\b{name}\b", "I", re.sub(rf"\b{name}['’]s?(?!\w)", "my", question))

@@ -1,6 +1,6 @@
 """Facts that change, and facts that nearly everybody has: what is so now is recalled, and only to whom it belongs.
 
-Both worlds are generated from a seed, told turn by turn, and learnt by the local extractor.
+Both worlds are generated from a seed, sent turn by turn, and learnt by the local extractor.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _A_WEEK: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One subject's values in the order in which they are told, and how each is told."""
+    """One subject's values in order, and the message for each."""
 
     subject: Subject
     values: tuple[str, ...]
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 def make_stories(changes: int, *, seed: int) -> tuple[Story, ...]:
@@ -59,9 +59,9 @@ def make_stories(changes: int, *, seed: int) -> tuple[Story, ...]:
         values = rng.sample(subject.values, changes + 1)
         if changes > 2 and rng.random() < 1 / 3:  # noqa: PLR2004 - "back in Lisbon" needs to have left it
             values[-1] = values[0]
-        told = [subject.first.format(values[0])]
-        told += [rng.choice(subject.later).format(value) for value in values[1:]]
-        stories.append(Story(subject, tuple(values), tuple(told)))
+        messages = [subject.first.format(values[0])]
+        messages += [rng.choice(subject.later).format(value) for value in values[1:]]
+        stories.append(Story(subject, tuple(values), tuple(messages)))
     return tuple(stories)
 
 
@@ -80,7 +80,7 @@ def run_staleness(
         seed: Of values, wordings and their order.
         rounds: How many owners a measurement has, each with a story about every subject.
         embedder: Instead of the one that the settings say; ``"none"``: search by words only.
-        progress: Told how far it is.
+        progress: Called after each step.
 
     Raises:
         InvalidInputError: A fact cannot change so often.
@@ -103,7 +103,7 @@ async def _staleness(
             steps.advance()
         rows.append(_row(k, outcomes))
         rows[-1]["missed"] = [
-            story.told
+            story.messages
             for story, outcome in zip((s for stories in of_owners for s in stories), outcomes, strict=True)
             if not outcome[0] or outcome[1]
         ]
@@ -133,12 +133,12 @@ async def _told_and_asked(
 
     clock = ReplayClock(START)
     async with opened_for_replay(embedder, clock) as tk:
-        left = [list(story.told) for story in stories]
+        left = [list(story.messages) for story in stories]
         number = 0
         while any(left):
-            told = rng.choice([one for one in left if one])
+            messages = rng.choice([waiting for waiting in left if waiting])
             clock.move(clock.at + _A_WEEK)
-            await _tell(tk, told.pop(0), owner="user", number=number)
+            await _send(tk, messages.pop(0), owner="user", number=number)
             number += 1
         return [await _asked(tk, story) for story in stories]
 
@@ -159,7 +159,7 @@ def _says(recalled: Sequence[Recalled], values: set[str]) -> bool:
     return any(value in words for words in said for value in values)
 
 
-async def _tell(tk: Threadkeep, text: str, *, owner: str, number: int) -> None:
+async def _send(tk: Threadkeep, text: str, *, owner: str, number: int) -> None:
     messages = [
         {"role": "user", "content": text, "id": f"said-{number}"},
         {"role": "assistant", "content": "All right.", "id": f"reply-{number}"},
@@ -174,16 +174,16 @@ def run_leakage(
     embedder: Embedder | str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Ask every one of many owners with nearly the same facts for theirs, and return what of others' they were told.
+    """Ask many owners with nearly the same facts for theirs, and return the foreign values that come back.
 
     Args:
         owners: How many; their ids are nearly the same, too.
         seed: Of the facts.
         embedder: Instead of the one that the settings say; ``"none"``: search by words only.
-        progress: Told how far it is.
+        progress: Called after each step.
 
     Raises:
-        InvalidInputError: There is nobody to leak to.
+        InvalidInputError: There are fewer than two owners.
     """
     if not 2 <= owners <= 10_000:  # noqa: PLR2004 - digits of a code
         msg = f"--owners is between 2 and 10,000, not {owners}."
@@ -202,7 +202,7 @@ async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, prog
     found = asked = 0
     async with opened_for_replay(embedder, ReplayClock(START)) as tk:
         for number, (owner, code) in enumerate(zip(ids, codes, strict=True)):
-            await _tell(tk, f"My badge number is {code} and my desk is in room {code}.", owner=owner, number=number)
+            await _send(tk, f"My badge number is {code} and my desk is in room {code}.", owner=owner, number=number)
             steps.advance()
         for owner, code in zip(ids, codes, strict=True):
             # What others have is asked for, too: a word that only their memory holds must not bring it here.
@@ -272,8 +272,8 @@ def render_leakage(report: dict[str, Any]) -> Table:
     """Return the figures of :func:`run_leakage` for people."""
     from rich.table import Table
 
-    table = Table(title=f"What owners are told of each other (seed {report['seed']})", title_justify="left")
-    for name in ("owners", "questions", "leaks", "95 % interval", "were told their own", "95 % interval"):
+    table = Table(title=f"What owners see of each other (seed {report['seed']})", title_justify="left")
+    for name in ("owners", "questions", "leaks", "95 % interval", "find their own", "95 % interval"):
         table.add_column(name, justify="right")
     leaks, own = (told_interval(report["interval95"][name]) for name in ("leaks", "own_found"))
     figures = (str(report["leaks"]), leaks, f"{report['own_found']:.1%}", own)

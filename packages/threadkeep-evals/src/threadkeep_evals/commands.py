@@ -1,4 +1,4 @@
-"""``threadkeep eval`` and ``threadkeep bench``: how good and how fast it is, beside others in the same run."""
+"""``threadkeep eval``: how well memories are captured and recalled, beside others in the same run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from threadkeep_evals.conversation import DataSet
 
 app = typer.Typer(
-    help="Measure how much is found, on real and generated conversations.",
+    help="Measure capture and recall on real and generated conversations.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -28,7 +28,7 @@ app = typer.Typer(
 
 
 class Resampled(Enum):
-    """What is drawn anew for an interval; see ``threadkeep_evals.report.RESAMPLED``."""
+    """What a resample draws for an interval; see ``threadkeep_evals.report.RESAMPLED``."""
 
     QUESTION = "question"
     CONVERSATION = "conversation"
@@ -43,7 +43,7 @@ Peers = Annotated[
     typer.Option(
         "--peers",
         help="langgraph-memory, langgraph-sqlite, langgraph-postgres, mem0, no-memory, everything or all, beside BM25 "
-        "and dense; may be repeated. What is not installed is installed into an environment of its own.",
+        "and dense; may be repeated. A missing peer is installed into an environment of its own.",
         show_default=False,
     ),
 ]
@@ -52,14 +52,14 @@ Budgets = Annotated[
     typer.Option("--budget", help="Tokens of the block; may be repeated. Unset: 300.", min=1, show_default=False),
 ]
 ByConversation = Annotated[
-    bool, typer.Option("--by-conversation", help="By how much ours finds more, on each conversation, too.")
+    bool, typer.Option("--by-conversation", help="Show the difference on each conversation, too.")
 ]
-Resample = Annotated[Resampled, typer.Option("--resample", help="What intervals are made by drawing anew.")]
+Resample = Annotated[Resampled, typer.Option("--resample", help="What resamples draw for the intervals.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Chosen:
-    """The options that every comparison on conversations has."""
+class _Options:
+    """The options of every comparison on conversations."""
 
     peers: Peers = None
     budget: Budgets = None
@@ -71,15 +71,15 @@ class _Chosen:
 
 
 def _comparison(load: Callable[..., DataSet]) -> Callable[..., None]:
-    """Return a command that compares the methods on what *load* loads: its options, and those of :class:`_Chosen`."""
-    common = signature(_Chosen, eval_str=True).parameters
+    """Return a command that compares the methods on the data of *load*, with the options of both."""
+    common = signature(_Options, eval_str=True).parameters
 
-    def command(**given: Any) -> None:
-        chosen = _Chosen(**{name: given.pop(name) for name in common})
-        _compare(load(**given), chosen)
+    def command(**values: Any) -> None:
+        options = _Options(**{name: values.pop(name) for name in common})
+        _compare(load(**values), options)
 
     typed = signature(load, eval_str=True, locals={"DataSet": object})  # which is imported when it is needed
-    own = [one.replace(kind=one.KEYWORD_ONLY) for one in typed.parameters.values()]
+    own = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in typed.parameters.values()]
     command.__name__, command.__doc__ = load.__name__, load.__doc__
     cast("Any", command).__signature__ = Signature([*own, *common.values()])
     return command
@@ -107,7 +107,7 @@ def beam(data: Annotated[Path, typer.Option(help="A list of BEAM's chats, each {
 @_comparison
 def locomo_plus(
     data: Annotated[Path, typer.Option(help="LoCoMo-Plus's locomo_plus.json.")],
-    locomo: Annotated[Path, typer.Option(help="The file of LoCoMo whose conversations the cues are put into.")],
+    locomo: Annotated[Path, typer.Option(help="The file of LoCoMo with the conversations for the cues.")],
 ) -> DataSet:
     """Recall of what explains a later remark that shares few words with it, beside BM25 alone and dense alone."""
     from threadkeep_evals.locomo_plus import load_locomo_plus
@@ -134,10 +134,10 @@ def capture(
     plot: Plot = None,
     style: Format = Style.TABLE,
     *,
-    show: Annotated[bool, typer.Option("--show", help="With --json: what was kept, too.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="With --json: the memories, too.")] = False,
     json: Json = False,
 ) -> None:
-    """What is kept of replayed conversations, and what it brings when asked, beside every turn kept verbatim."""
+    """What capture keeps of replayed conversations, and what recall brings, beside every turn kept verbatim."""
     from threadkeep_evals.capture import chart, render_table, run_capture
 
     budgets = _budgets(budget, plot)
@@ -156,7 +156,7 @@ def redaction(
     *,
     json: Json = False,
 ) -> None:
-    """Share of turns in which secrets or personal data are found, to be read for false ones; none is printed."""
+    """Share of turns with a recognised secret or personal datum, to look for false ones; none is printed."""
     from threadkeep_evals.redaction import render_table, run_redaction
 
     report = run_redaction(data, region=region)
@@ -171,7 +171,7 @@ def facts(
     *,
     json: Json = False,
 ) -> None:
-    """Share of generated facts that a question about each brings into the 300-token block."""
+    """Share of generated facts that recall brings into the 300-token block for a question about each."""
     from threadkeep_evals.facts import render_table, run_facts
 
     numbers = _numbers(sizes, "--sizes", _SIZES)
@@ -188,7 +188,7 @@ def staleness(
     *,
     json: Json = False,
 ) -> None:
-    """Facts that change k times: whether the current value is recalled, and an old one as if it were current."""
+    """Facts that change k times: how often recall shows the current value, and an old one as current."""
     from threadkeep_evals.changes import render_staleness, run_staleness
 
     with progress("Staleness") as bar:
@@ -204,7 +204,7 @@ def leakage(
     *,
     json: Json = False,
 ) -> None:
-    """What one owner is told of another's memory where all have nearly the same: nothing."""
+    """What recall and search show an owner of others' memories, with nearly the same facts for all: nothing."""
     from threadkeep_evals.changes import render_leakage, run_leakage
 
     with progress("Leakage") as bar:
@@ -221,32 +221,32 @@ def tombstones(style: Format = Style.TABLE, *, json: Json = False) -> None:
     print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
-def _compare(data: DataSet, chosen: _Chosen) -> None:
-    """Compare the methods on *data*, and print what they found as *chosen* says."""
+def _compare(data: DataSet, options: _Options) -> None:
+    """Compare the methods on *data*, and print the figures as *options* say."""
     from threadkeep_evals.comparison import compare
     from threadkeep_evals.peers import chosen_peers
     from threadkeep_evals.report import Report
 
-    peers = chosen_peers(chosen.peers or ())
+    peers = chosen_peers(options.peers or ())
     with progress(data.kind) as bar:
-        compared = compare(data, peers=peers, budgets=_budgets(chosen.budget, chosen.plot), progress=bar)
-    report = Report(compared, resample=chosen.resample.value)
-    if chosen.plot:
-        draw(report.chart(), chosen.plot)
+        compared = compare(data, peers=peers, budgets=_budgets(options.budget, options.plot), progress=bar)
+    report = Report(compared, resample=options.resample.value)
+    if options.plot:
+        draw(report.chart(), options.plot)
     print_figures(
         report.as_json(),
-        lambda: [report.table(), *([report.by_conversation()] if chosen.by_conversation else ())],
-        chosen.style,
-        json=chosen.json,
+        lambda: [report.table(), *([report.by_conversation()] if options.by_conversation else ())],
+        options.style,
+        json=options.json,
     )
 
 
-def _budgets(given: list[int] | None, plot: Path | None) -> tuple[int, ...]:
-    """Return the budgets that are asked for, each once; by default the product's own, and for a chart the curve's."""
+def _budgets(budgets: list[int] | None, plot: Path | None) -> tuple[int, ...]:
+    """Return the chosen budgets, each once; by default the product's own, and for a chart the curve's."""
     from threadkeep_evals.blocks import CURVE
     from threadkeep_evals.comparison import BUDGETS
 
-    return tuple(dict.fromkeys(given or ((*BUDGETS, *CURVE) if plot else BUDGETS)))
+    return tuple(dict.fromkeys(budgets or ((*BUDGETS, *CURVE) if plot else BUDGETS)))
 
 
 def _numbers(text: str, option: str, example: str) -> list[int]:

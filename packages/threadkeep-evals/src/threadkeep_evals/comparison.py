@@ -119,7 +119,7 @@ def compare(
         peers: Of ``PEERS``, beside the baselines.
         peers_folder: Where environments of peers are kept; unset: the user's cache.
         budgets: Tokens of the blocks.
-        progress: Told how far it is.
+        progress: Called after each step.
     """
     return asyncio.run(_compare(data, embedder, peers, peers_folder or environments_folder(), tuple(budgets), progress))
 

@@ -63,7 +63,7 @@ class Question:
 
     @property
     def has_evidence(self) -> bool:
-        """Whether it can be told what has to be found."""
+        """Whether the evidence is known."""
         return bool(self.evidence or self.sessions)
 
 

@@ -10,7 +10,7 @@ rejected, and two to three statements that differ in a name, number, person, tim
 written with the *known* cases in view. The *unseen* cases were written before the first measurement, and no rule was
 changed for one of them.
 
-``changes.json`` has subjects whose values change.
+``changes.json`` has subjects with changing values.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A fact about the user whose value changes.
+    """A fact about the user with a changing value.
 
     Attributes:
         first: The first statement, with ``{}`` for the value.

@@ -1,6 +1,6 @@
 """Recall of one fact among many: a seeded world of facts about one user, and a question for each.
 
-The figure is the share of questions whose fact stands in the rendered block that the model would see.
+The figure is the share of questions with their fact in the rendered block that the model would read.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def run_facts(
         sizes: How many facts the user is known by, one measurement each.
         seed: Of the facts.
         embedder: Instead of the one that the settings say; ``"none"``: search by words only.
-        progress: Told how far it is.
+        progress: Called after each step.
 
     Raises:
         InvalidInputError: There are not as many facts as a size asks for.

@@ -1,6 +1,6 @@
 """LoCoMo-Plus: short dialogues put into LoCoMo's conversations, and something said later that they explain.
 
-Cue and query share few words and little meaning: somebody who turned down a promotion does not say that their child
+Cue and query share few words and little meaning: a person who turned down a promotion does not say that their child
 once ran into the street. Neither file is shipped; the repository of LoCoMo-Plus states no licence.
 
 Source:
@@ -52,8 +52,8 @@ class _Entry:
 def load_locomo_plus(path: Path, locomo: Path) -> DataSet:
     """Read a file of LoCoMo-Plus and put each entry into one of LoCoMo's conversations.
 
-    Every entry is a conversation of its own: all of LoCoMo's turns, the cue among them, and one question whose evidence
-    is the cue's turns.
+    Every entry is a conversation of its own: all of LoCoMo's turns, the cue among them, and one question with the cue's
+    turns as its evidence.
 
     Raises:
         InvalidInputError: A file cannot be read, or is not of its kind; the message says what is wrong.

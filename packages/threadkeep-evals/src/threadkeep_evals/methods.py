@@ -68,7 +68,7 @@ class RecordingEmbedder:
     """An embedder that keeps the vectors it made, so that a baseline compares the very same ones.
 
     It also keeps how long a text took when it was new: the embedder may know recent questions, and
-    whoever asks second would seem quicker.
+    the second method would seem faster.
     """
 
     remote: bool
@@ -224,8 +224,7 @@ class DenseMethod:
 def memory_of_turn(turn: Turn) -> NewMemory:
     """Spell a turn as a memory: who said it, in which session, when, and its place in the order.
 
-    Where people talk with each other both are ``user`` to whoever remembers the conversation; which
-    of them spoke stands in the text.
+    If people talk with each other, both have the role ``user``; the text names the speaker.
     """
     source = Source(
         turn.role, thread_id=ThreadId(f"session-{turn.session}"), message_id=MessageId(turn.turn_id), at=turn.at

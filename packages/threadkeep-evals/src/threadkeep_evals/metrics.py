@@ -27,7 +27,7 @@ ROUNDS: Final = 1_000
 """How often the questions are resampled for an interval."""
 
 CONFIDENCE: Final = 0.95
-"""The share of resamples whose mean lies in an interval."""
+"""The share of resamples with a mean in the interval."""
 
 CATEGORY_GROUPS: Final[Mapping[str, frozenset[int | str]]] = {
     "1-4": frozenset({1, 2, 3, 4}),

@@ -63,7 +63,7 @@ def interpreter(environment: Environment, folder: Path) -> Path:
     """Return the Python of *environment*, which is made below *folder* where it is not there yet.
 
     It is installed from the registry that this machine is set up for, without this environment's packages, so that
-    its pins touch nobody. A changed requirement makes another environment.
+    its pins affect no other environment. A changed requirement makes another environment.
 
     Raises:
         SettingsError: It could not be made; the message says what the installer said last.
@@ -109,8 +109,8 @@ def _base(environment: Environment) -> str:
 def _run(environment: Environment, *command: str) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own words
     if done.returncode != 0:
-        told = " ".join((done.stderr or done.stdout).split())[-_TOLD:]
-        msg = f"The environment of {environment.peer} could not be made ({told}); it needs a package registry once."
+        reason = " ".join((done.stderr or done.stdout).split())[-_TOLD:]
+        msg = f"The environment of {environment.peer} could not be made ({reason}); it needs a package registry once."
         raise SettingsError(msg)
 
 
@@ -150,8 +150,8 @@ class Worker:
             except TimeoutError:
                 row = b""
             if not row:
-                told = " ".join(self._said.read_text(errors="replace").split())[-_TOLD:]
-                msg = f"The peer ended or did not answer ({told or 'it said nothing'})."
+                reason = " ".join(self._said.read_text(errors="replace").split())[-_TOLD:]
+                msg = f"The peer ended or did not answer ({reason or 'without a message'})."
                 raise SettingsError(msg)
             reply = json.loads(row)
             if "done" in reply:

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 
 class Line:
-    """The way to whoever started this, and the vectors that come from there.
+    """The connection to the parent process, and the vectors that it sends.
 
     Args:
         replies: Written to; standard output itself is left to what the peer prints.

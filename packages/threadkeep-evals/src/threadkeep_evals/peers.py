@@ -70,7 +70,7 @@ def chosen_peers(names: Sequence[str]) -> tuple[str, ...]:
 
 
 class WithoutRanking:
-    """Two ways of having no search: a model that is told nothing, and one that is told everything."""
+    """Two methods without search: a model that reads nothing, and one that reads everything."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -179,7 +179,7 @@ async def open_peers(
 
     Args:
         names: Of :data:`PEERS`.
-        embedder: Whose vectors they compare; ``None``: nothing embeds, and only what needs no vectors runs.
+        embedder: Its vectors are compared; None: only peers without vectors run.
         home: Where the embedder runs.
         folder: Where environments of peers are kept.
         running: Closes them.

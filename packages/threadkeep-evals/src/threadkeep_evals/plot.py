@@ -93,7 +93,7 @@ def svg(chart: Chart) -> str:
 
 
 def _told_apart(series: Sequence[Series]) -> list[Series]:
-    """Return *series* with those of the same points as one: nobody sees what lies below another."""
+    """Return *series* with those of the same points as one: a reader does not see a line below another."""
     found: dict[tuple[tuple[float, float], ...], Series] = {}
     for one in series:
         same = found.setdefault(tuple(one.points), one)

@@ -1,4 +1,4 @@
-"""How a long measurement tells how far it is."""
+"""Report the progress of a long measurement."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 
 def silent(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 class Steps:
-    """Counts the steps of a measurement whose parts know only their own.
+    """Counts the steps of a measurement with several parts.
 
     Args:
         total: How many there are.
-        progress: Told after each advance.
+        progress: Called after each advance.
     """
 
     def __init__(self, total: int, progress: Progress) -> None:

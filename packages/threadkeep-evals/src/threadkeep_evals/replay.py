@@ -65,7 +65,7 @@ def exchanges(conversation: Conversation, speaker: str) -> tuple[Exchange, ...]:
     """Part *conversation* into inputs of *speaker* and replies of the other.
 
     Raises:
-        InvalidInputError: Nobody of that name speaks.
+        InvalidInputError: No speaker has that name.
     """
     if speaker not in conversation.speakers:
         msg = f"{speaker[:80]!r} does not speak in {conversation.conversation_id}; {_listed(conversation.speakers)} do."
@@ -120,7 +120,7 @@ async def replay(
         tk: Opened with *clock*.
         conversation: What was said.
         speaker: Who is the user.
-        user_id: Whose memory it becomes.
+        user_id: The owner of the memories.
         clock: Is moved to when each turn was said.
         step: Called after every exchange.
 
@@ -147,7 +147,7 @@ class Asking:
     """Asks an agent with our middleware, each question on a thread of its own, and notes what its model was given.
 
     Args:
-        tk: Whose memory is asked.
+        tk: The memory to ask.
         budget_tokens: Upper bound of the block.
     """
 

@@ -44,14 +44,14 @@ async def _stats(services: Services) -> IndexStats:
 
 
 def give_back() -> None:
-    """Let the allocator return what is free, where it can be told to (glibc)."""
+    """Let the allocator return what is free, if the C library can (glibc)."""
     gc.collect()
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def resident_bytes() -> int:
-    """Return what the process holds in RAM now; where only the peak can be told, the peak."""
+    """Return the RAM of the process in bytes; the peak if the system only knows the peak."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text(encoding="ascii").split()[1]) * resource.getpagesize()

@@ -249,7 +249,7 @@ class Side:
 async def alternate(*sides: Side, in_a_row: int = _IN_A_ROW) -> list[list[float]]:
     """Measure *sides* in many short rounds, after one unmeasured time each.
 
-    A machine whose clock changes while it measures does so to all alike. More than two sides begin each round with
+    A changing clock of the machine affects all sides alike. More than two sides begin each round with
     another one, so that none always follows the same one.
 
     Args:
