@@ -1,0 +1,514 @@
+"""The settings: one field each, with the environment variables that set it, its default and its limits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+StoreType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
+CheckpointType = Literal["memory", "sqlite", "redis", "postgres", "mongodb"]
+MultitaskStrategy = Literal["enqueue", "reject", "interrupt", "rollback"]
+
+Milliseconds: TypeAlias = Annotated[int, Field(ge=1, le=3_600_000)]
+Minutes: TypeAlias = Annotated[float, Field(ge=0, le=525_600_000, allow_inf_nan=False)]
+Days: TypeAlias = Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)]
+
+
+class SettingsFields(BaseSettings):
+    """The fields of :class:`threadkeep.settings.Settings`, in the order of the documentation."""
+
+    model_config = SettingsConfigDict(frozen=True, env_ignore_empty=True, extra="ignore", case_sensitive=True)
+
+    store_type: StoreType | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_STORE_TYPE",
+        description="Where memories are kept: memory, sqlite, redis, postgres or mongodb.",
+    )
+    store_sqlite_path: Path | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_STORE_SQLITE_PATH",
+        description="The path of the memories' SQLite file; unset: memory.sqlite3 in the data directory.",
+    )
+    store_redis_url: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_REDIS_URL", "REDIS_URL"),
+        description="Where Redis is, for LANGGRAPH_STORE_TYPE=redis.",
+    )
+    store_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_POSTGRES_DSN", "POSTGRES_DSN"),
+        description="Where PostgreSQL is, for LANGGRAPH_STORE_TYPE=postgres.",
+    )
+    store_mongodb_uri: SecretStr | None = Field(
+        default=None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_MONGODB_URI", "MONGODB_URI"),
+        description="Where MongoDB is, for LANGGRAPH_STORE_TYPE=mongodb.",
+    )
+    store_key_prefix: str = Field(
+        default="",
+        validation_alias="LANGGRAPH_STORE_KEY_PREFIX",
+        max_length=200,
+        description="Tells deployments that share one storage apart; at most 200 characters.",
+    )
+    redact: str = Field(
+        default="",
+        validation_alias="THREADKEEP_REDACT",
+        description="Personal data to cut out beside secrets: any of email, phone, iban, ip, parted by commas.",
+    )
+    redact_region: str | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_REDACT_REGION",
+        description="Where telephone numbers without a + are from, two letters such as US; unset: those stay.",
+    )
+    master_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_MASTER_KEY",
+        description="Seals every item: 32 bytes in base64; several, parted by commas, where one replaces another.",
+    )
+    master_key_file: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_MASTER_KEY_FILE",
+        description="A file that holds what THREADKEEP_MASTER_KEY would, one key a line.",
+    )
+    keys: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_KEYS",
+        description="Where the owners' wrapped keys are: a SQLite file or a storage's URL; unset: beside the items.",
+    )
+    erasure_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_ERASURE_KEY",
+        description="Names the erased in receipts: 32 or more characters; unset: a file beside THREADKEEP_ERASURE_LOG.",
+    )
+    erasure_log: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_ERASURE_LOG",
+        description="File of the receipts of erasures; unset: beside the SQLite file, else in the data directory.",
+    )
+    store_ttl_minutes: Minutes = Field(
+        default=0,
+        validation_alias="LANGGRAPH_STORE_TTL_MINUTES",
+        description="After how many minutes memories expire, a number; 0: never. Pinned ones stay.",
+    )
+    inactive_days: Days = Field(
+        default=0,
+        validation_alias="THREADKEEP_INACTIVE_DAYS",
+        description="After how many days without use memories are archived, a number; 0: never. Pinned ones stay.",
+    )
+    max_memories_per_owner: int = Field(
+        default=0,
+        validation_alias="THREADKEEP_MAX_MEMORIES_PER_OWNER",
+        ge=0,
+        description="How many active memories an owner has at most, a whole number; 0: any. Pinned ones stay.",
+    )
+    store_max_summaries: int = Field(
+        default=10,
+        validation_alias="LANGGRAPH_STORE_MAX_SUMMARIES",
+        ge=0,
+        description="How many summaries the cross-thread context holds, a whole number.",
+    )
+    store_max_memories: int = Field(
+        default=50,
+        validation_alias="LANGGRAPH_STORE_MAX_MEMORIES",
+        ge=0,
+        description="How many memories the cross-thread context holds, a whole number.",
+    )
+    embeddings_provider: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_PROVIDER", "EMBEDDINGS_PROVIDER"),
+        description="local, none, or a LangChain provider such as openai; unset: local where it is installed.",
+    )
+    embeddings_model: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_MODEL", "EMBEDDINGS_MODEL"),
+        description="The provider's embedding model, e.g. text-embedding-3-small; local: minilm-l6-v2-int8 or -fp32.",
+    )
+    embeddings_dims: int | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_STORE_EMBEDDINGS_DIMS",
+        ge=1,
+        le=16_384,
+        description="Length of the model's vectors, a whole number; unset: known or learnt.",
+    )
+    checkpoint_type: CheckpointType | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_TYPE",
+        description="Where threads are kept: memory, sqlite, redis, postgres or mongodb; unset: as the memories.",
+    )
+    checkpoint_sqlite_path: Path | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
+        description="The path of the threads' SQLite file; unset: memory-checkpoints.sqlite3 beside the memories.",
+    )
+    checkpoint_redis_url: SecretStr | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_REDIS_URL",
+        description="Where the threads' Redis is, with its JSON and Search modules; unset: the memories' one.",
+    )
+    checkpoint_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_POSTGRES_DSN",
+        description="Where the threads' PostgreSQL is; unset: the memories' one.",
+    )
+    checkpoint_mongodb_uri: SecretStr | None = Field(
+        default=None,
+        validation_alias="LANGGRAPH_CHECKPOINT_MONGODB_URI",
+        description="Where the threads' MongoDB is; unset: the memories' one.",
+    )
+    checkpoint_ttl_minutes: Minutes = Field(
+        default=0,
+        validation_alias="LANGGRAPH_CHECKPOINT_TTL_MINUTES",
+        description="After how many minutes checkpoints expire in Redis or MongoDB, a number; 0: never.",
+    )
+    checkpoint_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_CHECKPOINT_KEY",
+        description="Encrypts checkpoints: 32 or more characters, and behind a comma older keys that are still read.",
+    )
+    checkpoint_timeout_seconds: float = Field(
+        default=10,
+        validation_alias="THREADKEEP_CHECKPOINT_TIMEOUT_SECONDS",
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="How long a checkpoint is waited for before the run fails, in seconds, a number.",
+    )
+    multitask_strategy: MultitaskStrategy = Field(
+        default="enqueue",
+        validation_alias="THREADKEEP_MULTITASK_STRATEGY",
+        description="What becomes of a second input to a thread at work: enqueue, reject, interrupt or rollback.",
+    )
+    lease_seconds: float = Field(
+        default=12,
+        validation_alias="THREADKEEP_LEASE_SECONDS",
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="After how many seconds a thread is free again whose process went down, a number.",
+    )
+    queue_seconds: float = Field(
+        default=300,
+        validation_alias="THREADKEEP_QUEUE_SECONDS",
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="How many seconds an input waits for the one before it, a number.",
+    )
+    langgraph_dev: str = Field(
+        default="",
+        validation_alias="LANGGRAPH_DEV",
+        description="true under a LangGraph server, which brings its own checkpointer.",
+    )
+    langgraph_api_variant: str = Field(
+        default="",
+        validation_alias="LANGSMITH_LANGGRAPH_API_VARIANT",
+        description="Set by the LangGraph server itself; local_dev under langgraph dev.",
+    )
+    max_context_tokens: int = Field(
+        default=100_000,
+        validation_alias="MAX_CONTEXT_TOKENS",
+        ge=1_000,
+        description="Tokens that the window lets a model read, a whole number; less where the model's profile says so.",
+    )
+    min_messages_to_keep: int = Field(
+        default=4,
+        validation_alias="MIN_MESSAGES_TO_KEEP",
+        ge=1,
+        description="How many of the newest messages the window keeps as far as they fit, a whole number.",
+    )
+    auto_compression: bool = Field(
+        default=True,
+        validation_alias="ENABLE_AUTO_COMPRESSION",
+        description="true or false: whether older messages give way to a summary when the context grows too large.",
+    )
+    capture: Literal["local", "off"] = Field(
+        default="local",
+        validation_alias="THREADKEEP_CAPTURE",
+        description="How turns are learnt from: local (no model) or off.",
+    )
+    queue: Literal["embedded", "procrastinate"] = Field(
+        default="embedded",
+        validation_alias="THREADKEEP_QUEUE",
+        description="Who tells workers that turns wait: embedded (nothing further) or procrastinate (in PostgreSQL).",
+    )
+    queue_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_QUEUE_POSTGRES_DSN",
+        description="Where procrastinate's PostgreSQL is; unset: the memories' one.",
+    )
+    capture_workers: int | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_CAPTURE_WORKERS",
+        ge=0,
+        le=256,
+        description="From how many threads a process learns at once, a whole number; 0: threadkeep worker does it;"
+        " unset: 4, or 0 with procrastinate.",
+    )
+    capture_tries: int = Field(
+        default=5,
+        validation_alias="THREADKEEP_CAPTURE_TRIES",
+        ge=1,
+        le=100,
+        description="After how many failures a turn is kept aside, a whole number.",
+    )
+    capture_lease_seconds: float = Field(
+        default=10,
+        validation_alias="THREADKEEP_CAPTURE_LEASE_SECONDS",
+        ge=0.1,
+        le=3600,
+        allow_inf_nan=False,
+        description="How long a turn stays with a worker that is not heard of, in seconds, a number.",
+    )
+    capture_debounce_seconds: float = Field(
+        default=0,
+        validation_alias="THREADKEEP_CAPTURE_DEBOUNCE_SECONDS",
+        ge=0,
+        le=86_400,
+        allow_inf_nan=False,
+        description="How long a thread has to be quiet before it is learnt from, in seconds, a number.",
+    )
+    enable_fact_extraction: bool = Field(
+        default=False,
+        validation_alias="ENABLE_FACT_EXTRACTION",
+        description="true: a model extracts what is remembered, one call a turn; false: rules on the user's words do.",
+    )
+    fact_extraction_model: str | None = Field(
+        default=None,
+        validation_alias="FACT_EXTRACTION_MODEL",
+        description="The extracting model, as provider:name; unset: the model given to open(), else THREADKEEP_MODEL.",
+    )
+    helper_temperature: float | None = Field(
+        default=0,
+        validation_alias="THREADKEEP_HELPER_TEMPERATURE",
+        ge=0,
+        le=2,
+        allow_inf_nan=False,
+        description="Temperature of calls for extraction, reranking and summaries, a number; left out where the model "
+        "refuses it; empty: the model's own.",
+    )
+    helper_reasoning_effort: str | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_HELPER_REASONING_EFFORT",
+        description="Reasoning effort of those calls, as the provider spells it, e.g. low; unset: the model's own.",
+    )
+    helper_responses_api: bool | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_HELPER_RESPONSES_API",
+        description="true or false: whether those calls use OpenAI's Responses API; unset: LangChain decides.",
+    )
+    extractor: Literal["structured", "langmem"] = Field(
+        default="structured",
+        validation_alias="THREADKEEP_EXTRACTOR",
+        description="structured (one call by a strict schema) or langmem (its memory manager; threadkeep[langmem]).",
+    )
+    extraction_prompt: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_EXTRACTION_PROMPT",
+        description="File with your own instructions for the extracting model; unset: those for platform engineering.",
+    )
+    extraction_timeout_seconds: float = Field(
+        default=60,
+        validation_alias="THREADKEEP_EXTRACTION_TIMEOUT_SECONDS",
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="How long extracting from a turn may take, in seconds, a number; then it is tried again later.",
+    )
+    extraction_deletes: bool = Field(
+        default=False,
+        validation_alias="THREADKEEP_EXTRACTION_DELETES",
+        description="true: LangMem may propose that memories are forgotten.",
+    )
+    extraction_prices: str = Field(
+        default="",
+        validation_alias="THREADKEEP_EXTRACTION_PRICES",
+        description="US dollars for a million tokens read and written by the extracting model, e.g. 0.25,2.00.",
+    )
+    memory_policy: str = Field(
+        default="",
+        validation_alias="THREADKEEP_MEMORY_POLICY",
+        description="What is kept by itself, asked, or never kept: who, kind or both = auto, ask or never,"
+        " e.g. tool=never, user.episodic=never.",
+    )
+    proposal_days: float = Field(
+        default=30,
+        validation_alias="THREADKEEP_PROPOSAL_DAYS",
+        gt=0,
+        allow_inf_nan=False,
+        le=36_500,
+        description="After how many days a proposal that nobody decided expires, a number.",
+    )
+    tombstone_days: Days = Field(
+        default=365,
+        validation_alias="THREADKEEP_TOMBSTONE_DAYS",
+        description="How many days what was rejected or forgotten is not learnt again, a number; 0: for ever.",
+    )
+    model: str | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_MODEL",
+        description="The chat model of the command line and of graph.py, as provider:name; unset: an offline stand-in.",
+    )
+    agents_file: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_AGENTS",
+        description="TOML file that declares sub-agents; unset: GitHub, GitLab, Slack, AWS and Splunk as shipped.",
+    )
+    data_dir: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_DATA_DIR",
+        description="Folder of the SQLite files; unset: the user's data folder.",
+    )
+    sqlite_synchronous: Literal["FULL", "NORMAL"] = Field(
+        default="FULL",
+        validation_alias="THREADKEEP_SQLITE_SYNCHRONOUS",
+        description="FULL or NORMAL; NORMAL may lose the last commits when the machine loses power.",
+    )
+    migrate: Literal["auto", "check"] = Field(
+        default="auto",
+        validation_alias="THREADKEEP_MIGRATE",
+        description="auto: a database's tables are made and changed at start; check: they must be as needed already.",
+    )
+    postgres_pool_size: int = Field(
+        default=10,
+        validation_alias="THREADKEEP_POSTGRES_POOL_SIZE",
+        ge=1,
+        le=1000,
+        description="How many connections to PostgreSQL a process holds at most, a whole number.",
+    )
+    postgres_wait_ms: Milliseconds = Field(
+        default=1000,
+        validation_alias="THREADKEEP_POSTGRES_WAIT_MS",
+        description="How long to wait while all those connections are in use, in milliseconds, a whole number.",
+    )
+    postgres_statement_timeout_ms: Milliseconds = Field(
+        default=2000,
+        validation_alias="THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS",
+        description="How long a turn's statement may take in PostgreSQL, in milliseconds, a whole number.",
+    )
+    redis_timeout_ms: Milliseconds = Field(
+        default=1000,
+        validation_alias="THREADKEEP_REDIS_TIMEOUT_MS",
+        description="How long a read or a commit may take in Redis, in milliseconds, a whole number.",
+    )
+    postgres_partitions: int = Field(
+        default=0,
+        validation_alias="THREADKEEP_POSTGRES_PARTITIONS",
+        ge=0,
+        le=1024,
+        description="Over how many hash partitions new PostgreSQL tables are spread, a whole number; 0: none.",
+    )
+    recall_timeout_ms: Milliseconds = Field(
+        default=300,
+        validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",
+        description="How long a turn waits for recall, in milliseconds, a whole number.",
+    )
+    recall_budget_tokens: int = Field(
+        default=300,
+        validation_alias="THREADKEEP_RECALL_BUDGET_TOKENS",
+        ge=1,
+        description="Upper bound of the recalled block, in model tokens, a whole number.",
+    )
+    language: Literal[
+        "auto",
+        "arabic",
+        "danish",
+        "dutch",
+        "english",
+        "finnish",
+        "french",
+        "german",
+        "hungarian",
+        "italian",
+        "norwegian",
+        "portuguese",
+        "romanian",
+        "russian",
+        "spanish",
+        "swedish",
+    ] = Field(
+        default="auto",
+        validation_alias="THREADKEEP_LANGUAGE",
+        description="What words are stemmed in; auto: each text in the language that its function words are of.",
+    )
+    reranker: str | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_RERANKER",
+        description="Who orders what recall found once more: model (the chat model), cohere:MODEL, fastembed:MODEL "
+        "or sentence-transformers:MODEL; unset: nobody.",
+    )
+    rerank_timeout_ms: Milliseconds = Field(
+        default=150,
+        validation_alias="THREADKEEP_RERANK_TIMEOUT_MS",
+        description="How long recall waits for the reranker until it keeps its order, in milliseconds, a whole number.",
+    )
+    cohere_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="COHERE_API_KEY",
+        description="Key of Cohere's reranking service.",
+    )
+    cohere_url: str | None = Field(
+        default=None,
+        validation_alias="CO_API_URL",
+        description="Where Cohere's service, or one that speaks its protocol, is; unset: https://api.cohere.com.",
+    )
+    index_megabytes: int = Field(
+        default=512,
+        validation_alias="THREADKEEP_INDEX_MEGABYTES",
+        ge=1,
+        description="How much memory the search indexes may take, in megabytes, a whole number.",
+    )
+    index_precision: Literal["float32", "int8"] = Field(
+        default="float32",
+        validation_alias="THREADKEEP_INDEX_PRECISION",
+        description="How search indexes hold vectors: float32 as they are, int8 in a quarter of the memory.",
+    )
+
+    vectors: Literal["exact", "pgvector", "faiss", "pinecone"] = Field(
+        default="exact",
+        validation_alias="THREADKEEP_VECTORS",
+        description="Where vectors of large owners are searched: exact (in RAM), pgvector, faiss or pinecone.",
+    )
+    vectors_from: int = Field(
+        default=20_000,
+        validation_alias="THREADKEEP_VECTORS_FROM",
+        ge=1,
+        description="From how many items on an owner is searched there, a whole number.",
+    )
+    vectors_timeout_ms: Milliseconds = Field(
+        default=200,
+        validation_alias="THREADKEEP_VECTORS_TIMEOUT_MS",
+        description="How long a search waits for the vector engine, in milliseconds, a whole number.",
+    )
+    vectors_postgres_dsn: SecretStr | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_VECTORS_POSTGRES_DSN",
+        description="Where pgvector's PostgreSQL is; unset: the memories' one.",
+    )
+    vectors_folder: Path | None = Field(
+        default=None,
+        validation_alias="THREADKEEP_VECTORS_FOLDER",
+        description="Folder of FAISS's indexes; unset: vectors in the data directory.",
+    )
+    pinecone_key: SecretStr | None = Field(
+        default=None,
+        validation_alias="PINECONE_API_KEY",
+        description="Key of the Pinecone project that the vectors' index is in.",
+    )
+    pinecone_host: str | None = Field(
+        default=None,
+        validation_alias="PINECONE_INDEX_HOST",
+        description="Host of the index in Pinecone, as its console shows it.",
+    )
+    trace_content: bool = Field(
+        default=False,
+        validation_alias="THREADKEEP_TRACE_CONTENT",
+        description="true or false: whether OpenTelemetry spans carry the text of recalled memories.",
+    )
+    tracing: str = Field(
+        default="",
+        validation_alias=AliasChoices("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"),
+        description="LangSmith's own switch; where it is true, LangChain sends prompts and replies there.",
+    )
