@@ -57,6 +57,7 @@ from threadkeep.storage.rows import (
     RowColumns,
     RowKey,
     encode_batch,
+    get_expiry,
     parse_row_key,
     parse_rows,
     to_items,
@@ -89,7 +90,7 @@ class ChangedRows(NamedTuple):
     position: Position
     reset: bool
     rows: Sequence[RowColumns]
-    removed: Iterable[RowKey]
+    removed: Collection[RowKey]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +211,8 @@ class StorageBase(ABC):
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.interface.Storage.commit`."""
         self._require_open()
-        return await self._commit(await self._encode(batch))
+        few = len(batch.operations) <= _INLINE_OPERATIONS
+        return await self._commit(encode_batch(batch) if few else await self._encode(batch))
 
     async def position(self, partition: Partition) -> Position:
         """See :meth:`threadkeep.storage.interface.Storage.position`."""
@@ -237,15 +239,20 @@ class StorageBase(ABC):
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.interface.Storage.changes`."""
         self._require_open()
-        now = self._now()
-        changed = await self._changed_rows(partition, since, now=now)
+        changed = await self._changed_rows(partition, since)
         rows = changed.rows
-        alive = [row for row in rows if (at := row[EXPIRES_AT]) is None or at > now]
+        if not rows and not changed.removed:
+            return Changes(changed.position, changed.reset, (), ())
         removed = dict.fromkeys(changed.removed)
-        if not changed.reset and len(alive) < len(rows):
-            # A follower may hold an older version of an expired row, which did not expire.
-            removed.update(dict.fromkeys(row[:2] for row in rows if (at := row[EXPIRES_AT]) is not None and at <= now))
-        return Changes(changed.position, changed.reset, to_items(alive, partition), tuple(map(parse_row_key, removed)))
+        if not {None}.issuperset(map(get_expiry, rows)):
+            now = self._now()
+            expired = [row[:2] for row in rows if (at := row[EXPIRES_AT]) is not None and at <= now]
+            if expired:
+                rows = [row for row in rows if (at := row[EXPIRES_AT]) is None or at > now]
+            if not changed.reset:
+                # A follower may hold an older version of an expired row, which did not expire.
+                removed.update(dict.fromkeys(expired))
+        return Changes(changed.position, changed.reset, to_items(rows, partition), tuple(map(parse_row_key, removed)))
 
     async def namespaces(
         self,
@@ -304,9 +311,7 @@ class StorageBase(ABC):
 
     async def _encode(self, batch: Batch) -> EncodedBatch:
         """Check and encode *batch*, in a thread if it is large."""
-        if len(batch.operations) > _INLINE_OPERATIONS:
-            return await asyncio.to_thread(encode_batch, batch)
-        return encode_batch(batch)
+        return await call_in_thread_if(len(batch.operations) > _INLINE_OPERATIONS, encode_batch, batch)
 
     def _require_open(self) -> None:
         """Raise ``ClosedError`` unless :meth:`connect` was called in this process and :meth:`close` was not."""
@@ -358,7 +363,7 @@ class StorageBase(ABC):
         """
 
     @abstractmethod
-    async def _changed_rows(self, partition: Partition, since: Position | None, *, now: int) -> ChangedRows:
+    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
         """Return what happened to the searchable rows of *partition* after *since*, of one moment."""
 
     @abstractmethod

@@ -119,13 +119,7 @@ class InMemoryStorage(StorageBase):
                     break
         return selected
 
-    async def _changed_rows(
-        self,
-        partition: Partition,
-        since: Position | None,
-        *,
-        now: int,  # noqa: ARG002 - the hook has it
-    ) -> ChangedRows:
+    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
         position = self.try_position(partition)
         if since == position:
             return ChangedRows(position, reset=False, rows=(), removed=())

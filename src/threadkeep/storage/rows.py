@@ -102,6 +102,7 @@ EXPIRES_AT: Final = 11
 """The index of the expiry among the columns."""
 
 _get_value: Final[Callable[[RowColumns], str]] = itemgetter(2)
+get_expiry: Final[Callable[[RowColumns], int | None]] = itemgetter(EXPIRES_AT)
 
 
 class PutRow(NamedTuple):
@@ -443,6 +444,7 @@ def _parse_columns(rows: Sequence[RowColumns]) -> ItemColumns:
         *rows, strict=True
     )
     plain = "\\" not in "".join(keys)
+    updated_at = [time / _MICROS for time in updated]
     return ItemColumns(
         names=list(
             zip(
@@ -454,8 +456,8 @@ def _parse_columns(rows: Sequence[RowColumns]) -> ItemColumns:
         values=_parse_values(values),
         texts=values,
         revisions=revisions,
-        created_at=[time / _MICROS for time in created],
-        updated_at=[time / _MICROS for time in updated],
+        created_at=updated_at if created == updated else [time / _MICROS for time in created],
+        updated_at=updated_at,
         expires_at=_parse_column(expires, lambda time: NEVER if time is None else time / _MICROS),
         indexes=_parse_column(paths, decode_namespace),
         models=_parse_column(models, lambda model: None if model is None else decode_name(model)),

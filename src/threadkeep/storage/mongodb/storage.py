@@ -146,13 +146,7 @@ class MongoStorage(StorageBase):
     async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
         return await self._run(lambda: self._reads.scan(query, now))
 
-    async def _changed_rows(
-        self,
-        partition: Partition,
-        since: Position | None,
-        *,
-        now: int,  # noqa: ARG002 - the hook has it
-    ) -> ChangedRows:
+    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
         return await self._run(lambda: self._reads.changes(partition, since))
 
     async def _list_namespaces(self, match: Sequence[NamespaceMatch], *, now: int) -> Iterable[str]:

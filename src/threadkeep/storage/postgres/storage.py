@@ -126,7 +126,8 @@ class PostgresStorage(StorageBase):
     async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
         return await self.pool.run(lambda connection: self._tables.scan(connection, query, now))
 
-    async def _changed_rows(self, partition: Partition, since: Position | None, *, now: int) -> ChangedRows:
+    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
+        now = self._now()
         seconds = self.pool.statement_timeout.total_seconds() * (1 if since else _RESET_FACTOR)
         changed = await self.pool.run(
             lambda connection: self._tables.changes(connection, partition, since, now), seconds=seconds

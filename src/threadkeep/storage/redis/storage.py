@@ -178,7 +178,7 @@ class RedisStorage(StorageBase):
         return found
 
     @override
-    async def _changed_rows(self, partition: Partition, since: Position | None, *, now: int) -> ChangedRows:
+    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
         if since is not None:  # usually nothing happened, and this is the smallest read
             head = await self._read_head(partition)
             if head is not None and parse_position(head) == since:

@@ -151,14 +151,8 @@ class SqliteStorage(StorageBase):
     async def _scan_rows(self, query: ScanQuery, *, now: int) -> list[tuple[Cursor, Item]]:
         return await self._read(self._tables.scan, query, now)
 
-    async def _changed_rows(
-        self,
-        partition: Partition,
-        since: Position | None,
-        *,
-        now: int,  # noqa: ARG002 - the hook has it
-    ) -> ChangedRows:
-        if since is not None and self.is_at(partition, since):
+    async def _changed_rows(self, partition: Partition, since: Position | None) -> ChangedRows:
+        if since is not None and since == self._connections.try_read(self._tables.position, partition):
             return ChangedRows(since, reset=False, rows=(), removed=())
         return await self._read(self._tables.changes, partition, since)
 
