@@ -42,7 +42,9 @@ class TestBackends:
         backends = {
             f"threadkeep.storage.{path.stem}"
             for path in (PACKAGE / "storage").glob("*.py")
-            if path.stem not in {"base", "interface"} and "\nclass " in (text := path.read_text(encoding="utf-8")) and "Storage:" in text
+            if path.stem not in {"base", "interface"}
+            and "\nclass " in (text := path.read_text(encoding="utf-8"))
+            and "Storage:" in text
         }
 
         assert backends <= set(contracts["backends"]["protected_modules"])
