@@ -62,6 +62,8 @@ class ModelServer(LoopbackServer):
 
     def answer(self, path: str, request: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
         """Return status and body; the learning prompt gets facts, another one a plain word."""
+        if path.endswith("/count_tokens"):
+            return 200, {"input_tokens": len(json.dumps(request)) // 4}
         refused = sorted(self.refuses & request.keys())
         self.requests.append((400 if refused else 200, request))
         if refused:
@@ -150,9 +152,10 @@ class TestBesideTheAgent:
 
             await asyncio.gather(*(user(number) for number in range(users)))
             await tk.drain()
-            counts = failures(tk)
+            counts, reranked = failures(tk), tk.app.telemetry.counts().get("recall.reranked", 0)
 
         assert counts == {}
+        assert reranked > 0 or users == 1  # one user has too few memories to reorder
         assert len(server.learning) == 4 * users
 
     @VENDORS
@@ -189,6 +192,32 @@ class TestBesideTheAgent:
         assert counts == {}
         assert model.temperature is None
 
+    @VENDORS
+    async def test_summaries_of_blocking_turns_disturb_no_asynchronous_ones(self, make: Any, server: ModelServer):
+        """A blocking turn is compacted in Threadkeep's event loop, by a model that asynchronous turns use meanwhile."""
+        async with opened(make(server), reranker=None) as tk:
+            window = tk.window(max_tokens=400, keep_messages=1)
+            middleware = [tk.middleware(), window]
+            made: Any = create_agent(make(server), [], middleware=middleware, checkpointer=tk.checkpointer)
+
+            def blocking(turn: int) -> None:
+                said = f"Service {turn} is deployed with ArgoCD. " * 20
+                made.invoke({"messages": [("user", said)]}, tk.config(user_id="ana", thread_id="long"))
+
+            async def asynchronous(turn: int) -> None:
+                config = tk.config(user_id="ben", thread_id=f"ben-{turn}")
+                await made.ainvoke({"messages": [("user", "How do I roll back?")]}, config)
+
+            for turn in range(6):
+                await asyncio.gather(asyncio.to_thread(blocking, turn), asynchronous(turn))
+            counted = tk.app.telemetry.counts()
+
+        assert counted["window.compacted"] > 0
+        assert "window.model" not in counted
+        summaries = [request for _, request in server.requests if "Summarise" in json.dumps(request)]
+        assert summaries
+        assert all(request["temperature"] == 0 for request in summaries)
+
 
 class TestRefusedParameters:
     @VENDORS
@@ -215,6 +244,16 @@ class TestRefusedParameters:
 
         assert counts == {}
         assert (server.refusals, len(server.learning)) == (2, 2)
+
+    async def test_a_refusal_is_shared_by_all_helpers_of_a_model(self, server: ModelServer):
+        """What extraction was refused, reranking does not send."""
+        server.refuses = frozenset({"temperature"})
+        for _ in range(2):
+            helper = HelperModel(openai_model(server), {"temperature": 0})
+            await helper.ask("Hello")
+            await helper.aclose()
+
+        assert server.refusals == 1
 
     async def test_another_refusal_is_raised(self, server: ModelServer):
         """A status of 400 that names nothing that we sent is no reason to ask again."""

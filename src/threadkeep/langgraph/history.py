@@ -282,6 +282,8 @@ def asked(
     except Exception as error:  # noqa: BLE001 - see above
         log.debug("The model could not count its tokens (%s); an estimate is used", type(error).__name__)
         return estimate
+    if not isinstance(cast("object", exact), int):  # a compatible server may answer without the number
+        return estimate
     factor = max(1, exact) / max(1, estimate.total)
     return Counted(tuple(-int(-part * factor) for part in estimate.messages), -int(-estimate.overhead * factor))
 

@@ -37,16 +37,17 @@ from threadkeep.langgraph.history import (
     summary_text,
 )
 from threadkeep.langgraph.identity import owner_from, thread_id_of
-from threadkeep.models.helper_models import HelperModel
 from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.selection import estimate_tokens
+from threadkeep.registry import create_helper_model
 from threadkeep.text.sentences import Said, cut_to, extractive_summary
 from threadkeep.threads.window import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
     from threadkeep.identity import Owner
+    from threadkeep.settings import Settings
 
 
 _OVERFLOW: Final = re.compile(
@@ -416,7 +417,9 @@ class Compaction:
             try:
                 prompt = [HumanMessage(_prompt(said, before))]
                 config: Any = {"tags": ["nostream"], "callbacks": [], "metadata": {"lc_source": "summarization"}}
-                answer = await asyncio.wait_for(_answer(model, prompt, config), SUMMARY_TIMEOUT.total_seconds())
+                answer = await asyncio.wait_for(
+                    _answer(self._tk.app.settings, model, prompt, config), SUMMARY_TIMEOUT.total_seconds()
+                )
                 if text := cut_to(answer.text, budget_tokens=budget_tokens, count=estimate_tokens):
                     return text
             except Exception as error:  # noqa: BLE001 - a summary never fails a turn; counted and logged
@@ -424,9 +427,9 @@ class Compaction:
         return extractive_summary(said, budget_tokens=budget_tokens, count=estimate_tokens, before=before)
 
 
-async def _answer(model: Any, prompt: Any, config: Any) -> Any:
+async def _answer(settings: Settings, model: Any, prompt: Any, config: Any) -> Any:
     """Ask *model* through an HTTP client of this call's own: this may be another event loop than the agent's."""
-    helper = HelperModel(model)
+    helper = create_helper_model(settings, model)
     try:
         return await helper.ask(prompt, config)
     finally:

@@ -12,6 +12,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -49,9 +50,9 @@ class HelperModel:
     def __init__(self, model: BaseChatModel, parameters: Mapping[str, Any] | None = None) -> None:
         self.name: str = name_of(model)
         self._model = model
-        fields = type(model).model_fields
+        fields = getattr(type(model), "model_fields", {})
         self._parameters = {name: value for name, value in (parameters or {}).items() if name in fields}
-        self._refused_shapes: set[int] = set()
+        self._refusals = _refusals_of(model)
         self._copies: WeakKeyDictionary[asyncio.AbstractEventLoop, _Copy] = WeakKeyDictionary()
 
     async def ask(
@@ -67,10 +68,14 @@ class HelperModel:
         Raises:
             Exception: What the provider's client raises.
         """
-        copy = self._copies.setdefault(asyncio.get_running_loop(), _Copy.of(self._model))
+        loop = asyncio.get_running_loop()
+        copy = self._copies.get(loop)
+        if copy is None:
+            copy = self._copies[loop] = _Copy.of(self._model)
         while True:
-            place = next((place for place in range(len(shapes)) if place not in self._refused_shapes), len(shapes) - 1)
-            sent = dict(self._parameters)
+            place = next((place for place in range(len(shapes)) if place not in self._refusals.shapes), len(shapes) - 1)
+            refused = self._refusals.parameters
+            sent = {name: None if name in refused else value for name, value in self._parameters.items()}
             runnable = shapes[place](copy.model.model_copy(update=sent) if sent else copy.model)
             try:
                 if copy.asynchronous:
@@ -93,12 +98,32 @@ class HelperModel:
         words = f"{getattr(error, 'param', None)} {error}"
         for name, value in sent.items():
             if value is not None and re.search(rf"\b{name.replace('_', '[_. ]')}\b", words):
-                self._parameters[name] = None
+                self._refusals.parameters.add(name)
                 return True
         if not last and _FORMAT.search(words):
-            self._refused_shapes.add(place)
+            self._refusals.shapes.add(place)
             return True
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusals:
+    """What a provider's model refuses, by the names of parameters and the positions of shapes."""
+
+    parameters: set[str] = field(default_factory=set[str])
+    shapes: set[int] = field(default_factory=set[int])
+
+
+_REFUSALS: Final[dict[tuple[str, ...], _Refusals]] = {}
+"""By provider, address and model: extraction, reranking and summaries share what one of them was refused."""
+
+
+def _refusals_of(model: BaseChatModel) -> _Refusals:
+    address = getattr(model, "openai_api_base", None) or getattr(model, "anthropic_api_url", None) or ""
+    kind = type(model)
+    if not isinstance(address, str) or getattr(model, "any_event_loop", False):
+        return _Refusals()
+    return _REFUSALS.setdefault((kind.__module__, kind.__qualname__, address, name_of(model)), _Refusals())
 
 
 class _Copy:
@@ -118,12 +143,12 @@ class _Copy:
 
         if not isinstance(model, BaseChatModel) or any(getattr(model, name, None) is not None for name in _TRANSPORTS):
             return cls(model, None, asynchronous=False)
-        for field in _CLIENT_FIELDS:
-            client: Any = getattr(model, field, None)
+        for name in _CLIENT_FIELDS:
+            client: Any = getattr(model, name, None)
             if client is not None:
                 vendor: Any = sys.modules[type(client).__module__.partition(".")[0]]
                 http = vendor.DefaultAsyncHttpxClient(timeout=client.timeout)
-                return cls(_with_client(model, field, client.copy(http_client=http)), http, asynchronous=True)
+                return cls(_with_client(model, name, client.copy(http_client=http)), http, asynchronous=True)
         return cls(model, None, asynchronous=False)
 
 
@@ -134,19 +159,19 @@ _TRANSPORTS: Final = ("http_async_client", "http_client", "anthropic_proxy")
 """Set where the application has chosen a transport, such as a proxy or certificates: it must not be replaced."""
 
 
-def _with_client(model: BaseChatModel, field: str, client: Any) -> BaseChatModel:
+def _with_client(model: BaseChatModel, name: str, client: Any) -> BaseChatModel:
     copy = model.model_copy()
     attributes: dict[str, Any] = vars(copy)  # a cached property has no setter
-    attributes[field] = client
-    if field == "root_async_client":
+    attributes[name] = client
+    if name == "root_async_client":
         attributes["async_client"] = client.chat.completions
     return copy
 
 
 def name_of(model: BaseChatModel) -> str:
     """Return the model's name for usage records; its class where it has none."""
-    for field in ("model_name", "model", "model_id"):
-        value = getattr(model, field, None)
+    for attribute in ("model_name", "model", "model_id"):
+        value = getattr(model, attribute, None)
         if isinstance(value, str) and value:
             return value
     return type(model).__name__
