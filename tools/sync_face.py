@@ -55,18 +55,18 @@ def sync_face() -> str:
     classes: list[str] = []
     for module, names in SERVICES.items():
         tree = ast.parse((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
-        homes = dict(_homes(tree, module))
+        modules = dict(_imports(tree, module))
         for cls in (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in names):
             methods = list(_methods(cls))
             used = frozenset[str]().union(*(method.names for method in methods)) - SERVICE_NAMES
-            imports |= {homes[name] for name in used if name in homes}
+            imports |= {modules[name] for name in used if name in modules}
             body = "\n".join(method.text for method in methods)
             classes.append(f"@type_check_only\nclass Sync{cls.name}:\n{body}\n")
     imports.add("from typing import type_check_only")
     return _formatted("\n".join([HEAD, *sorted(imports), "", *classes, FOOT]))
 
 
-def _homes(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
+def _imports(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
     """Yield every name that the module has, and the import that brings it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module != "__future__":
@@ -102,7 +102,7 @@ def _is_property(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _returned(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr:
-    """Return what a caller who blocks is given: a list for a generator, the sync face of a room for the room."""
+    """Return the type of the blocking method: a list for a generator, the blocking class for a service."""
     returns = node.returns
     if returns is None:
         msg = f"{node.name} does not say what it returns."

@@ -1,4 +1,4 @@
-"""The Python door: ``threadkeep.open()`` and what it returns."""
+"""``threadkeep.open()`` and the client that it returns."""
 
 from __future__ import annotations
 
@@ -80,26 +80,25 @@ def open(  # noqa: A001 - the verb of the public surface
     Args:
         url: ``sqlite:///m.db``, ``postgresql://…``, ``redis://…``, ``mongodb://…`` or ``memory://``; ``None``: what the
             settings say, else SQLite in the user's data folder (logged).
-        owner: Whose turns and calls these are where a call does not say: a user id, an
-            :class:`Owner`, or a callable that gets LangGraph's runtime or config.
-        model: The chat model of ``graph()``, and of extraction where that has none of its own:
-            ``"provider:name"`` or a LangChain model; ``None``: THREADKEEP_MODEL.
-        embedder: A :class:`threadkeep.models.base.Embedder` or a LangChain ``Embeddings``; ``"none"``:
-            search by words only;
-            ``None``: what the settings say, else the local model where it is installed.
-        reranker: Orders what recall has found once more; ``None``: what the settings say, and that is nobody.
-        settings: Instead of the environment's.
-        clock: Instead of the machine's.
+        owner: The owner of turns and calls that name none: a user id, an :class:`Owner`, or a callable that gets
+            LangGraph's runtime or config and returns one.
+        model: The chat model of ``graph()``, and of extraction unless it has its own: ``"provider:name"`` or a
+            LangChain model; ``None``: THREADKEEP_MODEL.
+        embedder: A :class:`threadkeep.models.base.Embedder` or a LangChain ``Embeddings``; ``"none"``: search by words
+            only; ``None``: the embedder of the settings, else the local model if it is installed.
+        reranker: Orders recalled memories once more; ``None``: the reranker of the settings, by default none.
+        settings: Replaces the settings of the environment.
+        clock: Replaces the system clock.
 
     Raises:
-        SettingsError: One sentence that names the variable to correct.
+        SettingsError: A setting is invalid; the message names it.
     """
     settings = resolve_settings(url, settings)
     clock = clock or SystemClock()
     app = Container(
         settings,
         create_storage(settings, clock),
-        _embedder(embedder, settings),
+        create_embedder(settings, embedder),
         clock,
         extractor=create_extractor(settings, model),
         reranker=reranker or create_reranker(settings, model),
@@ -109,13 +108,13 @@ def open(  # noqa: A001 - the verb of the public surface
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether everything is there.
+    """The state of a memory after :meth:`Threadkeep.ready`.
 
     Attributes:
-        storage: Kind and place, e.g. ``sqlite /home/ana/.local/share/threadkeep/memory.sqlite3``.
-        embedder: Its name; ``None``: search is lexical only.
+        storage: Kind and location, e.g. ``sqlite /home/ana/.local/share/threadkeep/memory.sqlite3``.
+        embedder: Its name; ``None``: search is by words only.
         remote: Whether texts leave this machine to be embedded.
-        degraded: What is missing: ``("embedder",)``.
+        degraded: The missing parts: ``("embedder",)``.
     """
 
     storage: str
@@ -125,10 +124,10 @@ class Health:
 
 
 class Threadkeep:
-    """A memory; made by :func:`open`.
+    """A client of one memory, created by :func:`open`.
 
-    Every method may be called from any event loop; ``sync`` has the same names, blocking. Closing
-    is optional: it drains what is being learnt, and so does the end of the program.
+    Every method may be called from any event loop; ``sync`` has the same methods, blocking. Closing is optional: it
+    finishes learning from recorded turns, and so does the end of the program.
     """
 
     def __init__(
@@ -156,7 +155,7 @@ class Threadkeep:
         self.close()
 
     async def aclose(self) -> None:
-        """Finish learning from recorded turns (8 seconds at most) and let go of everything."""
+        """Finish learning from recorded turns, for at most 8 seconds, and close all connections."""
         await self._app.aclose()
 
     def close(self) -> None:
@@ -169,7 +168,7 @@ class Threadkeep:
         Raises:
             StorageError: The storage, or the checkpointer if it is in use, cannot be used; the message says why.
         """
-        await self._app.call(_nothing)
+        await self._app.home.run(self._app.connect())
         await self._app.ready_checkpointer()
         degraded = await self._app.home.run(self._app.warm())
         embedder = self._app.embedder
@@ -182,7 +181,7 @@ class Threadkeep:
 
     @cached_property
     def store(self) -> BaseStore:
-        """LangGraph's store over this memory; locked to one owner where this object is."""
+        """LangGraph's store over this memory; locked to one owner if this client is."""
         return self.store_with()
 
     def store_with(
@@ -192,17 +191,17 @@ class Threadkeep:
         index: IndexConfig | None = None,
         ttl: TTLConfig | None = None,
     ) -> BaseStore:
-        """Return another view of :attr:`store`, for programs that rely on a stock store's ways.
+        """Return another view of :attr:`store`, with the options of LangGraph's own stores.
 
         Args:
-            ranking: ``dense``: by meaning alone, as a stock ``index=``; ``hybrid``: by words, too. Scores are cosines.
-            index: LangGraph's index configuration; its ``fields`` say what is searchable by default.
+            ranking: ``dense``: by meaning only, as LangGraph's stores; ``hybrid``: by words, too. Scores are cosines.
+            index: LangGraph's index configuration; its ``fields`` are searchable by default.
             ttl: LangGraph's expiry configuration, in minutes; ``None``: LANGGRAPH_STORE_TTL_MINUTES.
         """
         from threadkeep.langgraph.store import ThreadkeepStore
 
         if ranking not in ("hybrid", "dense"):
-            msg = f"ranking is hybrid or dense, not {ranking!r}."
+            msg = f"ranking must be hybrid or dense, got {ranking!r}."
             raise InvalidInputError(msg)
         minutes = self._app.settings.store_ttl_minutes
         if ttl is None and minutes:
@@ -225,22 +224,22 @@ class Threadkeep:
 
     @cached_property
     def memories(self) -> MemoryService:
-        """What is remembered: remember, list, search, correct, forget."""
+        """Memories of an owner: remember, list, search, correct, forget."""
         return self._app.services.memories.scoped(self._scope)
 
     @cached_property
     def proposals(self) -> ProposalService:
-        """What waits for a decision: propose, list, approve, reject, edit; and what must not be learnt again."""
+        """Changes that wait for a decision: propose, list, approve, reject, edit; and tombstones."""
         return self._app.services.proposals.scoped(self._scope)
 
     @cached_property
     def queue(self) -> QueueService:
-        """Recorded turns that are not learnt from yet: list, retry."""
+        """Recorded turns that wait to be learnt from: list, retry."""
         return self._app.services.queue.scoped(self._scope)
 
     @cached_property
     def collections(self) -> CollectionService:
-        """Documents that a tenant shares: ingest, search, similar, list, delete, erase."""
+        """Documents that the owners of a tenant share: ingest, search, similar, list, delete, erase."""
         return self._app.services.collections.scoped(self._scope)
 
     @cached_property
@@ -264,14 +263,14 @@ class Threadkeep:
 
     @cached_property
     def agents(self) -> AgentService:
-        """Deep agents: a supervisor, sub-agents that a TOML file declares, and how they stand."""
+        """Deep agents: a supervisor, the sub-agents that a TOML file declares, and their status."""
         from threadkeep.langgraph.agents.service import AgentService
 
         return AgentService(self, model=self._model)
 
     @cached_property
     def sync(self) -> SyncThreadkeep:
-        """The same names, blocking: ``tk.sync.memories.list(owner="ana")``."""
+        """The same methods, blocking: ``tk.sync.memories.list(owner="ana")``."""
         return blocking(self, self._app)
 
     def middleware(
@@ -287,21 +286,20 @@ class Threadkeep:
         """Return the middleware for ``create_agent`` and ``create_deep_agent``.
 
         Args:
-            owner: Whose turns these are; ``None``: the runtime says.
-            recall: Whether memories are given to the model.
-            capture: Whether turns are learnt from; switch it off for sub-agents.
+            owner: The owner of the turns; ``None``: taken from the runtime.
+            recall: Whether the model gets memories.
+            capture: Whether turns are learnt from; pass False for sub-agents.
             budget_tokens: Upper bound of the recalled block; ``None``: the setting.
-            timeout: How long a turn waits for recall, and for the turn record; ``None``: the setting.
-            placement: ``user``: in front of the newest human message; ``system``: in the system
-                message, in the documents' form.
+            timeout: How long a turn waits for recall, and for its turn record; ``None``: the setting.
+            placement: ``user``: in front of the newest human message; ``system``: as a list in the system message.
         """
         from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
 
         if placement not in ("user", "system"):
-            msg = f"placement is user or system, not {placement[:40]!r}."
+            msg = f"placement must be user or system, got {placement[:40]!r}."
             raise InvalidInputError(msg)
         if budget_tokens is not None and budget_tokens < 0:
-            msg = f"budget_tokens must be 0 or more, not {budget_tokens}."
+            msg = f"budget_tokens must be 0 or more, got {budget_tokens}."
             raise InvalidInputError(msg)
         learns = capture and self._app.capturing
         return (LearningMiddleware if learns else ThreadkeepMiddleware)(
@@ -321,16 +319,16 @@ class Threadkeep:
         owner: OwnerSource | None = None,
         compress: bool | None = None,
     ) -> AgentMiddleware[Any, Any, Any]:
-        """Return the middleware that keeps a thread's messages within what the model reads.
+        """Return the middleware that keeps a thread's messages within the model's context window.
 
-        Put it after :meth:`middleware`. It repairs orphaned tool calls, and where the messages fill four
-        fifths of the limit, it puts a summary in the place of older ones.
+        Put it after :meth:`middleware`. It repairs orphaned tool calls. Once the messages fill four fifths of the
+        limit, it replaces older ones by a summary.
 
         Args:
-            max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or less where the model's profile says so.
-            keep_messages: How many of the newest stay as far as they fit; ``None``: MIN_MESSAGES_TO_KEEP.
-            owner: Whose threads these are; ``None``: the runtime says. Without one no summary is kept.
-            compress: Whether older messages may give way; ``None``: ENABLE_AUTO_COMPRESSION.
+            max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or the limit of the model's profile if that is less.
+            keep_messages: How many of the newest messages stay if they fit; ``None``: MIN_MESSAGES_TO_KEEP.
+            owner: The owner of the threads; ``None``: taken from the runtime. Without an owner no summary is kept.
+            compress: Whether a summary may replace older messages; ``None``: ENABLE_AUTO_COMPRESSION.
         """
         from threadkeep.langgraph.window import ThreadkeepWindow
 
@@ -359,27 +357,27 @@ class Threadkeep:
         keep_messages: int | None = None,
         refused: bool = False,
     ) -> History:
-        """Do what :meth:`window` does, for graphs without middleware: repair, and where it is too long, summarise.
+        """Do what :meth:`window` does, for graphs without middleware: repair and, if they are too long, summarize.
 
-        What goes is recorded for capture, and the summary is kept as the thread's one summary for other threads.
+        Removed messages are recorded for capture. The summary becomes the thread's one summary for other threads.
 
         Args:
-            messages: The thread's, oldest first.
-            owner: Whose; ``None``: the one given to ``open()``. Without one nothing is recorded or kept.
-            thread_id: Where; without it no summary is kept.
-            model: Who reads them, and writes the summary: ``"provider:name"`` or a LangChain model; ``None``: the one
-                given to ``open()``, else THREADKEEP_MODEL, else the sentences that say most.
-            system: The system prompt that is sent besides.
-            tools: What the model is given besides.
-            max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or less where the model's profile says so.
-            keep_messages: How many of the newest stay as far as they fit; ``None``: MIN_MESSAGES_TO_KEEP.
-            refused: Whether the model has refused them for their length: then they get smaller in any case.
+            messages: The thread's messages, oldest first.
+            owner: The owner; ``None``: the one of ``open()``. Without an owner nothing is recorded or kept.
+            thread_id: The thread; without it no summary is kept.
+            model: The model that reads the messages and writes the summary: ``"provider:name"`` or a LangChain model;
+                ``None``: the one of ``open()``, else THREADKEEP_MODEL, else the most important sentences are picked.
+            system: The system prompt that is sent with them.
+            tools: The tools that are sent with them.
+            max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or the limit of the model's profile if that is less.
+            keep_messages: How many of the newest messages stay if they fit; ``None``: MIN_MESSAGES_TO_KEEP.
+            refused: Whether the model has refused the messages for their length: then they shrink in any case.
 
         Returns:
-            The messages for the model, and in ``update`` what a node returns to have the thread hold them.
+            The messages for the model; ``update`` is what a node returns to store them in the thread.
 
         Raises:
-            ContextTooLargeError: The model refused them, and nothing is left that could go.
+            ContextTooLargeError: The model refused the messages, and none is left to remove.
         """
         from threadkeep.langgraph.agent import chosen_model
         from threadkeep.langgraph.window import Compaction, talk_of
@@ -402,20 +400,20 @@ class Threadkeep:
         return await compaction.smaller(talk, whole) if refused else whole
 
     def tools(self, *names: str, owner: OwnerSource | None = None) -> list[BaseTool]:
-        """Return tools with which the model itself works on the memory of whoever it talks to.
+        """Return tools with which the model works on the memory of the user.
 
         Args:
-            names: Of ``remember``, ``search_memory``, ``list_memories``, ``correct_memory`` and
-                ``forget_memory``; none: all of these. ``propose_memory_update``, which pauses the run until
-                somebody has decided, has to be asked for.
-            owner: Whose memory; ``None``: the runtime says.
+            names: Of ``remember``, ``search_memory``, ``list_memories``, ``correct_memory`` and ``forget_memory``; by
+                default all of these. ``propose_memory_update``, which pauses the run until a person has decided, must
+                be named.
+            owner: The owner of the memory; ``None``: taken from the runtime.
         """
         from threadkeep.langgraph.tools import memory_tools
 
         return memory_tools(self, names, owner=owner)
 
     def graph(self, *, tools: Sequence[BaseTool] = (), **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compile the agent that the command line talks to: model, memory tools, middleware, checkpointer."""
+        """Compile the agent of ``threadkeep chat``: model, memory tools, middleware, checkpointer."""
         from threadkeep.langgraph.agent import memory_agent
 
         return memory_agent(self, model=self._model, tools=tools, **options)
@@ -434,19 +432,19 @@ class Threadkeep:
         """Find the memories that matter for *question* and render them within the budget.
 
         Args:
-            question: The latest user message, or the messages that end with it, as the model is given them. These also
-                tell which branch of the thread goes on: what was learnt on another one is left out, and so is the
-                episode of a turn that stands among them.
-            owner: Whose memories; nothing else is read.
-            thread_id: The thread that asks.
+            question: The latest user message, or the messages up to it as the model gets them. The messages also name
+                the branch of the thread: memories of other branches, and episodes of turns among the messages, are
+                left out.
+            owner: The owner of the memories; no other owner's are read.
+            thread_id: The thread of the question.
             budget_tokens: Upper bound of the rendered text; ``None``: the setting.
-            max_facts: At most so many that are no episodes.
-            max_episodes: At most so many episodes.
+            max_facts: Upper bound of memories other than episodes.
+            max_episodes: Upper bound of episodes.
             timeout: How long to wait; ``None``: the setting. Loading the embedder is not counted.
 
         Returns:
-            The memories, best first, and the text. What fails or takes too long is in
-            ``degraded``; it never raises for a storage or a model.
+            The memories, best first, and the text. ``degraded`` names what failed or took too long; a failing storage
+            or model raises no error.
         """
         settings, named = self._app.settings, ThreadId(thread_id) if thread_id is not None else None
         request = RecallRequest(
@@ -475,30 +473,30 @@ class Threadkeep:
 
         Args:
             messages: The thread's messages so far, the reply included.
-            owner: Whose words they are.
+            owner: The user who wrote them.
             thread_id: The thread.
-            recalled: Texts that recall had put in; a reply that repeats them teaches nothing.
-            wait: Return only when what was said can be recalled.
+            recalled: Texts that recall had inserted; nothing is learnt from a reply that repeats them.
+            wait: Return only when the new memories can be recalled.
 
         Raises:
             StorageError: Nothing was recorded; the next turn records it.
         """
         from threadkeep.models.langchain import plain_messages
 
-        whose, plain = self._scope.resolve(owner), plain_messages(messages)
+        resolved, plain = self._scope.resolve(owner), plain_messages(messages)
         if not self._app.capturing:
             return Receipt("nothing")
         thread = None if thread_id in (None, "") else thread_id_from(thread_id)
 
         async def record(services: Services) -> Receipt:
-            if services.opt_outs.holds(whose, thread):
+            if services.opt_outs.holds(resolved, thread):
                 return Receipt("nothing")
-            receipt = await services.captures.record(plain, owner=whose, thread_id=thread, recalled=recalled)
+            receipt = await services.captures.record(plain, owner=resolved, thread_id=thread, recalled=recalled)
             if wait:
-                return await services.captures.settle(receipt, owner=whose, timeout=SETTLE)
+                return await services.captures.settle(receipt, owner=resolved, timeout=SETTLE)
             return receipt
 
-        with span(CAPTURE, {USER: whose.user_id, TENANT: whose.tenant or None, THREAD: thread}) as recorded:
+        with span(CAPTURE, {USER: resolved.user_id, TENANT: resolved.tenant or None, THREAD: thread}) as recorded:
             receipt = await self._app.call(record)
             recorded.set(STATUS, receipt.status)
             recorded.set(TURNS, len(receipt.turn_ids))
@@ -521,25 +519,27 @@ class Threadkeep:
         timeout: timedelta = SETTLE,
     ) -> Receipt:
         """Wait until recorded turns are learnt from, *timeout* at most; the receipt names the memories."""
-        whose = self._scope.resolve(owner)
+        resolved = self._scope.resolve(owner)
         recorded = Receipt("queued", tuple(TurnId(turn_id) for turn_id in turn_ids))
-        return await self._app.call(lambda services: services.captures.settle(recorded, owner=whose, timeout=timeout))
+        return await self._app.call(
+            lambda services: services.captures.settle(recorded, owner=resolved, timeout=timeout)
+        )
 
     def for_owner(self, owner: str | Owner) -> Threadkeep:
-        """Return the same memory locked to one owner; anything of another raises ``OwnerMismatchError``."""
+        """Return a client of the same memory that is locked to *owner*; other owners raise ``OwnerMismatchError``."""
         return Threadkeep(self._app, owner=self._scope.resolve(owner), model=self._model, locked=True)
 
     def config(
         self, *, user_id: str, thread_id: str, trace_id: str | None = None, **configurable: Any
     ) -> RunnableConfig:
-        """Return the config of a run: user, thread, and the label that LangMem's templates use.
+        """Return the config of a run: user, thread, and the label for LangMem's namespace templates.
 
-        User, thread and trace are in its metadata, too, where LangSmith and other tracers read them.
+        Its metadata holds user, thread and trace, too, for LangSmith and other tracers.
 
         Args:
-            user_id: Whose run it is.
-            thread_id: Of which thread.
-            trace_id: The application's; ``None``: that of the OpenTelemetry span that is open, if one is.
+            user_id: The user of the run.
+            thread_id: The thread of the run.
+            trace_id: The application's trace id; ``None``: that of the current OpenTelemetry span, if there is one.
             configurable: Further keys.
         """
         owner = self._scope.resolve(user_id)
@@ -559,12 +559,12 @@ class Threadkeep:
 
     @property
     def app(self) -> Container:
-        """What the other doors are built on."""
+        """The container of the services, for other interfaces."""
         return self._app
 
     @property
     def locked_to(self) -> Owner | None:
-        """The owner that this object is locked to, if it is."""
+        """The owner that this client is locked to, or None."""
         return self._scope.default if self._scope.locked else None
 
     def resolve_owner(self, owner: str | Owner | None = None) -> Owner:
@@ -578,27 +578,8 @@ class Threadkeep:
 
     @property
     def owner_source(self) -> OwnerSource | None:
-        """Who says whose turn it is where the middleware was not told."""
+        """The default owner of turns, or the callable that returns it."""
         return self._owner_source or self._scope.default
-
-
-def _embedder(given: Any, settings: Settings) -> Embedder | None:
-    if given is None:
-        return create_embedder(settings)
-    if given == "none":
-        return None
-    if hasattr(given, "embed_documents"):
-        from threadkeep.models.langchain import LangChainEmbedder
-
-        return LangChainEmbedder(given)
-    if hasattr(given, "embed"):
-        return given
-    msg = 'embedder is an Embedder, a LangChain Embeddings, or "none".'
-    raise InvalidInputError(msg)
-
-
-async def _nothing(_connect: Services) -> None:
-    """Connect, and do nothing more."""
 
 
 def _messages_shown(question: str | Messages) -> list[Message]:
@@ -611,7 +592,7 @@ def _messages_shown(question: str | Messages) -> list[Message]:
 
 def _newest_question(messages: Messages) -> str:
     if not isinstance(cast("object", messages), Sequence):
-        msg = f"A question is a text or a list of messages, not {type(messages).__name__}."
+        msg = f"question must be a string or a list of messages, got {type(messages).__name__}."
         raise InvalidInputError(msg)
     from threadkeep.models.langchain import newest_human
 

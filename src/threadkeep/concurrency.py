@@ -36,10 +36,10 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 class TimeoutBudget:
-    """Waits for work on the home loop; what is not waited for goes on to its end.
+    """Shares one timeout among a turn's waits; work that is not waited for runs to its end.
 
     Args:
-        timeout: How long to wait while nothing is known to hang.
+        timeout: How long to wait while no earlier work hangs.
     """
 
     def __init__(self, timeout: timedelta) -> None:
@@ -47,14 +47,14 @@ class TimeoutBudget:
         self._hanging: dict[asyncio.Future[Any], float] = {}
 
     async def wait(self, work: Awaitable[T], *, timeout: timedelta | None = None) -> T:
-        """Return what *work* returns, if that is soon.
+        """Return the result of *work*, if it is ready in time.
 
         Args:
-            work: Is run to its end, also where the caller stops waiting or is cancelled.
-            timeout: Instead of the usual one.
+            work: Runs to its end, even if the caller stops waiting or is cancelled.
+            timeout: Replaces the usual timeout.
 
         Raises:
-            TimeoutError: It was not.
+            TimeoutError: The budget is used up; *work* goes on.
         """
         task = asyncio.ensure_future(work)
         task.add_done_callback(self._ended)
@@ -84,7 +84,7 @@ class TimeoutBudget:
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._hanging.pop(task, None)
         if not task.cancelled():
-            task.exception()  # whoever waited has raised it; nobody may be left who did
+            task.exception()  # marks it as retrieved: the caller may not wait any more
 
 
 async def retry_conflicts(

@@ -63,34 +63,36 @@ _MEGABYTE: Final = 1024 * 1024
 
 SWEEP_EVERY: Final = timedelta(minutes=10)
 NOTICE_EVERY: Final = timedelta(seconds=5)
-"""How long another process may go on with what it holds in RAM of somebody who was erased or wants no memory."""
+"""How long another process may use its indexes of an owner who was erased or opted out."""
 
 LOADING_SECONDS: Final = 30.0
 """How long a turn waits for the embedder to be loaded, once; a model that never loads must not stop every turn."""
 
 SETTLE_SECONDS: Final = 1.0
-"""How long closing waits for what was noted of memories' use."""
+"""How long closing waits until the last uses of memories are written."""
 
 DRAIN_SECONDS: Final = 8.0
-"""How long closing waits for turns that are recorded and learnt from; what is left is anybody's at once."""
+"""How long closing waits for turns that are being recorded and learnt from; any worker may take the rest at once."""
 
 
 @dataclass(eq=False)
 class Container:
-    """One Threadkeep's insides; constructing it does no I/O.
+    """Holds the services of one memory, connects them once and closes them in order. Creating it does no I/O.
 
     Attributes:
-        settings: What was set.
-        embedder: Who makes vectors; ``None``: search is lexical only.
-        clock: Where the time comes from.
-        home: The loop that everything runs on.
-        telemetry: Counts what happened.
-        closers: What is closed before the storage, in reverse order.
-        sweep_every: How often expired rows are removed physically.
-        notice_every: How often it is seen what other processes have done to owners.
-        extractor: What turns are learnt from with; ``None``: rules on the user's words.
-        background: Whether turns are learnt from, expired rows removed and other processes' changes read meanwhile.
-        embedder_seen: Whether the embedder has been ready, so that no turn waits for that again.
+        settings: The settings.
+        storage: Keeps the items.
+        embedder: Makes vectors; ``None``: search is by words only.
+        clock: Returns the time.
+        home: The event loop that runs all operations.
+        telemetry: Counts events.
+        closers: Called before the storage is closed, in reverse order.
+        sweep_every: The interval of removing expired rows.
+        notice_every: The interval of reading erasures and opt-outs of other processes.
+        extractor: Extracts memories from turns; ``None``: rules on the user's words.
+        reranker: Orders recalled memories once more; ``None``: their order stays.
+        background: Whether to learn from turns, remove expired rows and read other processes' changes meanwhile.
+        embedder_seen: Whether the embedder was ready once; later turns do not wait for it.
     """
 
     settings: Settings
@@ -113,12 +115,8 @@ class Container:
 
     def __post_init__(self) -> None:
         settings = self.settings
-        for validate in (
-            parse_memory_rules,
-            parse_prices,
-            parse_limits,
-        ):  # fail here, not in a turn
-            validate(settings)
+        for parse in (parse_memory_rules, parse_prices, parse_limits):  # an invalid setting fails here, not in a turn
+            parse(settings)
         create_erasure_receipts(settings, self.storage)
         self.services = Services(
             settings,
@@ -143,7 +141,7 @@ class Container:
 
     @property
     def sealed(self) -> EncryptedStorage | None:
-        """The storage, where its items are sealed."""
+        """The storage if it is encrypted, else None."""
         if not self.settings.sealed:
             return None
         from threadkeep.storage.encryption.storage import EncryptedStorage
@@ -152,7 +150,7 @@ class Container:
 
     @property
     def backend(self) -> Storage:
-        """The storage as it is, under the seal where there is one."""
+        """The storage without its encryption."""
         return self.storage if self.sealed is None else self.sealed.inner
 
     @property
@@ -162,7 +160,7 @@ class Container:
 
     @cached_property
     def checkpointer(self) -> ThreadkeepCheckpointer | None:
-        """The saver of threads; ``None`` under a LangGraph server, which brings its own."""
+        """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
         if self.settings.under_langgraph_server:
             return None
         from threadkeep.threads.factory import create_checkpointer
@@ -175,7 +173,7 @@ class Container:
         return saver
 
     async def ready_checkpointer(self) -> None:
-        """Connect the saver of threads now, where it is in use or was chosen by name.
+        """Connect the checkpointer now if it is in use or named by a setting.
 
         Raises:
             StorageError: It cannot be used; the message says why.
@@ -186,16 +184,16 @@ class Container:
             await self.checkpointer.connect()
 
     def postgres_pool(self, dsn: str, *, variable: str) -> PostgresPool:
-        """Return the pool of connections to *dsn*: the storage's, where that is kept there, else one of its own.
+        """Return the connection pool of *dsn*: the storage's if it uses the same database, else one of its own.
 
-        It is not open. Whoever needs it first opens it; it is closed after the savers.
+        The pool is opened at its first use, and closed after the checkpointers.
 
         Args:
-            dsn: Where the database is.
-            variable: The setting that says so.
+            dsn: The URL of the database.
+            variable: The setting that holds it.
 
         Raises:
-            SettingsError: It is no URL of PostgreSQL's, or the driver is not installed.
+            SettingsError: It is not a PostgreSQL URL, or the driver is missing.
         """
         shared = [getattr(self.backend, "pool", None), *self._pools]
         for pool in shared:
@@ -208,17 +206,17 @@ class Container:
 
     @cached_property
     def patience(self) -> TimeoutBudget:
-        """How long a turn waits for the storage."""
+        """The timeout budget of a turn's storage calls."""
         return TimeoutBudget(self.settings.recall_timeout)
 
     @cached_property
     def loading(self) -> TimeoutBudget:
-        """How long a turn waits for the embedder to be loaded; it is loaded to its end all the same."""
+        """The timeout budget of a turn for loading the embedder; the load itself goes on."""
         return TimeoutBudget(timedelta(seconds=LOADING_SECONDS))
 
     @cached_property
     def binder(self) -> GuardedBinding:
-        """Who knows whose thread it is, connecting when first asked."""
+        """The owners of threads, connecting at the first use."""
 
         async def connected() -> ThreadBinding:
             return (await self.connect()).bindings
@@ -245,18 +243,18 @@ class Container:
         return self.services if self.services.is_connected else None
 
     async def is_off(self, owner: Owner, thread_id: str | None) -> bool:
-        """Whether the owner wants no memory, or none in this thread. It reads nothing; runs on the home loop.
+        """Return whether the owner opted out, at all or in this thread. No I/O once connected; runs in the event loop.
 
-        Connecting, at the first turn, is what it may wait for; where that fails, nothing can be remembered anyway.
+        If the connection fails, nothing can be remembered anyway, and the next operation raises the error.
         """
         try:
             services = self.connected or await self.patience.wait(self.connect())
-        except (StorageError, TimeoutError):  # whoever goes on says so
+        except (StorageError, TimeoutError):  # the next operation raises it
             return False
         return services.opt_outs.holds(owner, thread_id)
 
     async def warm(self, patience: TimeoutBudget | None = None) -> tuple[str, ...]:
-        """Load the embedder; return what is missing then. Runs on the home loop."""
+        """Load the embedder; return the missing parts. Runs in the event loop."""
         if self.embedder is None:
             return (EMBEDDER,)
         loaded = self.embedder.ready()
@@ -269,7 +267,7 @@ class Container:
         return ()
 
     async def call(self, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
-        """Run *work* with the connected services on the home loop, from any loop."""
+        """Run *work* with the connected services in Threadkeep's event loop; callable from any loop."""
 
         async def on_home() -> T:
             return await work(await self.connect())
@@ -333,12 +331,12 @@ class Container:
         recorded.set(RECALLED, recall.text if self.settings.trace_content else None)
 
     def embed_ahead(self, question: str) -> None:
-        """Begin to embed *question*, from any thread; where nothing is connected yet, whoever recalls does that."""
+        """Begin to embed *question*, from any thread; does nothing before the services are connected."""
         if self.connected is not None and self.services.search.embeds_here:
             self.home.soon(lambda: self.services.search.embed_ahead(question))
 
     async def aclose(self) -> None:
-        """Drain capture, close the checkpointers and the storage, and stop the home loop."""
+        """Drain capture, close the checkpointers and the storage, and stop the event loop."""
         if self.home.running:
             await self.home.run(self._stop())
         await asyncio.to_thread(self.home.close)
@@ -398,7 +396,7 @@ class Container:
         self._noticing = asyncio.create_task(self._notice(), name="threadkeep-notice")
 
     async def _notice(self) -> None:
-        """See what other processes have done to owners, apart from any turn."""
+        """Read erasures and opt-outs of other processes, apart from any turn."""
         while True:
             await asyncio.sleep(self.notice_every.total_seconds())
             try:
@@ -408,7 +406,7 @@ class Container:
                 self.telemetry.degraded("owners.notice", error)
 
     async def _sweep(self) -> None:
-        """Remove expired rows physically, now and then, and let proposals lapse; no read shows either meanwhile."""
+        """Remove expired rows, expire proposals and archive memories at intervals; reads hide expired rows at once."""
 
         async def swept() -> None:
             self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))

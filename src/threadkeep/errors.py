@@ -8,15 +8,15 @@
     │   ├── TooLargeError
     │   │   └── ContextTooLargeError
     │   └── InvalidNamespaceError (also LangGraph's, when that is imported)
-    ├── OwnerRequiredError       whose turn it is cannot be told
+    ├── OwnerRequiredError       no owner is named
     │   └── OwnerConflictError
-    ├── OwnerMismatchError            another owner's thread or namespace
-    ├── OptedOutError            whoever it is about wants no memory
+    ├── OwnerMismatchError       another owner's thread or namespace
+    ├── OptedOutError            the owner opted out of memory
     ├── MemoryNotFoundError
     ├── ProposalNotFoundError
     ├── DocumentNotFoundError
-    ├── ApprovalRequiredError    nobody who is believed stands behind a statement
-    ├── ConflictError            somebody else wrote first
+    ├── ApprovalRequiredError    a statement needs an approval
+    ├── ConflictError            another writer was first
     │   ├── ProposalDecidedError
     │   ├── RevisionConflictError
     │   ├── ThreadBusyError      another run is at work on the thread
@@ -90,7 +90,7 @@ class ContextTooLargeError(TooLargeError):
 
 
 class OwnerRequiredError(ThreadkeepError):
-    """Nothing says whose turn it is. Pass ``owner=``, ``context.user_id`` or ``configurable.user_id``."""
+    """No owner is named. Pass ``owner=``, ``context.user_id`` or ``configurable.user_id``."""
 
     code = "owner_required"
 
@@ -108,7 +108,7 @@ class OwnerMismatchError(ThreadkeepError, PermissionError):
 
 
 class OptedOutError(ThreadkeepError):
-    """Whoever it is about wants nothing remembered, at all or in this thread. Ask them, and let them opt in."""
+    """The owner opted out of memory, at all or in this thread. Ask them, and let them opt in."""
 
     code = "opted_out"
 
@@ -138,7 +138,7 @@ class ApprovalRequiredError(ThreadkeepError):
 
 
 class ConflictError(ThreadkeepError):
-    """Somebody else wrote first, so nothing was written. Read again and decide anew."""
+    """Another writer was first, so nothing was written. Read again and decide anew."""
 
     code = "conflict"
 
@@ -228,13 +228,13 @@ class NotAStorageError(StorageError):
 
 
 class SealError(StorageError):
-    """The storage is sealed and the keys do not fit, or keys are set and it is not. Set the keys that belong to it."""
+    """The storage is encrypted with other keys, or keys are set and it is not encrypted. Set the matching keys."""
 
     code = "seal_mismatch"
 
 
 class DamagedItemError(StorageError):
-    """A sealed item does not open: it is damaged, or was changed by somebody else. Restore or remove it."""
+    """An encrypted item cannot be decrypted: it was damaged or changed. Restore or remove it."""
 
     code = "item_damaged"
 

@@ -1,4 +1,4 @@
-"""The home loop: one private event loop in one thread, where every driver and saver lives.
+"""Threadkeep's event loop: one private loop in one thread, which runs every driver and checkpointer.
 
 A driver belongs to the loop that opened it, but a library is called from any loop: a notebook cell,
 a sync function inside a running loop, two loops in two threads. So everything that does I/O runs
@@ -20,7 +20,7 @@ from threadkeep.errors import ClosedError, ThreadkeepError
 T = TypeVar("T")
 
 OUTCOMES: Final = (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
-"""What an errand is told to have come to: a ``sys.exit`` in it is its caller's, too, and would end everybody's loop."""
+"""Exceptions that a submission passes to its caller: a ``sys.exit`` in it must not end the shared loop."""
 
 
 class EventLoopThread:
@@ -39,7 +39,7 @@ class EventLoopThread:
         self._closed = False
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run *coroutine* on the home loop and await its result from any loop.
+        """Run *coroutine* in this event loop and await its result from any loop.
 
         Cancelling the caller cancels the coroutine, too. From the home loop itself it is awaited
         directly, so services may call each other through a door.
@@ -50,7 +50,7 @@ class EventLoopThread:
         answer: asyncio.Future[T] = here.create_future()
 
         def tell(result: T | None, error: BaseException | None) -> None:
-            with suppress(RuntimeError):  # the caller's loop was closed: nobody waits any more
+            with suppress(RuntimeError):  # the caller's loop was closed
                 here.call_soon_threadsafe(settle, answer, result, error)
 
         errand = self._submitted(coroutine, tell)
@@ -64,7 +64,7 @@ class EventLoopThread:
             raise
 
     def run_sync(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run *coroutine* on the home loop and block the calling thread until it is done.
+        """Run *coroutine* in this event loop and block the calling thread until it is done.
 
         Works inside a running loop, too: it blocks that loop, as a sync call does.
 
@@ -94,7 +94,7 @@ class EventLoopThread:
             raise
 
     def begin(self, coroutine: Coroutine[Any, Any, None], ended: Callable[[], None]) -> None:
-        """Run *coroutine*, which answers whom it concerns itself; *ended* is called on the home loop when it is over.
+        """Run *coroutine*, which passes on its result itself; *ended* is called in this event loop at its end.
 
         That is called for certain: also where the loop is closed before the first step.
 
@@ -108,7 +108,7 @@ class EventLoopThread:
         self._submitted(coroutine, tell)
 
     def require_open(self) -> None:
-        """Raise ClosedError where this was closed, or belongs to the process that this one was forked from."""
+        """Raise ClosedError if the loop was closed, or was started before this process was forked."""
         if self._pid not in (0, os.getpid()):
             msg = "This Threadkeep was opened before the process forked; open one in the child."
             raise ClosedError(msg)
@@ -116,9 +116,9 @@ class EventLoopThread:
             raise closed_error()
 
     def soon(self, call: Callable[[], object]) -> None:
-        """Have *call* called on the home loop, from any thread; nobody is told, and without a loop it is not called."""
+        """Call *call* in this event loop, from any thread: fire and forget; dropped if the loop is not running."""
         if self._pid != os.getpid():
-            return  # in a child, the guard is as the fork found it: perhaps held by nobody who will let go
+            return  # in a forked child, no thread may ever release the lock
         with self._guard, suppress(RuntimeError):  # the loop may have ended with the interpreter
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(call)
@@ -185,7 +185,7 @@ class _Submission(Generic[T]):
 
     Args:
         coroutine: What to run.
-        home: The loop to run it on; the context of whoever makes this goes with it.
+        home: The loop to run it on; it runs in the caller's context.
         tell: Is called once, on that loop, with the result or with what was raised.
     """
 
@@ -247,7 +247,7 @@ def settle(answer: asyncio.Future[T], result: T | None, error: BaseException | N
 
 
 def closed_error() -> ClosedError:
-    """Return what to say to whoever comes after the end."""
+    """Return the error for calls after closing."""
     return ClosedError("This Threadkeep was closed; open a new one.")
 
 

@@ -1,4 +1,4 @@
-"""Whose memory it is: the value, its label in LangGraph namespaces, and its partition."""
+"""Owners: the value, its label in LangGraph namespaces, and its partition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from threadkeep.storage.interface import Namespace, Partition
 
 MAX_ID_CHARACTERS: Final = 1000
 OWNED_ROOTS: Final = ("memories", "summaries", "users")
-"""First labels of the namespaces that belong to an owner, whose label comes second."""
+"""First labels of the namespaces that belong to an owner; the second label is the owner's."""
 
 _MARK: Final = "~tk~"
 _ESCAPED: Final = re.compile(r"\+([0-9a-f]{6})")
@@ -74,10 +74,10 @@ _ILLEGAL: Final = re.compile(r"[.\x00\ud800-\udfff]")
 
 @lru_cache(maxsize=4096)
 def owner_of_label(label: str) -> Owner | None:
-    """Return the owner whose label this is, or ``None`` where no owner has it.
+    """Return the owner with this label, or None if it is not an owner's label.
 
-    The inverse of :attr:`Owner.label`: a text that no owner's label can be (a forged mark, an
-    escape that says nothing, more than 1,000 characters) belongs to nobody.
+    The inverse of :attr:`Owner.label`. A forged mark, an invalid escape and more than 1,000 characters are never an
+    owner's label.
     """
     tenant, user_id = "", label
     if label.startswith(_MARK):
@@ -91,7 +91,7 @@ def owner_of_label(label: str) -> Owner | None:
 
 
 def owner_of_partition(partition: Partition) -> Owner | None:
-    """Return whose *partition* is; ``None``: nobody's."""
+    """Return the owner of *partition*, or None if it is not an owner's."""
     match partition:
         case Partition(kind="owner", parts=(tenant, user_id)):
             return Owner(user_id, tenant)
@@ -111,7 +111,7 @@ def partition_of(namespace: Namespace) -> Partition:
 
 
 def owner_in(namespace: Namespace) -> Owner | None:
-    """Return whose *namespace* is, ``None`` where it is nobody's."""
+    """Return the owner of *namespace*, or None if it is not an owner's."""
     return owner_of_label(namespace[1]) if len(namespace) > 1 and namespace[0] in OWNED_ROOTS else None
 
 
@@ -131,7 +131,7 @@ _SERVER_KEYS: Final = (_SERVER_USER, "assistant_id", "graph_id")
 
 
 def claimed_owner(configurable: Mapping[str, Any], *, runtime: object = None) -> Owner | None:
-    """Return whose turn it is by what the run was given, ``None`` where nothing that counts says so.
+    """Return the owner that the run names, or None if it names none.
 
     On a LangGraph server only the user that it authenticated counts: what else is in
     ``configurable`` or the context came from the client. Elsewhere the application wrote

@@ -26,6 +26,7 @@ from threadkeep.proposals.policy import Rule, rules_of
 from threadkeep.settings import Settings
 
 if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
     from langchain_core.language_models import BaseChatModel
     from pydantic import SecretStr
 
@@ -382,8 +383,33 @@ def parse_limits(settings: Settings) -> Limits:
     return Limits(timedelta(days=days) if days else None, most or None)
 
 
-def create_embedder(settings: Settings) -> Embedder | None:
-    """Create the embedder: a remote one only if it is set explicitly, else the local one if it is installed."""
+def create_embedder(settings: Settings, embedder: Embedder | Embeddings | str | None = None) -> Embedder | None:
+    """Return *embedder* as one of ours; by default, create the embedder of *settings*.
+
+    Args:
+        settings: Name a remote provider, or the local model; by default the local model if it is installed.
+        embedder: An embedder of ours or of LangChain; ``"none"``: search by words only.
+
+    Raises:
+        InvalidInputError: *embedder* is none of these.
+        SettingsError: A setting or a package is missing.
+    """
+    if embedder is None:
+        return _create_default_embedder(settings)
+    if isinstance(embedder, str):
+        if embedder == "none":
+            return None
+    elif hasattr(embedder, "embed_documents"):
+        from threadkeep.models.langchain import LangChainEmbedder
+
+        return LangChainEmbedder(cast("Embeddings", embedder))
+    elif hasattr(embedder, "embed"):
+        return cast("Embedder", embedder)
+    msg = 'embedder must be an Embedder, a LangChain Embeddings, or "none".'
+    raise InvalidInputError(msg)
+
+
+def _create_default_embedder(settings: Settings) -> Embedder | None:
     from threadkeep.models import local
 
     provider, variable = settings.embeddings_provider, settings.variable_of("embeddings_provider")

@@ -1,6 +1,6 @@
-"""The sync face, ``tk.sync``: every coroutine of the Python door, run to its end.
+"""``tk.sync``: every coroutine method of the client and its services, blocking.
 
-What type checkers see of it stands in ``blocking.pyi``, which `make docs` writes from the doors.
+Its types are in ``sync_bridge.pyi``, which `make docs` writes from the signatures of the services.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ROOMS: Final = frozenset({"agents", "collections", "memories", "owners", "proposals", "queue", "runs", "threads"})
-_APART: Final = frozenset({"agents", "runs"})
-"""Where graphs run or are built: that must not hold up the home loop."""
+_SERVICES: Final = frozenset({"agents", "collections", "memories", "owners", "proposals", "queue", "runs", "threads"})
+_OWN_LOOP: Final = frozenset({"agents", "runs"})
+"""Services that run or build graphs, which must not block Threadkeep's event loop."""
 
 
 class Blocking:
-    """The same object, with every coroutine run to its end on the home loop.
+    """The same object with blocking methods.
 
     Args:
-        target: A memory, or one of its services.
-        app: Whose home loop it is.
-        apart: Whether coroutines run on a loop of their own instead.
+        target: A client, or one of its services.
+        app: Its event loop runs the coroutines.
+        apart: Whether coroutines run in a loop of their own instead.
     """
 
     def __init__(self, target: object, app: Container, *, apart: bool = False) -> None:
@@ -39,8 +39,8 @@ class Blocking:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        if name in _ROOMS:
-            return Blocking(found, self._app, apart=name in _APART)
+        if name in _SERVICES:
+            return Blocking(found, self._app, apart=name in _OWN_LOOP)
         if inspect.iscoroutinefunction(found):
             return _in_a_loop_of_its_own(found) if self._apart else _blocking(found, self._app)
         if inspect.isasyncgenfunction(found):
@@ -49,7 +49,7 @@ class Blocking:
 
 
 def blocking(target: object, app: Container) -> Any:
-    """Return the sync face of a memory."""
+    """Return the blocking client of a memory."""
     return Blocking(target, app)
 
 

@@ -41,13 +41,13 @@ class TestWrongOnes:
         """Neither a text nor messages."""
         with threadkeep.open("memory://", embedder="none") as tk:
             for question in (None, 5):
-                with pytest.raises(InvalidInputError, match="A question is"):
+                with pytest.raises(InvalidInputError, match="question must be"):
                     tk.sync.recall(question, owner="ana")
 
     def test_options_that_there_are_not(self) -> None:
         """Named with what there is."""
         with threadkeep.open("memory://", embedder="none") as tk:
-            with pytest.raises(InvalidInputError, match="ranking is hybrid or dense"):
+            with pytest.raises(InvalidInputError, match="ranking must be hybrid or dense"):
                 tk.store_with(ranking="foo")  # type: ignore[arg-type]
             with pytest.raises(InvalidInputError, match="budget_tokens must be 0 or more"):
                 tk.middleware(budget_tokens=-1)
