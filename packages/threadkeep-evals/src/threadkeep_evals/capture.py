@@ -25,10 +25,10 @@ from threadkeep.text.semantics import content_words, gist_of, same_meaning
 from threadkeep_evals.conversation import Conversation, DataSet, Observation, Question, Turn
 from threadkeep_evals.locomo import load_locomo
 from threadkeep_evals.metrics import CATEGORY_GROUPS, percentile, rounded_interval, share_interval, told_interval
-from threadkeep_evals.opening import opened_for_replay
 from threadkeep_evals.plot import Chart, Series
 from threadkeep_evals.progress import Progress, Steps, silent
 from threadkeep_evals.replay import Asking, ReplayClock, every_memory, exchanges, replay
+from threadkeep_evals.rig import open_for_replay
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +73,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Side:
+class ReplayedSide:
     """One speaker's replay, measured.
 
     Attributes:
@@ -135,7 +135,7 @@ def run_capture(
 
 async def _measured(
     conversations: Sequence[Conversation], budgets: Sequence[int], embedder: Embedder | str | None, progress: Progress
-) -> list[Side]:
+) -> list[ReplayedSide]:
     work = [(talk, speaker) for talk in conversations for speaker in talk.speakers]
     steps = Steps(sum(len(exchanges(*one)) + len(_own(*one)) for one in work), progress)
     return [await _side(talk, speaker, budgets, embedder, steps) for talk, speaker in work]
@@ -153,16 +153,16 @@ def _said(talk: Conversation, speaker: str) -> dict[str, Turn]:
 
 async def _side(
     talk: Conversation, speaker: str, budgets: Sequence[int], embedder: Embedder | str | None, steps: Steps
-) -> Side:
+) -> ReplayedSide:
     """Replay one side, keep the same turns verbatim for another owner, and ask both."""
     said = _said(talk, speaker)
     clock = ReplayClock(talk.turns[0].at)
-    async with opened_for_replay(embedder, clock) as tk:
+    async with open_for_replay(embedder, clock) as tk:
         await replay(tk, talk, speaker, user_id=CAPTURE, clock=clock, step=steps.advance)
         await tk.memories.remember_many([_verbatim(turn) for turn in said.values()], owner=VERBATIM)
         clock.move(talk.turns[-1].at + _AFTERWARDS)
         memories = await every_memory(tk, CAPTURE)
-        side = Side(talk.conversation_id, speaker, len(said), memories)
+        side = ReplayedSide(talk.conversation_id, speaker, len(said), memories)
         side.proposals = len(await tk.proposals.list(owner=CAPTURE, limit=_PAGE))
         side.duplicates = await duplicates(memories, tk)
         notes = [note for note in talk.observations if note.speaker == speaker]
@@ -266,7 +266,9 @@ async def duplicates(memories: Sequence[Memory], tk: Threadkeep) -> list[tuple[s
     return list(found.values())
 
 
-def report(data: DataSet, sides: Sequence[Side], *, budgets: Sequence[int], show: bool = False) -> dict[str, Any]:
+def report(
+    data: DataSet, sides: Sequence[ReplayedSide], *, budgets: Sequence[int], show: bool = False
+) -> dict[str, Any]:
     """Return the figures as JSON: for each side of each conversation, and for all together."""
     rows = [_row(f"{side.conversation_id} {side.speaker}", [side], budgets) for side in sides]
     if show:
@@ -285,7 +287,7 @@ def report(data: DataSet, sides: Sequence[Side], *, budgets: Sequence[int], show
     }
 
 
-def _row(name: str, sides: Sequence[Side], budgets: Sequence[int]) -> dict[str, Any]:
+def _row(name: str, sides: Sequence[ReplayedSide], budgets: Sequence[int]) -> dict[str, Any]:
     turns = sum(side.turns for side in sides)
     facts = sum(len(side.facts) for side in sides)
     memories = sum(len(side.memories) for side in sides)
@@ -312,7 +314,7 @@ def _row(name: str, sides: Sequence[Side], budgets: Sequence[int]) -> dict[str, 
     }
 
 
-def _evidence(side: Side) -> frozenset[str]:
+def _evidence(side: ReplayedSide) -> frozenset[str]:
     return frozenset[str]().union(*(one.evidence for one in side.asked))
 
 

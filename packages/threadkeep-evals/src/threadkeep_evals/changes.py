@@ -17,9 +17,9 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep_evals.data_banks import SUBJECTS, Subject
 from threadkeep_evals.metrics import share_interval, told_interval
-from threadkeep_evals.opening import PATIENCE, opened_for_replay
 from threadkeep_evals.progress import Progress, Steps, silent
 from threadkeep_evals.replay import ReplayClock
+from threadkeep_evals.rig import TIMEOUT, open_for_replay
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -132,7 +132,7 @@ async def _told_and_asked(
     from threadkeep.testing.clock import START
 
     clock = ReplayClock(START)
-    async with opened_for_replay(embedder, clock) as tk:
+    async with open_for_replay(embedder, clock) as tk:
         left = [list(story.messages) for story in stories]
         number = 0
         while any(left):
@@ -145,9 +145,7 @@ async def _told_and_asked(
 
 async def _asked(tk: Threadkeep, story: Story) -> tuple[bool, bool, bool]:
     """Return whether the block says what is so now, what was so as if it were, and that in an episode."""
-    recall = await tk.recall(
-        story.subject.question, owner="user", budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE
-    )
+    recall = await tk.recall(story.subject.question, owner="user", budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
     now, old = story.values[-1], set(story.values[:-1]) - {story.values[-1]}
     facts = [one for one in recall.memories if one.memory.kind != "episodic"]
     episodes = [one for one in recall.memories if one.memory.kind == "episodic"]
@@ -200,7 +198,7 @@ async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, prog
     steps = Steps(2 * owners, progress)
     leaks: list[dict[str, str]] = []
     found = asked = 0
-    async with opened_for_replay(embedder, ReplayClock(START)) as tk:
+    async with open_for_replay(embedder, ReplayClock(START)) as tk:
         for number, (owner, code) in enumerate(zip(ids, codes, strict=True)):
             await _send(tk, f"My badge number is {code} and my desk is in room {code}.", owner=owner, number=number)
             steps.advance()
@@ -233,7 +231,7 @@ async def _leakage(owners: int, seed: int, embedder: Embedder | str | None, prog
 
 async def _given(tk: Threadkeep, question: str, owner: str) -> str:
     """Return everything that recall, search, the list and LangGraph's store tell *owner*."""
-    recall = await tk.recall(question, owner=owner, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE)
+    recall = await tk.recall(question, owner=owner, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
     searched = [one.memory.text for one in await tk.memories.search(question, owner=owner)]
     listed = [memory.text for memory in await tk.memories.list(owner=owner)]
     items = await tk.for_owner(owner).store.asearch(("memories", tk.label(owner)), query=question)

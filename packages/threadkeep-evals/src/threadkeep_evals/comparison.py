@@ -20,9 +20,9 @@ from threadkeep_evals.methods import (
     ThreadkeepMethod,
 )
 from threadkeep_evals.metrics import first_seen, score
-from threadkeep_evals.opening import opened_in_a_file
 from threadkeep_evals.peers import NotRun, environments_folder, open_peers
 from threadkeep_evals.progress import Progress, Steps, silent
+from threadkeep_evals.rig import open_in_file
 
 if TYPE_CHECKING:
     from threadkeep.models.base import Embedder
@@ -139,7 +139,7 @@ async def _compare(
     chosen = create_embedder(Settings.load()) if embedder is None else embedder
     recording = None if chosen is None or isinstance(chosen, str) else RecordingEmbedder(chosen)
     async with AsyncExitStack() as running:
-        tk = await running.enter_async_context(opened_in_a_file(recording or "none"))
+        tk = await running.enter_async_context(open_in_file(recording or "none"))
         ours = ThreadkeepMethod(tk, budgets=budgets)
         methods: list[Method] = [ours, Bm25Method()]
         if recording:

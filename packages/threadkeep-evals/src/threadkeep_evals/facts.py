@@ -21,8 +21,8 @@ from threadkeep.memories.models import NewMemory
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep_evals.data_banks import FAMILIES, Aspect, Family
 from threadkeep_evals.metrics import percentile, rounded_interval
-from threadkeep_evals.opening import PATIENCE, opened_in_a_file
 from threadkeep_evals.progress import Progress, Steps, silent
+from threadkeep_evals.rig import TIMEOUT, open_in_file
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -150,7 +150,7 @@ async def _measure(
     results: list[dict[str, Any]] = []
     steps = Steps(sum(2 * len(facts) for facts in worlds), progress)
     for facts in worlds:
-        async with opened_in_a_file(embedder, owner="user") as tk:
+        async with open_in_file(embedder, owner="user") as tk:
             results.append(await _measure_one(tk, facts, steps))
     return results
 
@@ -165,7 +165,7 @@ async def _measure_one(tk: Threadkeep, facts: Sequence[Fact], steps: Steps) -> d
     milliseconds: list[float] = []
     for fact in facts:
         started = perf_counter()
-        block = await tk.recall(fact.question, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=PATIENCE)
+        block = await tk.recall(fact.question, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
         milliseconds.append((perf_counter() - started) * 1000)
         tokens.append(block.tokens)
         hits.append(float(fact.text in block.text))

@@ -12,7 +12,7 @@ from threadkeep.memories.models import TRUSTED, Approval, NewMemory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep_evals.baselines import Bm25, Dense
 from threadkeep_evals.blocks import Block, Pages
-from threadkeep_evals.opening import PATIENCE
+from threadkeep_evals.rig import TIMEOUT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -162,7 +162,7 @@ class ThreadkeepMethod:
         return not (await self._block(question, conversation.conversation_id, DEFAULT_BUDGET_TOKENS)).memories
 
     async def _block(self, question: str, owner: str, budget_tokens: int) -> Recall:
-        return await self._tk.recall(question, owner=owner, budget_tokens=budget_tokens, timeout=PATIENCE)
+        return await self._tk.recall(question, owner=owner, budget_tokens=budget_tokens, timeout=TIMEOUT)
 
     async def _deep(self, question: str) -> list[Recalled]:
         """Rank until as many sessions are met as count, or everything is ranked."""

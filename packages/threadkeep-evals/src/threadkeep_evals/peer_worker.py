@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import IO, Any
 
 
-class Line:
+class Connection:
     """The connection to the parent process, and the vectors that it sends.
 
     Args:
@@ -49,9 +49,9 @@ class Line:
 
 
 class Mem0:
-    """mem0 as it runs with no key: nothing is inferred, Qdrant in this process, vectors from :class:`Line`."""
+    """mem0 as it runs with no key: nothing is inferred, Qdrant in this process, vectors from :class:`Connection`."""
 
-    def __init__(self, line: Line, folder: str, dims: int, _: ExitStack) -> None:
+    def __init__(self, line: Connection, folder: str, dims: int, _: ExitStack) -> None:
         key = {"provider": "openai", "config": {"api_key": "unused"}}
         store = {"path": f"{folder}/qdrant", "embedding_model_dims": dims, "on_disk": False}
         config = {
@@ -82,7 +82,7 @@ class Mem0:
 class LangGraphSqlite:
     """LangGraph's SqliteStore with an index as its documentation shows it."""
 
-    def __init__(self, line: Line, folder: str, dims: int, running: ExitStack) -> None:
+    def __init__(self, line: Connection, folder: str, dims: int, running: ExitStack) -> None:
         store = import_module("langgraph.store.sqlite").SqliteStore
         index = {"dims": dims, "embed": line.vectors, "fields": ["text"]}
         self._store = running.enter_context(store.from_conn_string(f"{folder}/store.db", index=index))
@@ -98,14 +98,14 @@ class LangGraphSqlite:
         return [one.key for one in self._store.search((owner,), query=question, limit=limit)]
 
 
-PEERS: dict[str, Callable[[Line, str, int, ExitStack], Any]] = {"mem0": Mem0, "langgraph-sqlite": LangGraphSqlite}
+PEERS: dict[str, Callable[[Connection, str, int, ExitStack], Any]] = {"mem0": Mem0, "langgraph-sqlite": LangGraphSqlite}
 
 
 def main(name: str, folder: str, dims: str) -> None:
     """Serve one peer until there is nothing more to read."""
     replies = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
-    line = Line(replies)
+    line = Connection(replies)
     with ExitStack() as running:
         peer = PEERS[name](line, folder, int(dims), running)
         line.say({"done": "ready"})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep_evals.conversation import Conversation, Turn
-from threadkeep_evals.opening import PATIENCE
+from threadkeep_evals.rig import TIMEOUT
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -133,7 +133,7 @@ async def replay(
 
     said = exchanges(conversation, speaker)
     model = ScriptedModel(replies=[exchange.reply for exchange in said])
-    agent: Any = create_agent(model, [], middleware=[tk.middleware(timeout=PATIENCE)], checkpointer=tk.checkpointer)
+    agent: Any = create_agent(model, [], middleware=[tk.middleware(timeout=TIMEOUT)], checkpointer=tk.checkpointer)
     for exchange in said:
         clock.move(exchange.at)
         config = tk.config(user_id=user_id, thread_id=thread_of(conversation, speaker, exchange.session))
@@ -156,7 +156,7 @@ class Asking:
 
         from threadkeep.testing.models import ScriptedModel
 
-        middleware = tk.middleware(capture=False, budget_tokens=budget_tokens, timeout=PATIENCE)
+        middleware = tk.middleware(capture=False, budget_tokens=budget_tokens, timeout=TIMEOUT)
         self._tk = tk
         self._agent: Any = create_agent(ScriptedModel(), [], middleware=[middleware])
         self._asked = 0

@@ -6,10 +6,12 @@ import math
 import os
 import platform
 import sqlite3
+import tempfile
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -26,11 +28,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from threadkeep.client import Threadkeep
+    from threadkeep.clock import Clock
+    from threadkeep.models.base import Embedder
     from threadkeep.testing.servers import Server
     from threadkeep_evals.facts import Fact
 
 ONE_OWNER: Final = "search, one owner"
 TOP: Final = 10
+TIMEOUT: Final = timedelta(seconds=60)
+"""How long a turn waits for recall and its record, so that a slow machine changes no figure of quality."""
 
 _LEAST: Final = 3
 _IN_A_ROW: Final = 20
@@ -201,6 +207,38 @@ async def opened(place: Path | str, embedder: Any, **settings: Any) -> AsyncGene
     async with open_threadkeep(url, settings=loaded, embedder=embedder) as tk:
         await tk.ready()
         yield tk
+
+
+@asynccontextmanager
+async def open_for_replay(embedder: Embedder | str | None, clock: Clock) -> AsyncGenerator[Threadkeep]:
+    """Open a memory in RAM that learns with the local extractor, whatever the environment says."""
+    from threadkeep.client import open as open_threadkeep
+    from threadkeep.settings import Settings
+
+    settings = Settings.load(
+        store_type="memory",
+        capture="local",
+        enable_fact_extraction="false",
+        redact="",
+        memory_policy="",
+        store_ttl_minutes="0",
+        recall_timeout_ms=str(int(TIMEOUT.total_seconds() * 1_000)),
+    )
+    async with open_threadkeep(settings=settings, embedder=embedder, clock=clock) as tk:
+        await tk.ready()
+        yield tk
+
+
+@asynccontextmanager
+async def open_in_file(embedder: Any, *, owner: str | None = None) -> AsyncGenerator[Threadkeep]:
+    """Open a memory in a temporary SQLite file."""
+    from threadkeep.client import open as open_threadkeep
+
+    with tempfile.TemporaryDirectory(prefix="threadkeep-eval-") as folder:
+        url = f"sqlite:///{Path(folder).as_posix()}/eval.db"
+        async with open_threadkeep(url, owner=owner, embedder=embedder) as tk:
+            await tk.ready()
+            yield tk
 
 
 def start_server(kind: type[Server], running: ExitStack, *arguments: Any) -> str:
