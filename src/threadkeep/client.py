@@ -168,9 +168,9 @@ class Threadkeep:
         Raises:
             StorageError: The storage, or the checkpointer if it is in use, cannot be used; the message says why.
         """
-        await self._app.home.run(self._app.connect())
+        await self._app.event_loop.run(self._app.connect())
         await self._app.ready_checkpointer()
-        degraded = await self._app.home.run(self._app.warm())
+        degraded = await self._app.event_loop.run(self._app.warm())
         embedder = self._app.embedder
         return Health(
             f"{self._app.storage.name} {self._app.storage.location}",
@@ -207,7 +207,7 @@ class Threadkeep:
         if ttl is None and minutes:
             ttl = {"default_ttl": minutes, "refresh_on_read": False}
         return ThreadkeepStore(
-            self._app.home, self._app.connect, index=index, ttl_config=ttl, ranking=ranking, owner=self.locked_to
+            self._app.event_loop, self._app.connect, index=index, ttl_config=ttl, ranking=ranking, owner=self.locked_to
         )
 
     @cached_property
@@ -458,7 +458,7 @@ class Threadkeep:
             timeout=settings.recall_timeout if timeout is None else timeout,
         )
         recall = self._app.try_recall(request)
-        return await self._app.home.run(self._app.recall(request)) if recall is None else recall
+        return await self._app.event_loop.run(self._app.recall(request)) if recall is None else recall
 
     async def capture(
         self,
@@ -506,7 +506,7 @@ class Threadkeep:
         """Learn from every recorded turn that waits, *timeout* at most."""
 
         async def drained(services: Services) -> None:
-            await self._app.patience.settle(timeout)  # turns that are still being recorded
+            await self._app.timeout_budget.settle(timeout)  # turns that are still being recorded
             await services.captures.drain(timeout, others=True)
 
         await self._app.call(drained)

@@ -84,7 +84,7 @@ class Container:
         storage: Keeps the items.
         embedder: Makes vectors; ``None``: search is by words only.
         clock: Returns the time.
-        home: The event loop that runs all operations.
+        event_loop: The event loop that runs all operations.
         telemetry: Counts events.
         closers: Called before the storage is closed, in reverse order.
         sweep_every: The interval of removing expired rows.
@@ -99,7 +99,7 @@ class Container:
     storage: Storage
     embedder: Embedder | None
     clock: Clock = field(default_factory=SystemClock)
-    home: EventLoopThread = field(default_factory=EventLoopThread)
+    event_loop: EventLoopThread = field(default_factory=EventLoopThread)
     telemetry: Telemetry = field(default_factory=Telemetry)
     closers: list[Callable[[], Any]] = field(default_factory=list)
     sweep_every: timedelta = SWEEP_EVERY
@@ -127,7 +127,7 @@ class Container:
             clock=self.clock,
             telemetry=self.telemetry,
             connect=self.connect,
-            event_loop=self.home,
+            event_loop=self.event_loop,
             thread_messages=self._messages,
             delete_threads=self._delete_threads,
             postgres_pool=self.postgres_pool,
@@ -168,7 +168,7 @@ class Container:
         def pool(dsn: str, variable: str) -> PostgresPool:
             return self.postgres_pool(dsn, variable=variable)
 
-        saver = create_checkpointer(self.settings, home=self.home, pool=pool, binder=self.binder)
+        saver = create_checkpointer(self.settings, home=self.event_loop, pool=pool, binder=self.binder)
         self.closers.append(saver.aclose)
         return saver
 
@@ -205,12 +205,12 @@ class Container:
         return pool
 
     @cached_property
-    def patience(self) -> TimeoutBudget:
+    def timeout_budget(self) -> TimeoutBudget:
         """The timeout budget of a turn's storage calls."""
         return TimeoutBudget(self.settings.recall_timeout)
 
     @cached_property
-    def loading(self) -> TimeoutBudget:
+    def loading_budget(self) -> TimeoutBudget:
         """The timeout budget of a turn for loading the embedder; the load itself goes on."""
         return TimeoutBudget(timedelta(seconds=LOADING_SECONDS))
 
@@ -224,7 +224,7 @@ class Container:
         def there() -> ThreadBinding | None:
             return None if (services := self.connected) is None else services.bindings
 
-        return GuardedBinding(connected, self.telemetry, patience=self.patience, there=there)
+        return GuardedBinding(connected, self.telemetry, patience=self.timeout_budget, there=there)
 
     async def connect(self) -> Services:
         """Return the services, connected; concurrent first calls connect once.
@@ -248,18 +248,18 @@ class Container:
         If the connection fails, nothing can be remembered anyway, and the next operation raises the error.
         """
         try:
-            services = self.connected or await self.patience.wait(self.connect())
+            services = self.connected or await self.timeout_budget.wait(self.connect())
         except (StorageError, TimeoutError):  # the next operation raises it
             return False
         return services.opt_outs.holds(owner, thread_id)
 
-    async def warm(self, patience: TimeoutBudget | None = None) -> tuple[str, ...]:
+    async def warm(self, budget: TimeoutBudget | None = None) -> tuple[str, ...]:
         """Load the embedder; return the missing parts. Runs in the event loop."""
         if self.embedder is None:
             return (EMBEDDER,)
         loaded = self.embedder.ready()
         try:
-            await (patience.wait(loaded) if patience else loaded)
+            await (budget.wait(loaded) if budget else loaded)
         except (EmbedderUnavailableError, TimeoutError) as error:
             self.telemetry.degraded(EMBEDDER, error)
             return (EMBEDDER,)
@@ -269,18 +269,18 @@ class Container:
     async def call(self, work: Callable[[Services], Coroutine[Any, Any, T]]) -> T:
         """Run *work* with the connected services in Threadkeep's event loop; callable from any loop."""
 
-        async def on_home() -> T:
+        async def run() -> T:
             return await work(await self.connect())
 
-        return await self.home.run(on_home())
+        return await self.event_loop.run(run())
 
-    def at_hand(self, ask: Callable[[Services], T | None]) -> T | None:
-        """Return what *ask* tells in this thread, without waiting; ``None``: the home loop has to be asked.
+    def try_call(self, ask: Callable[[Services], T | None]) -> T | None:
+        """Return the result of *ask* in this thread, or None if the services are not connected yet.
 
         Raises:
             ClosedError: This was closed, or belongs to the process that this one was forked from.
         """
-        self.home.require_open()
+        self.event_loop.require_open()
         services = self.connected
         return None if services is None else ask(services)
 
@@ -290,7 +290,7 @@ class Container:
         Raises:
             ClosedError: This was closed, or belongs to the process that this one was forked from.
         """
-        self.home.require_open()
+        self.event_loop.require_open()
         services, began = self.connected, SystemClock().now()
         if services is None:
             return None
@@ -302,7 +302,7 @@ class Container:
         return recall
 
     async def recall(self, request: RecallRequest) -> Recall:
-        """Recall on the home loop; what fails or takes too long is in ``degraded``.
+        """Recall in the event loop; ``degraded`` names what fails or takes too long.
 
         Loading the embedder does not count as time.
         """
@@ -313,15 +313,15 @@ class Container:
 
     async def _recall(self, request: RecallRequest) -> Recall:
         try:
-            services = self.connected or await self.patience.wait(self.connect(), timeout=request.timeout)
+            services = self.connected or await self.timeout_budget.wait(self.connect(), timeout=request.timeout)
         except (StorageError, TimeoutError) as error:
             self.telemetry.degraded("recall", error)
             return Recall(degraded=("storage",))
         if services.opt_outs.holds(request.owner, request.thread_id):
             return Recall()
         if not self.embedder_seen:
-            await self.warm(self.loading)
-        request.timeout = self.patience.for_recall(request.timeout)
+            await self.warm(self.loading_budget)
+        request.timeout = self.timeout_budget.for_recall(request.timeout)
         return await services.recalls.run(request)
 
     def _record(self, recall: Recall, recorded: Recording) -> None:
@@ -333,20 +333,20 @@ class Container:
     def embed_ahead(self, question: str) -> None:
         """Begin to embed *question*, from any thread; does nothing before the services are connected."""
         if self.connected is not None and self.services.search.embeds_here:
-            self.home.soon(lambda: self.services.search.embed_ahead(question))
+            self.event_loop.soon(lambda: self.services.search.embed_ahead(question))
 
     async def aclose(self) -> None:
         """Drain capture, close the checkpointers and the storage, and stop the event loop."""
-        if self.home.running:
-            await self.home.run(self._stop())
-        await asyncio.to_thread(self.home.close)
+        if self.event_loop.running:
+            await self.event_loop.run(self._stop())
+        await asyncio.to_thread(self.event_loop.close)
         _open.discard(self)
 
     def close(self) -> None:
         """Do what :meth:`aclose` does, blocking."""
-        if self.home.running:
-            self.home.run_sync(self._stop())
-        self.home.close()
+        if self.event_loop.running:
+            self.event_loop.run_sync(self._stop())
+        self.event_loop.close()
         _open.discard(self)
 
     async def _messages(self, owner: Owner, thread_id: str) -> AsyncIterator[dict[str, Any]]:
@@ -439,7 +439,7 @@ class Container:
                 with suppress(asyncio.CancelledError):
                     await task
         until = asyncio.get_running_loop().time() + DRAIN_SECONDS
-        await self.patience.settle(timedelta(seconds=DRAIN_SECONDS))
+        await self.timeout_budget.settle(timedelta(seconds=DRAIN_SECONDS))
         started = self._starting is not None and self._starting.done() and self._starting.exception() is None
         if started and self.capturing and self.background:
             captures, left = self.services.captures, until - asyncio.get_running_loop().time()
@@ -465,7 +465,7 @@ _open: WeakSet[Container] = WeakSet()
 def _close_all() -> None:
     """Drain what is still open when the program ends; what does not finish is resumed at the next start."""
     for app in list(_open):
-        if app.home.running and app.home.pid == os.getpid():
+        if app.event_loop.running and app.event_loop.pid == os.getpid():
             app.close()
 
 

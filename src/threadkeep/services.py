@@ -224,7 +224,7 @@ class Services:
             self.storage,
             self.search,
             self.clock,
-            ledger=self.audited_writer,
+            audited_writer=self.audited_writer,
             turns=self.captures,
             tombstones=self.tombstones,
             redact=self.redact,
@@ -237,14 +237,14 @@ class Services:
         from threadkeep.proposals.tombstones import Tombstones
 
         lifetime = self.settings.tombstone_lifetime
-        return Tombstones(self.storage, self.search, self.clock, lifetime=lifetime, ledger=self.audited_writer)
+        return Tombstones(self.storage, self.search, self.clock, lifetime=lifetime, audited_writer=self.audited_writer)
 
     @component
     def policies(self) -> PolicyRepository:
         """Which statements are kept, proposed, or never kept."""
         from threadkeep.proposals.reader import PolicyRepository
 
-        return PolicyRepository(self.storage, parse_memory_rules(self.settings), ledger=self.audited_writer)
+        return PolicyRepository(self.storage, parse_memory_rules(self.settings), audited_writer=self.audited_writer)
 
     @component
     def proposal_repository(self) -> ProposalRepository:
@@ -259,7 +259,7 @@ class Services:
             self.policies,
             self.clock,
             self.telemetry,
-            ledger=self.audited_writer,
+            audited_writer=self.audited_writer,
             lifetime=self.settings.proposal_lifetime,
             redact=self.redact,
         )
@@ -288,7 +288,7 @@ class Services:
             self._extractor or LocalExtractor(),
             self.clock,
             self.telemetry,
-            ledger=self.audited_writer,
+            audited_writer=self.audited_writer,
             reviews=reviews,
             prices=parse_prices(settings),
             redact=self.redact,

@@ -56,7 +56,7 @@ def blocking(target: object, app: Container) -> Any:
 def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: Container) -> Callable[..., T]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> T:
-        return app.home.run_sync(function(*args, **kwargs))
+        return app.event_loop.run_sync(function(*args, **kwargs))
 
     return call
 
@@ -76,6 +76,6 @@ def _listing(function: Callable[..., AsyncIterator[T]], app: Container) -> Calla
         async def collected() -> list[T]:
             return [row async for row in function(*args, **kwargs)]
 
-        return app.home.run_sync(collected())
+        return app.event_loop.run_sync(collected())
 
     return call

@@ -650,7 +650,7 @@ class TestWorker:
                 LocalExtractor(),
                 clock,
                 Telemetry(),
-                ledger=AuditedWriter(storage, clock),
+                audited_writer=AuditedWriter(storage, clock),
             )
             for _ in refs
         ]

@@ -130,7 +130,9 @@ def room(
     search = search or Retriever(storage, embedder or HashingEmbedder(), clock)
     telemetry = telemetry or Telemetry()
     extractor = extractor or LocalExtractor()
-    learning = Learning(storage, search, extractor, clock, telemetry, ledger=AuditedWriter(storage, clock), ttl=ttl)
+    learning = Learning(
+        storage, search, extractor, clock, telemetry, audited_writer=AuditedWriter(storage, clock), ttl=ttl
+    )
     engine = EmbeddedEngine(clock, telemetry, workers=workers, poll=NEVER)
     queue = Queue(storage, learning.learn, clock, telemetry, engine=engine, terms=terms or QueueTerms())
     return CaptureService(storage, learning, queue, clock, telemetry)

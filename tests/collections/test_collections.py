@@ -213,10 +213,10 @@ class TestAnotherModel:
         longer = HashingEmbedder(dims=96)
         with threadkeep.open(url, embedder=longer, settings=settings) as tk:
             stale = tk.sync.collections.search("handbook", "green tea brewed", limit=3)
-            done = tk.app.home.run_sync(Moving(tk.app.storage, longer, tk.app.clock).embed_anew())
+            done = tk.app.event_loop.run_sync(Moving(tk.app.storage, longer, tk.app.clock).embed_anew())
             after = tk.sync.collections.search("handbook", "green tea brewed", limit=3)
             again = tk.sync.collections.similar("handbook", "coffee")
-            dense = tk.app.home.run_sync(cosines(tk))
+            dense = tk.app.event_loop.run_sync(cosines(tk))
 
         assert before.degraded == after.degraded == ()
         assert stale.passages[0].document_id == "tea"

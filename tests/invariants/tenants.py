@@ -421,7 +421,7 @@ class Tenants(RuleBasedStateMachine):
         async def on_home(services: Any) -> Any:
             return await work(services.storage)
 
-        return self.tk.app.home.run_sync(self.tk.app.call(on_home))
+        return self.tk.app.event_loop.run_sync(self.tk.app.call(on_home))
 
     def _step(self, who: int, what: str, found: object) -> None:
         """Count a step, and look for the other's sign in what it *found*."""

@@ -35,7 +35,7 @@ class StoreWorld:
     def __post_init__(self) -> None:
         self.search = Retriever(self.storage, self.embedder, self.clock)
         self.audited_writer = AuditedWriter(self.storage, self.clock)
-        self.memories = MemoryRepository(self.storage, self.search, self.clock, ledger=self.audited_writer)
+        self.memories = MemoryRepository(self.storage, self.search, self.clock, audited_writer=self.audited_writer)
         self.recalls = RecallService(self.search, self.storage, self.memories, self.clock, Telemetry())
 
     async def services(self) -> StoreWorld:

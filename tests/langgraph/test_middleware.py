@@ -285,7 +285,7 @@ class TestCapture:
         self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The worker is woken at the end of the run, however much of it comes after the agent."""
-        engine = (await tk.app.home.run(tk.app.connect())).captures._queue.engine
+        engine = (await tk.app.event_loop.run(tk.app.connect())).captures._queue.engine
         woken: list[str] = []
         wake = engine.wake
 
@@ -297,7 +297,7 @@ class TestCapture:
         at_the_last_step: list[list[str]] = []
 
         async def last_step(_: Any) -> None:
-            await tk.app.home.run(tk.app.connect())  # whatever was on its way to the worker has come there
+            await tk.app.event_loop.run(tk.app.connect())  # whatever was on its way to the worker has come there
             at_the_last_step.append(list(woken))
 
         graph: StateGraph[Any, Any, Any, Any] = StateGraph(MessagesState)

@@ -30,7 +30,7 @@ def home_busy(tk: threadkeep.Threadkeep) -> Iterator[None]:
         busy.set()
         go.wait(20)
 
-    tk.app.home.soon(wait)
+    tk.app.event_loop.soon(wait)
     assert busy.wait(10)
     try:
         yield

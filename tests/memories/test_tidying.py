@@ -59,7 +59,7 @@ async def active(tk: threadkeep.Threadkeep, owner: Owner = ANA) -> list[str]:
 
 async def commits(tk: threadkeep.Threadkeep, owner: Owner = ANA) -> int:
     """Return how often something of an owner's was written."""
-    return (await tk.app.home.run(tk.app.storage.position(owner.partition))).sequence
+    return (await tk.app.event_loop.run(tk.app.storage.position(owner.partition))).sequence
 
 
 def last_row(folder: Path) -> int:
@@ -86,8 +86,8 @@ async def swept(tk: threadkeep.Threadkeep) -> None:
 
 async def round_of(tk: threadkeep.Threadkeep) -> int:
     """Do what is done every ten minutes; return how many memories were archived."""
-    services = await tk.app.home.run(tk.app.connect())
-    return await tk.app.home.run(services.retention.round())
+    services = await tk.app.event_loop.run(tk.app.connect())
+    return await tk.app.event_loop.run(services.retention.round())
 
 
 class TestInactive:
@@ -253,7 +253,7 @@ class TestUses:
         """It carries the epoch that it began in."""
         await tk.memories.remember("I ski.")
         clock.advance(100 * DAY)
-        services = await tk.app.home.run(tk.app.connect())
+        services = await tk.app.event_loop.run(tk.app.connect())
         commit = services.audited_writer.commit
 
         async def erased_before(owner: Owner, *given: Any, **more: Any) -> Any:
@@ -273,7 +273,7 @@ class TestUses:
         await tk.memories.remember("I ski.")
         clock.advance(100 * DAY)
         await tk.recall("Do I ski?")
-        services = await tk.app.home.run(tk.app.connect())
+        services = await tk.app.event_loop.run(tk.app.connect())
         commit, begun = tk.app.storage.commit, asyncio.Event()
 
         async def hangs(batch: Batch) -> Any:
@@ -289,7 +289,7 @@ class TestUses:
             writing.cancel()
             await asyncio.wait([writing])
 
-        await tk.app.home.run(given_up())
+        await tk.app.event_loop.run(given_up())
 
     async def test_what_another_process_laid_aside_unknowing_comes_back(
         self, tk: threadkeep.Threadkeep, tmp_path: Path, clock: FrozenClock
@@ -377,7 +377,7 @@ class TestBudget:
             chess = await tk.memories.remember("I play chess.")
             clock.advance(timedelta(hours=1))
             await tk.memories.remember("I like figs.")
-            services = await tk.app.home.run(tk.app.connect())
+            services = await tk.app.event_loop.run(tk.app.connect())
             commit = services.audited_writer.commit
 
             async def corrected_before(owner: Owner, *given: Any, why: str, **more: Any) -> Any:
@@ -409,7 +409,7 @@ class TestBudget:
             for owner in (ANA, BOB):
                 await tk.memories.remember("I ski.", owner=owner)
             await round_of(tk)
-            services = await tk.app.home.run(tk.app.connect())
+            services = await tk.app.event_loop.run(tk.app.connect())
             looked: list[Owner] = []
             tidy = services.retention.tidy
 

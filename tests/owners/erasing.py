@@ -74,11 +74,13 @@ async def plant(tk: threadkeep.Threadkeep, owner: Owner, canary: Canaries, *, ea
     await _memories(tk, owner, canary, each)
     await _proposals(tk, owner, canary, each)
     await _threads(tk, owner, canary, each)
-    services = await tk.app.home.run(tk.app.connect())
+    services = await tk.app.event_loop.run(tk.app.connect())
     for word in canary.some(each):  # jobs and their effects
         thread = ThreadId(word)
-        effect = await tk.app.home.run(services.runs.begin_effect(word, owner=owner, thread_id=thread))
-        await tk.app.home.run(services.runs.end_effect(effect, {"paid": word}, owner=owner, thread_id=thread, key=word))
+        effect = await tk.app.event_loop.run(services.runs.begin_effect(word, owner=owner, thread_id=thread))
+        await tk.app.event_loop.run(
+            services.runs.end_effect(effect, {"paid": word}, owner=owner, thread_id=thread, key=word)
+        )
     for word in canary.some(each // 2):  # forgotten: only digests of it are left
         kept = await tk.memories.remember(f"I hide {word} well.", owner=owner)
         await tk.memories.forget(kept.memory_id, owner=owner)
@@ -128,7 +130,9 @@ async def rows_of(tk: threadkeep.Threadkeep, owner: Owner) -> list[Item]:
     found: list[Item] = []
     after: str | None = None
     while True:
-        page = await tk.app.home.run(tk.app.storage.scan(owner.partition, direction="oldest", after=after, limit=500))
+        page = await tk.app.event_loop.run(
+            tk.app.storage.scan(owner.partition, direction="oldest", after=after, limit=500)
+        )
         found += page.items
         after = page.after
         if after is None:

@@ -117,11 +117,11 @@ class TestEveryChange:
     async def test_a_change_that_was_refused_leaves_no_entry(self, tk: threadkeep.Threadkeep):
         """Entry and change are one commit."""
         kept = await tk.memories.remember("I live in Lisbon.")
-        ledger = (await tk.app.home.run(tk.app.connect())).audited_writer
+        audited_writer = (await tk.app.event_loop.run(tk.app.connect())).audited_writer
         put = Put(("memories", LABEL), kept.memory_id, {"data": "x"}, expect=999)
 
         with pytest.raises(RevisionConflictError):
-            await tk.app.home.run(ledger.commit(ANA, [put], by="user"))
+            await tk.app.event_loop.run(audited_writer.commit(ANA, [put], by="user"))
 
         assert len(await tk.owners.audit()) == 1
 
@@ -179,7 +179,7 @@ class TestVerify:
         return await rows_of(tk)
 
     async def tampered(self, tk: threadkeep.Threadkeep, *operations: Put | Delete) -> str | None:
-        await tk.app.home.run(tk.app.storage.commit(Batch(ANA.partition, operations)))
+        await tk.app.event_loop.run(tk.app.storage.commit(Batch(ANA.partition, operations)))
         return (await tk.owners.verify_audit()).fault
 
     @pytest.mark.parametrize("field", ["at", "by", "why", "changes"])
@@ -240,7 +240,7 @@ class TestEntry:
     async def test_it_stays_out_of_recall(self, tk: threadkeep.Threadkeep):
         """The index holds the memories alone."""
         await tk.memories.remember("I live in Lisbon.")
-        changes = await tk.app.home.run(tk.app.storage.changes(ANA.partition, None))
+        changes = await tk.app.event_loop.run(tk.app.storage.changes(ANA.partition, None))
         assert [item.ref.namespace[0] for item in changes.puts] == ["memories"]
 
     async def test_it_is_small(self, tk: threadkeep.Threadkeep):

@@ -96,7 +96,7 @@ async def is_nowhere(tk: threadkeep.Threadkeep, owner: Owner) -> bool:
                     return True
         return False
 
-    return not await tk.app.home.run(found())
+    return not await tk.app.event_loop.run(found())
 
 
 def back_up(folder: Path) -> None:
@@ -154,7 +154,7 @@ async def nothing_is_left(
             assert len(ana.found_in(raw(kind, path=path, url=url))) == seen
 
         erased = await tk.owners.erase(ANA)
-        await tk.app.home.run(tk.app.storage.sweep(now=tk.app.clock.now()))
+        await tk.app.event_loop.run(tk.app.storage.sweep(now=tk.app.clock.now()))
 
         assert await rows_of(tk, ANA) == []
         assert await rows_of(tk, BOB) == before
@@ -215,8 +215,8 @@ class TestErase:
         embedder, canary = GatedEmbedder(), Canaries("late")
         async with opened(url, tmp_path, embedder=embedder) as tk:
             kept = await tk.memories.remember("I live in Lisbon.", owner=ANA)
-            services = await tk.app.home.run(tk.app.connect())
-            position = await tk.app.home.run(tk.app.storage.position(ANA.partition))
+            services = await tk.app.event_loop.run(tk.app.connect())
+            position = await tk.app.event_loop.run(tk.app.storage.position(ANA.partition))
 
             async def turn(word: str) -> None:
                 said = [Message("user", f"I like {word}.", None)]
@@ -247,7 +247,7 @@ class TestErase:
                 turns = await asyncio.gather(*(turn(word) for word in canary.some(20)), return_exceptions=True)
                 return [one if isinstance(one, BaseException) else None for one in (*done, *turns)]
 
-            refused = await tk.app.home.run(work())
+            refused = await tk.app.event_loop.run(work())
 
             assert len(refused) == len(canary.planted) == 100
             assert {type(one).__name__ for one in refused} == {"PartitionErasedError", "MemoryNotFoundError"}
@@ -368,15 +368,15 @@ class TestErase:
             await one.memories.remember("I live in Lisbon.", owner=ANA)
             await other.memories.search("Lisbon", owner=ANA)
             await other.memories.search("Lisbon", owner=BOB)
-            services = await other.app.home.run(other.app.connect())
-            await other.app.home.run(services.erasure.notice())
+            services = await other.app.event_loop.run(other.app.connect())
+            await other.app.event_loop.run(services.erasure.notice())
             assert services.search.stats().partitions == 2
 
             await one.owners.erase(ANA)
 
-            assert await other.app.home.run(services.erasure.notice()) == 1
+            assert await other.app.event_loop.run(services.erasure.notice()) == 1
             assert services.search.stats().partitions == 1
-            assert await other.app.home.run(services.erasure.notice()) == 0
+            assert await other.app.event_loop.run(services.erasure.notice()) == 0
 
 
 class TestReceipt:
@@ -448,9 +448,9 @@ class TestReplay:
     async def test_an_erasure_that_was_cut_off_is_finished(self, tk: threadkeep.Threadkeep):
         """Its receipt was begun; the owner is there as before."""
         await tk.memories.remember("I live in Lisbon.", owner=ANA)
-        services = await tk.app.home.run(tk.app.connect())
-        position = await tk.app.home.run(tk.app.storage.position(ANA.partition))
-        await tk.app.home.run(services.erasure.receipts.begin(ANA, at=tk.app.clock.now(), epoch=position.epoch))
+        services = await tk.app.event_loop.run(tk.app.connect())
+        position = await tk.app.event_loop.run(tk.app.storage.position(ANA.partition))
+        await tk.app.event_loop.run(services.erasure.receipts.begin(ANA, at=tk.app.clock.now(), epoch=position.epoch))
 
         assert len((await tk.owners.replay_erasures()).erased) == 1
         assert await rows_of(tk, ANA) == []
@@ -506,5 +506,5 @@ class TestReplay:
         """In a partition of their own, so that erasing an owner cannot take them along."""
         await tk.memories.remember("I live in Lisbon.", owner=ANA)
         await tk.owners.erase(ANA)
-        partitions = await tk.app.home.run(tk.app.storage.partitions(limit=10))
+        partitions = await tk.app.event_loop.run(tk.app.storage.partitions(limit=10))
         assert Partition("root", (".erasures",)) in partitions

@@ -98,8 +98,8 @@ class TestOff:
 
     async def test_what_waits_is_emptied(self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
         """A turn that was recorded is not learnt from afterwards."""
-        services = await tk.app.home.run(tk.app.connect())
-        await tk.app.home.run(services.captures.stop())
+        services = await tk.app.event_loop.run(tk.app.connect())
+        await tk.app.event_loop.run(services.captures.stop())
         await tk.capture(SAID, owner=ANA, thread_id="1")
         await tk.owners.opt_out(ANA)
         assert (await tk.owners.show(ANA)).turns_waiting == 0
@@ -114,8 +114,8 @@ class TestOff:
             async with threadkeep.open(url, embedder="none") as other:
                 assert (await other.capture(SAID, owner=ANA, thread_id="1")).status == "nothing"
                 await one.owners.opt_out(ANA, out=False)
-                services = await other.app.home.run(other.app.connect())
-                await other.app.home.run(services.opt_outs.notice())
+                services = await other.app.event_loop.run(other.app.connect())
+                await other.app.event_loop.run(services.opt_outs.notice())
                 assert (await other.capture(SAID, owner=ANA, thread_id="1")).status == "queued"
 
     async def test_erasing_takes_it_along(self, tk: threadkeep.Threadkeep):

@@ -187,7 +187,7 @@ class TestRecall:
         """Every memory, its score, the text and its length; also if many are read to find one answer."""
         owner, facts = Owner("ana"), make_facts(200, seed=7)
         search = Retriever(storage, None if by_words else ImmediateHashingEmbedder(), clock)
-        memories = MemoryRepository(storage, search, clock, ledger=AuditedWriter(storage, clock))
+        memories = MemoryRepository(storage, search, clock, audited_writer=AuditedWriter(storage, clock))
         recalls = RecallService(search, storage, memories, clock, Telemetry())
         statements = ["I joined Acme.", *(fact.text for fact in facts)]
         await memories.remember_many([NewMemory(text) for text in statements], owner=owner)

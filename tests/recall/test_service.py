@@ -65,7 +65,7 @@ async def world() -> AsyncIterator[World]:
     storage = HeldStorage(clock)
     await storage.connect()
     search = Retriever(storage, model, clock)
-    memories = MemoryRepository(storage, search, clock, ledger=AuditedWriter(storage, clock))
+    memories = MemoryRepository(storage, search, clock, audited_writer=AuditedWriter(storage, clock))
     recalls = RecallService(search, storage, memories, clock, telemetry)
     yield World(storage, model, clock, search, memories, recalls, telemetry)
     storage.go.set()

@@ -71,7 +71,7 @@ class Refund:
         return Counter((self.folder / "log").read_text().split())
 
     @property
-    def ledger(self) -> Counter[str]:
+    def audited_writer(self) -> Counter[str]:
         return Counter(path.name.partition("-")[0] for path in (self.folder / "ledger").iterdir())
 
 
@@ -125,10 +125,10 @@ def killed_in_effect(what: str, *, after: bool) -> Callable[[], None]:
     def arm() -> None:
         real = example.do_once
 
-        def deadly(ledger: Path, key: str, given: Any) -> Any:
+        def deadly(audited_writer: Path, key: str, given: Any) -> Any:
             if key.startswith(what) and not after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            result = real(ledger, key, given)
+            result = real(audited_writer, key, given)
             if key.startswith(what):
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
@@ -143,7 +143,7 @@ def finish(refund: Refund) -> None:
     assert refund.step(go_on)
     assert refund.step(answer)
     assert refund.standing == ["done", [{"fraud": "low"}, {"policy": "small"}, {"paid": 120}]]
-    assert refund.ledger == {"ask": 1, "pay": 1}
+    assert refund.audited_writer == {"ask": 1, "pay": 1}
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ async def test_an_owners_run_does_so_too(seconds: float, tmp_path: Path, monkeyp
         await settled(tk.checkpointer)
         await graph.ainvoke(said("two"), anas)  # its writes say which epoch they are of, which is asked for once
         await settled(tk.checkpointer)
-        tk.app.home.soon(go_on.wait)
+        tk.app.event_loop.soon(go_on.wait)
         try:
             async with asyncio.timeout(60):
                 done = await graph.ainvoke(said("three"), anas)

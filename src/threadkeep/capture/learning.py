@@ -60,7 +60,7 @@ class Learning:
         extractor: What turns a turn into candidates, where a call names no other.
         clock: What the time is.
         telemetry: Counts what was learnt.
-        ledger: Commits with an audit entry.
+        audited_writer: Commits with an audit entry.
         reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
         prices: What an extractor's model costs; ``None``: nobody knows.
         redact: Cuts out what is not to be kept: secrets at least.
@@ -75,19 +75,19 @@ class Learning:
         clock: Clock,
         telemetry: Telemetry,
         *,
-        ledger: AuditedWriter,
+        audited_writer: AuditedWriter,
         reviews: ReviewContext | None = None,
         prices: Prices | None = None,
         redact: Callable[[str], str] = redact,
         ttl: timedelta | None = None,
     ) -> None:
         self._storage = storage
-        self._ledger = ledger
+        self._audited_writer = audited_writer
         self._search = search
         self._extractor = extractor
         self._clock = clock
         self._telemetry = telemetry
-        self._reviews = reviews or ReviewContext.of(storage, search, clock, ledger)
+        self._reviews = reviews or ReviewContext.of(storage, search, clock, audited_writer)
         self._prices = prices
         self._redact = redact
         self._ttl = ttl
@@ -201,7 +201,7 @@ class Learning:
             put_of(finished, owner, due_at=None, expect=read.record.revision),
         ]
         why = f"turn:{record.turn.turn_id}"
-        await self._ledger.commit_from(read.head, owner, puts, by="capture", why=why, epoch=epoch)
+        await self._audited_writer.commit_from(read.head, owner, puts, by="capture", why=why, epoch=epoch)
         self._search.refresh(owner.partition)
         self._count(decisions, record)
         return True

@@ -62,10 +62,10 @@ class ReviewContext:
     lifetime: timedelta = LIFETIME
 
     @classmethod
-    def of(cls, storage: Storage, searcher: Searcher, clock: Clock, ledger: AuditedWriter) -> Self:
+    def of(cls, storage: Storage, searcher: Searcher, clock: Clock, audited_writer: AuditedWriter) -> Self:
         """Return the reviews that hold where nothing is set."""
-        tombstones = Tombstones(storage, searcher, clock, lifetime=None, ledger=ledger)
-        return cls(ProposalReader(storage, clock), tombstones, PolicyRepository(storage, ledger=ledger))
+        tombstones = Tombstones(storage, searcher, clock, lifetime=None, audited_writer=audited_writer)
+        return cls(ProposalReader(storage, clock), tombstones, PolicyRepository(storage, audited_writer=audited_writer))
 
     async def read(self, owner: Owner) -> Review:
         """Read what holds for *owner* now."""

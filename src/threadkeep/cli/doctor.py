@@ -73,17 +73,17 @@ def _checks(tk: Threadkeep, wanted: Settings, *, measure: bool) -> list[dict[str
         )
         backend = tk.app.backend
         if isinstance(backend, ServerAdvice):
-            said = tk.app.home.run_sync(backend.advice())
+            said = tk.app.event_loop.run_sync(backend.advice())
             rows += [{"what": "storage", "state": "warning", "detail": sentence} for sentence in said]
         rows.append({"what": "items", "state": "ok", "detail": _seal(tk)})
         if health.embedder:
             rows.append({"what": "embedder", "state": "ok", "detail": health.embedder})
-            if (other := tk.app.home.run_sync(_other_vectors(tk))) is not None:
+            if (other := tk.app.event_loop.run_sync(_other_vectors(tk))) is not None:
                 rows.append({"what": "embedder", "state": "warning", "detail": str(other)})
         else:
             detail = "search is by words only; pip install threadkeep[local]"
             rows.append({"what": "embedder", "state": "missing", "detail": detail})
-        if (engine := tk.app.home.run_sync(_vectors(tk, measure=measure))) is not None:
+        if (engine := tk.app.event_loop.run_sync(_vectors(tk, measure=measure))) is not None:
             rows.append(engine)
     except StorageError as error:
         rows.append({"what": "storage", "state": "broken", "detail": f"{storage.name} {storage.location}: {error}"})
@@ -154,7 +154,7 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
     sealed = ", encrypted" if tk.app.settings.checkpoint_key else ""
     detail = f"{saver.backend.name} {saver.backend.location}{sealed}"
     try:
-        tk.app.home.run_sync(saver.connect())
+        tk.app.event_loop.run_sync(saver.connect())
     except StorageError as error:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
     return [{"what": "threads", "state": "ok", "detail": detail}]

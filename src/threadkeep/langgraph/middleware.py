@@ -121,9 +121,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = self._seen.get(turn)
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
-            seen = self._tk.app.home.run_sync(self._recalled(turn, request.messages))
+            seen = self._tk.app.event_loop.run_sync(self._recalled(turn, request.messages))
         elif seen is not before and (thread_id := self._to_bind(turn, seen.epoch)) is not None:
-            self._tk.app.home.run_sync(self._bind(thread_id, turn.owner, seen.epoch))
+            self._tk.app.event_loop.run_sync(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return handler(self._with(seen.recall, request))
@@ -136,9 +136,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = self._seen.get(turn)
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
-            seen = await self._tk.app.home.run(self._recalled(turn, request.messages))
+            seen = await self._tk.app.event_loop.run(self._recalled(turn, request.messages))
         elif seen is not before and (thread_id := self._to_bind(turn, seen.epoch)) is not None:
-            await self._tk.app.home.run(self._bind(thread_id, turn.owner, seen.epoch))
+            await self._tk.app.event_loop.run(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
@@ -172,7 +172,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             off = services.opt_outs.holds(turn.owner, turn.thread_id)  # and then nothing is bound either
             return None if off else app.binder.epoch_at_once(turn.owner)
 
-        epoch = app.at_hand(begins_in)
+        epoch = app.try_call(begins_in)
         if epoch is None:
             return None
         recall = app.try_recall(self._request(turn, messages)) if self._recalls else Recall()
@@ -186,7 +186,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         seen = self._seen.get(turn)
         if seen is not None:
             try:
-                if await app.patience.wait(self._still_holds(seen, turn.owner)):
+                if await app.timeout_budget.wait(self._still_holds(seen, turn.owner)):
                     return seen
             except (StorageError, TimeoutError) as error:
                 app.telemetry.degraded("recall", error)
@@ -235,7 +235,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return (await (await self._tk.app.connect()).storage.position(owner.partition)).epoch
 
         try:
-            return await self._tk.app.patience.wait(position(), timeout=self._timeout)
+            return await self._tk.app.timeout_budget.wait(position(), timeout=self._timeout)
         except (StorageError, TimeoutError):  # recall says so
             return None
 
@@ -292,7 +292,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         """Record the turn for capture; it is durable when this returns."""
         if (work := self._capture(state, runtime)) is not None:
             try:
-                receipt = self._tk.app.home.run_sync(work)
+                receipt = self._tk.app.event_loop.run_sync(work)
             except ClosedError as error:
                 receipt = self._not_recorded(error)
             _tell_captured(receipt, runtime)
@@ -301,7 +301,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         """Record the turn for capture; it is durable when this returns."""
         if (work := self._capture(state, runtime)) is not None:
             try:
-                receipt = await self._tk.app.home.run(work)
+                receipt = await self._tk.app.event_loop.run(work)
             except ClosedError as error:
                 receipt = self._not_recorded(error)
             _tell_captured(receipt, runtime)
@@ -339,12 +339,12 @@ class LearningMiddleware(ThreadkeepMiddleware):
         def at_the_end(wake: Callable[[], object]) -> None:
             """Let nothing be learnt before the run is over, which would slow down its end."""
             if run is not None:
-                run.outermost.when_ended(lambda: app.home.soon(wake))
+                run.outermost.when_ended(lambda: app.event_loop.soon(wake))
 
         about = {USER: turn.owner.user_id, TENANT: turn.owner.tenant or None, THREAD: turn.thread_id}
         with span(CAPTURE, about) as recorded:
             try:
-                receipt = await app.patience.wait(record(), timeout=self._timeout)
+                receipt = await app.timeout_budget.wait(record(), timeout=self._timeout)
             except (StorageError, TimeoutError) as error:
                 receipt = self._not_recorded(error)
             recorded.set(STATUS, receipt.status)

@@ -40,7 +40,7 @@ def server_store(tk: Threadkeep) -> ServerStore:
     """
     minutes = tk.app.settings.store_ttl_minutes
     ttl: Any = {"default_ttl": minutes, "refresh_on_read": False} if minutes else None
-    return ServerStore(tk.app.home, tk.app.connect, ttl_config=ttl)
+    return ServerStore(tk.app.event_loop, tk.app.connect, ttl_config=ttl)
 
 
 def server_user() -> Owner:

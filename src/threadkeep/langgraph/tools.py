@@ -141,7 +141,7 @@ class _Work:
 
     def _tool(self, name: str, method: Callable[..., Coroutine[Any, Any, str]]) -> BaseTool:
         """Make a tool of *method*: our errors go back to the model as text, so that a wrong id ends no turn."""
-        home = self._tk.app.home
+        home = self._tk.app.event_loop
 
         async def answered(**arguments: Any) -> str:
             try:
@@ -160,7 +160,7 @@ class _Work:
     async def _whose(self, runtime: ToolRuntime[Any, Any]) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=runtime.config))
         thread_id = thread_id_of(runtime, runtime.config)
-        if await self._tk.app.home.run(self._tk.app.is_off(owner, thread_id)):
+        if await self._tk.app.event_loop.run(self._tk.app.is_off(owner, thread_id)):
             raise opted_out_error()
         return owner
 

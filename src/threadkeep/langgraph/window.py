@@ -105,7 +105,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
-        home, talk = self._tk.app.home, self._talk(request)
+        home, talk = self._tk.app.event_loop, self._talk(request)
         seen = home.run_sync(self._compaction.fitting(talk))
         try:
             answer = handler(_showing(request, seen))
@@ -405,7 +405,7 @@ class Compaction:
     async def _patiently(self, work: Coroutine[Any, Any, None], what: str) -> None:
         app = self._tk.app
         try:
-            await app.home.run(app.patience.wait(work))
+            await app.event_loop.run(app.timeout_budget.wait(work))
         except (ThreadkeepError, TimeoutError) as error:
             app.telemetry.degraded(what, error)
 

@@ -44,7 +44,7 @@ class MemoryMaintenance:
         storage: Where they are.
         memories: Reads them.
         searcher: Makes vectors.
-        ledger: Commits with an audit entry.
+        audited_writer: Commits with an audit entry.
         uses: Knows when they were used.
         ttl: How long a memory lives; ``None``: for ever.
     """
@@ -54,7 +54,7 @@ class MemoryMaintenance:
         storage: Storage,
         memories: MemoryRepository,
         searcher: Searcher,
-        ledger: AuditedWriter,
+        audited_writer: AuditedWriter,
         uses: LastUsed,
         *,
         ttl: timedelta | None,
@@ -63,7 +63,7 @@ class MemoryMaintenance:
         self._rows = MemoryReader(storage)
         self._memories = memories
         self._searcher = searcher
-        self._ledger = ledger
+        self._audited_writer = audited_writer
         self._uses = uses
         self._ttl = ttl
 
@@ -84,7 +84,7 @@ class MemoryMaintenance:
         if last < 1:
             msg = "Say how many changes to undo, 1 or more."
             raise InvalidInputError(msg)
-        head = await self._ledger.head(owner)
+        head = await self._audited_writer.head(owner)
         if head_of(head).number != (entries[0].number if entries else 0):
             msg = "Something was changed meanwhile; look at the audit again and repeat."
             raise RevisionConflictError(msg)
@@ -113,7 +113,7 @@ class MemoryMaintenance:
             for before, vector in restored
         ]
         if operations:
-            await self._ledger.commit_from(head, owner, operations, by=USER, why=why_undo(plan.numbers))
+            await self._audited_writer.commit_from(head, owner, operations, by=USER, why=why_undo(plan.numbers))
         return Undone(plan.numbers, tuple(before.memory_id for before, _ in restored), tuple(removed), left)
 
     async def why(self, memory_id: str, entries: Sequence[AuditEntry], *, owner: Owner) -> Why:
@@ -159,7 +159,7 @@ class MemoryMaintenance:
             vectors = rows_of(await self._searcher.embed_put([memory.text]), [memory.text])
             after = replace(memory, status="active", archived=None, merged_into=None)
             put = put_of(after, embedding=vectors.get(memory.text), expect=memory.revision, ttl=self._ttl)
-            await self._ledger.commit(owner, [put], by=by)
+            await self._audited_writer.commit(owner, [put], by=by)
             return await self._memories.require(memory_id, owner=owner)
 
         return await retry_conflicts(commit)
@@ -179,7 +179,7 @@ class MemoryMaintenance:
         """
 
         async def commit() -> tuple[Merge, ...]:
-            head = await self._ledger.head(owner)
+            head = await self._audited_writer.head(owner)
             newest: list[Memory] = []
             async for memory in self._rows.walk(owner=owner):
                 newest.append(memory)
@@ -202,7 +202,7 @@ class MemoryMaintenance:
                     )
                     for one in merge.gone
                 ]
-            await self._ledger.commit_from(head, owner, operations, by="consolidation")
+            await self._audited_writer.commit_from(head, owner, operations, by="consolidation")
             return merges
 
         return await retry_conflicts(commit)

@@ -112,14 +112,14 @@ class MemoryRepository(MemoryReader):
         searcher: Searcher,
         clock: Clock,
         *,
-        ledger: AuditedWriter,
+        audited_writer: AuditedWriter,
         turns: CaptureService | None = None,
         tombstones: Tombstones | None = None,
         redact: Callable[[str], str] = str,
         ttl: timedelta | None = None,
     ) -> None:
         super().__init__(storage)
-        self._ledger = ledger
+        self._audited_writer = audited_writer
         self._searcher = searcher
         self._clock = clock
         self._turns = turns
@@ -221,7 +221,7 @@ class MemoryRepository(MemoryReader):
         vectors = {memory.memory_id: row_of(made, i) for i, memory in enumerate(new)} if made else {}
 
         async def commit() -> list[RememberResult]:
-            head = await self._ledger.head(owner)
+            head = await self._audited_writer.head(owner)
             there = await self._storage.get(refs)
             refusal = await self._tombstones.refusal(owner) if self._tombstones else None
             kept: list[RememberResult] = []
@@ -236,7 +236,7 @@ class MemoryRepository(MemoryReader):
                     kept.append(RememberResult("accepted", memory, () if vector else ("embedder",)))
                     puts.append(put_of(memory, embedding=vector, expect="absent", ttl=self._ttl))
             if puts:
-                await self._ledger.commit_from(head, owner, puts, by=by, epoch=epoch)
+                await self._audited_writer.commit_from(head, owner, puts, by=by, epoch=epoch)
             return kept
 
         return await retry_conflicts(
@@ -294,7 +294,7 @@ class MemoryRepository(MemoryReader):
             if changed.status == "proposed":  # another program's row; the correction approves it
                 changed = replace(changed, status="active")
             put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
-            await self._ledger.commit(owner, [put, *also], by=by, why=why)
+            await self._audited_writer.commit(owner, [put, *also], by=by, why=why)
 
         await retry_conflicts(
             commit,
@@ -313,7 +313,7 @@ class MemoryRepository(MemoryReader):
             if item is None or memory is None:
                 return
             put = put_of(replace(memory, pinned=pinned), embedding=item.embedding, expect=item.revision, ttl=self._ttl)
-            await self._ledger.commit(owner, [put], by=USER)
+            await self._audited_writer.commit(owner, [put], by=USER)
 
         await retry_conflicts(commit, message=_changed_again(memory_id), memory_id=memory_id)
         return await self.require(memory_id, owner=owner)
@@ -346,7 +346,7 @@ class MemoryRepository(MemoryReader):
         by, why = _decided_by(approval)
 
         async def commit() -> Forgotten:
-            head = await self._ledger.head(owner)
+            head = await self._audited_writer.head(owner)
             memory = await self.require(memory_id, owner=owner)
             _require_revision(memory, revision)
             everything = [known async for known in self.walk(owner=owner)]
@@ -360,7 +360,7 @@ class MemoryRepository(MemoryReader):
                 said = {(one.namespace, one.key) for one in also}
                 unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
                 operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
-            await self._ledger.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
+            await self._audited_writer.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
             return Forgotten(
                 tuple(m.memory_id for m in gone),
                 tuple(TurnId(put.key) for put in emptied),
@@ -386,7 +386,7 @@ class MemoryRepository(MemoryReader):
         epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([text])
         put = Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl)
-        await self._ledger.commit(owner, [put], by="window", epoch=epoch)
+        await self._audited_writer.commit(owner, [put], by="window", epoch=epoch)
         return key
 
     async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
@@ -411,15 +411,15 @@ class MemoryRepository(MemoryReader):
         """Look for the statement and write it; the commit conflicts with any other change of the owner's memories."""
         degraded = () if embedding else ("embedder",)
         by, why = _said_by(memory)
-        head = await self._ledger.head(owner)
+        head = await self._audited_writer.head(owner)
         if twin := await self._twin(memory, owner):
             if operations := also(twin.memory_id):
-                await self._ledger.commit(owner, operations, by=by, why=why, epoch=epoch)
+                await self._audited_writer.commit(owner, operations, by=by, why=why, epoch=epoch)
             return RememberResult("duplicate", twin, degraded)
         lifted = await self._tombstones.lifting(owner, memory.text) if self._tombstones else ()
         put = put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)
         operations = [put, *lifted, *also(memory.memory_id)]
-        await self._ledger.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
+        await self._audited_writer.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
         return RememberResult("accepted", await self.require(memory.memory_id, owner=owner), degraded)
 
     async def find(self, text: str, *, kind: Kind, owner: Owner) -> Memory | None:

@@ -205,7 +205,7 @@ class Retention:
 
     Args:
         storage: Where memories are.
-        ledger: Commits with an audit entry.
+        audited_writer: Commits with an audit entry.
         uses: Knows when memories were used.
         asked: Knows what is asked about.
         upkeep: Has back what was laid aside.
@@ -217,7 +217,7 @@ class Retention:
     def __init__(
         self,
         storage: Storage,
-        ledger: AuditedWriter,
+        audited_writer: AuditedWriter,
         uses: LastUsed,
         asked: PendingProposals,
         upkeep: MemoryRestorer,
@@ -228,7 +228,7 @@ class Retention:
     ) -> None:
         self._storage = storage
         self._rows = MemoryReader(storage)
-        self._ledger = ledger
+        self._audited_writer = audited_writer
         self._uses = uses
         self._asked = asked
         self._upkeep = upkeep
@@ -279,7 +279,7 @@ class Retention:
         if not self.limits.any:
             return 0
         archived = 0
-        for owner in dict.fromkeys([*self._ledger.written(), *await self._next_owners()]):
+        for owner in dict.fromkeys([*self._audited_writer.written(), *await self._next_owners()]):
             try:
                 if await self._is_to_look_at(owner):
                     archived += len((await self.tidy(owner)).archived)
@@ -351,7 +351,7 @@ class Retention:
                 operations.append(_put(item, archived, expect=memory.revision))
             stamps = dict.fromkeys(memory.memory_id for memory, _ in some)
             operations += [Delete(uses_namespace(owner), key) for key in stamps]
-            await self._ledger.commit(owner, operations, by=TIME, why=reason, epoch=epoch)
+            await self._audited_writer.commit(owner, operations, by=TIME, why=reason, epoch=epoch)
             self._telemetry.count(f"memories.archived.{reason}", len(some))
             done += some
 

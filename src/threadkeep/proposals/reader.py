@@ -61,12 +61,14 @@ class PolicyRepository:
     Args:
         storage: Where an owner's own rules are.
         rules: The deployment's.
-        ledger: Commits with an audit entry.
+        audited_writer: Commits with an audit entry.
     """
 
-    def __init__(self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, ledger: AuditedWriter) -> None:
+    def __init__(
+        self, storage: Storage, rules: Mapping[Rule, Verdict] | None = None, *, audited_writer: AuditedWriter
+    ) -> None:
         self._storage = storage
-        self._ledger = ledger
+        self._audited_writer = audited_writer
         self._rules = rules or {}
 
     async def of(self, owner: Owner) -> Policy:
@@ -84,7 +86,7 @@ class PolicyRepository:
         epoch = (await self._storage.position(owner.partition)).epoch
         namespace = policy_namespace(owner)
         operation: Operation = Put(namespace, POLICY_KEY, value) if value["rules"] else Delete(namespace, POLICY_KEY)
-        await self._ledger.commit(owner, [operation], by=USER, epoch=epoch)
+        await self._audited_writer.commit(owner, [operation], by=USER, epoch=epoch)
         return self._with(value)
 
     def _with(self, row: Mapping[str, Any] | None) -> Policy:

@@ -79,12 +79,12 @@ class ProposalRepository:
         clock: Clock,
         telemetry: Telemetry,
         *,
-        ledger: AuditedWriter,
+        audited_writer: AuditedWriter,
         lifetime: timedelta = LIFETIME,
         redact: Callable[[str], str] = str,
     ) -> None:
         self._storage = storage
-        self._ledger = ledger
+        self._audited_writer = audited_writer
         self._rows = ProposalReader(storage, clock)
         self._searcher = searcher
         self._memories = memories
@@ -139,7 +139,7 @@ class ProposalRepository:
         )
         try:
             put = proposal_put(proposal, owner, expect="absent")
-            await self._ledger.commit(owner, [put], by=trust, epoch=epoch)
+            await self._audited_writer.commit(owner, [put], by=trust, epoch=epoch)
         except RevisionConflictError:  # the same one, at the same time
             known = await self.require(proposal_id, owner=owner)
             return Proposed("duplicate", known, known.memory_id, "proposed before")
@@ -290,12 +290,14 @@ class ProposalRepository:
             if before:
                 return proposal
             decision = self._decision("rejected", by=by, comment=comment, key=key)
-            head = await self._ledger.head(owner)
+            head = await self._audited_writer.head(owner)
             operations: list[Operation] = [self._decided_put(proposal, decision, owner)]
             if proposal.text:
                 operations += await self._tombstones.rejecting(owner, proposal.text, by=decision.by)
             # A worker that learns a statement meanwhile conflicts with this commit, so that it reads the tombstone.
-            await self._ledger.commit_from(head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}")
+            await self._audited_writer.commit_from(
+                head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}"
+            )
             self._telemetry.count("proposals.rejected")
             return await self.require(proposal_id, owner=owner)
 
@@ -334,7 +336,7 @@ class ProposalRepository:
                 continue
             put = self._decided_put(proposal, Decision("expired", "time", proposal.expires_at), owner)
             try:
-                await self._ledger.commit(owner, [put], by="time")
+                await self._audited_writer.commit(owner, [put], by="time")
             except ConflictError:  # decided in the last moment, or the owner erased
                 continue
             lapsed += 1

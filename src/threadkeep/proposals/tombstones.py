@@ -104,10 +104,10 @@ class Tombstones:
         clock: Clock,
         *,
         lifetime: timedelta | None,
-        ledger: AuditedWriter,
+        audited_writer: AuditedWriter,
     ) -> None:
         self._storage = storage
-        self._ledger = ledger
+        self._audited_writer = audited_writer
         self._searcher = searcher
         self._clock = clock
         self._lifetime = lifetime
@@ -130,7 +130,9 @@ class Tombstones:
         epoch = (await self._storage.position(owner.partition)).epoch
         if all(one.tombstone_id != tombstone_id for one in (await self.of(owner)).tombstones):
             return False
-        await self._ledger.commit(owner, [Delete(tombstones_namespace(owner), tombstone_id)], by=USER, epoch=epoch)
+        await self._audited_writer.commit(
+            owner, [Delete(tombstones_namespace(owner), tombstone_id)], by=USER, epoch=epoch
+        )
         return True
 
     async def rejecting(self, owner: Owner, text: str, *, by: str) -> Sequence[Operation]:

@@ -296,7 +296,7 @@ class TestSet:
             ]
 
             assert [one.status for one in receipts] == ["queued"] * 3
-            await tk.app.home.run(_set(release))
+            await tk.app.event_loop.run(_set(release))
             await tk.drain()
 
 

@@ -72,14 +72,14 @@ def told(tk: threadkeep.Threadkeep, owner: Owner, number: int) -> np.ndarray:
         await services.storage.commit(Batch(owner.partition, puts))
         return vectors
 
-    return tk.app.home.run_sync(tk.app.call(write))
+    return tk.app.event_loop.run_sync(tk.app.call(write))
 
 
 def ask(tk: threadkeep.Threadkeep, owner: Owner, question: str, **how: Any) -> Any:
     async def search(services: Any) -> Any:
         return await services.search.ranking(owner.partition, question, limit=K, **how)
 
-    return tk.app.home.run_sync(tk.app.call(search))
+    return tk.app.event_loop.run_sync(tk.app.call(search))
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_each_tenant_gets_as_many_as_asked_for(open_with: Callable[..., Any], en
         for owner, matrix in vectors.items():
             for _ in range(3):
                 question = " ".join(dice.choices(WORDS, k=4))
-                (vector,) = tk.app.home.run_sync(HashingEmbedder().embed([question]))
+                (vector,) = tk.app.event_loop.run_sync(HashingEmbedder().embed([question]))
                 least = np.sort(matrix @ vector)[::-1][:K][-1]
                 dense, hybrid = ask(tk, owner, question, ranking="dense"), ask(tk, owner, question)
                 assert dense.degraded == hybrid.degraded == ()
@@ -115,13 +115,13 @@ def test_an_erased_owner_is_erased_in_the_engine(open_with: Callable[..., Any], 
         for owner in OWNERS[:2]:
             told(tk, owner, 20)
             assert len(ask(tk, owner, "bano").hits) == K
-        assert tk.app.home.run_sync(held(tk, OWNERS[0]))
+        assert tk.app.event_loop.run_sync(held(tk, OWNERS[0]))
 
         tk.sync.owners.erase(OWNERS[0])
 
-        assert not tk.app.home.run_sync(held(tk, OWNERS[0]))
+        assert not tk.app.event_loop.run_sync(held(tk, OWNERS[0]))
         assert ask(tk, OWNERS[0], "bano").hits == ()
-        assert tk.app.home.run_sync(held(tk, OWNERS[1]))
+        assert tk.app.event_loop.run_sync(held(tk, OWNERS[1]))
 
 
 async def held(tk: threadkeep.Threadkeep, owner: Owner) -> bool:

@@ -50,7 +50,7 @@ async def peer_search_lines(
     recording = RecordingEmbedder(embedder)
     async with AsyncExitStack() as running:
         tk = await running.enter_async_context(opened(folder / "beside-peers.db", recording))
-        methods, not_run = await open_peers(names, recording, tk.app.home, environments, running)
+        methods, not_run = await open_peers(names, recording, tk.app.event_loop, environments, running)
         peers = [one for one in methods if isinstance(one, SearchingMethod)]
         stored = 0
         for size in sizes:
@@ -72,7 +72,7 @@ async def _beside(
     """Ask ours and *peer* each of *questions*; the first is not counted."""
 
     async def search_ours(number: int) -> float:
-        await tk.app.home.run(recording.question(questions[number]))
+        await tk.app.event_loop.run(recording.question(questions[number]))
         return await timed(tk.memories.search(questions[number], owner=_OWNER, limit=TOP))
 
     async def search_peer(number: int) -> float:

@@ -144,7 +144,7 @@ async def _compare(
         methods: list[Method] = [ours, Bm25Method()]
         if recording:
             methods.append(DenseMethod(tk, recording))
-        others, not_run = await open_peers(peers, recording, tk.app.home, peers_folder, running)
+        others, not_run = await open_peers(peers, recording, tk.app.event_loop, peers_folder, running)
         turns = sum(len(one.turns) for one in talks)
         questions = sum(question.has_evidence for one in talks for question in one.questions)
         steps = Steps(turns + questions * (2 if len(talks) > 1 else 1), progress)

@@ -202,7 +202,7 @@ class DenseMethod:
     name = "dense"
 
     def __init__(self, tk: Threadkeep, embedder: RecordingEmbedder) -> None:
-        self._home = tk.app.home
+        self._home = tk.app.event_loop
         self._embedder = embedder
         self._ids: list[str] = []
         self._index: Dense | None = None

@@ -67,7 +67,7 @@ async def standing_of(declaration: Declaration, app: Container) -> Standing:
     """Ask the server of *declaration* for its tools; whatever fails is the standing's reason."""
     try:
         connection = connection_of(declaration)
-        tools = await app.home.run(_tools(declaration, connection, app))
+        tools = await app.event_loop.run(_tools(declaration, connection, app))
     except AgentUnavailableError as error:
         return Standing(declaration, reason=str(error), off=bool(error.details.get("off")))
     return Standing(declaration, tuple(tools))
@@ -185,10 +185,10 @@ def _from_everywhere(tool: BaseTool, app: Container) -> BaseTool:
     call = cast("Callable[..., Coroutine[Any, Any, Any]]", cast("StructuredTool", tool).coroutine)
 
     async def on_home(**arguments: Any) -> Any:
-        return await app.home.run(call(**arguments))
+        return await app.event_loop.run(call(**arguments))
 
     def blocking(**arguments: Any) -> Any:
-        return app.home.run_sync(call(**arguments))
+        return app.event_loop.run_sync(call(**arguments))
 
     return tool.model_copy(update={"coroutine": on_home, "func": blocking})
 
