@@ -1,8 +1,8 @@
 """Encryption of items: a wrapper around any storage.
 
 :class:`~threadkeep.storage.encryption.storage.EncryptedStorage` is the wrapper; ``cipher`` encrypts and decrypts the
-items of a partition; ``key_store`` has the keys, ``key_cache`` those in use. Everything else is imported only
-if a master key is set.
+items of a partition and caches keys; ``key_store`` stores the keys. Everything else is imported only if a master key
+is set.
 """
 
 from __future__ import annotations

@@ -39,13 +39,16 @@ from threadkeep.storage.encoding import (
     to_micros,
 )
 from threadkeep.storage.encryption import MARKER
-from threadkeep.storage.encryption.cipher import PartitionCipher, UnknownKeyError, encrypted_with, stored_partition
-from threadkeep.storage.encryption.key_cache import (
+from threadkeep.storage.encryption.cipher import (
     INLINE_BYTES,
     INLINE_ITEMS,
     CachedKeys,
     KeyCache,
+    PartitionCipher,
     ReplacedError,
+    UnknownKeyError,
+    encrypted_with,
+    stored_partition,
 )
 from threadkeep.storage.encryption.key_store import MARKER_ITEMS, Deployment, open_deployment, rewrap_marker
 from threadkeep.storage.interface import (
@@ -137,8 +140,8 @@ class EncryptedStorage:
         if not asked:
             return await self.inner.get([])
         parts = await asyncio.gather(*map(self._get, asked.values()))
-        found = {partition: iter(part) for partition, part in zip(asked, parts, strict=True)}
-        return tuple(next(found[ref.partition]) for ref in refs)
+        items = {partition: iter(part) for partition, part in zip(asked, parts, strict=True)}
+        return tuple(next(items[ref.partition]) for ref in refs)
 
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.interface.Storage.commit`."""
@@ -372,10 +375,9 @@ class EncryptedStorage:
 
 def _decrypt_name(keys: CachedKeys, namespace: Namespace, key: str) -> tuple[Namespace, str] | None:
     """Return the plaintext of a stored namespace and key, if it can be decrypted from them."""
-    if keys.cipher is None:
-        return None
-    named, keyed = keys.cipher.namespace_of(namespace), keys.cipher.key_of(key)
-    return None if named is None or keyed is None else (named, keyed)
+    plain_namespace = keys.cipher.namespace_of(namespace) if keys.cipher else None
+    plain_key = keys.cipher.key_of(key) if keys.cipher else None
+    return None if plain_namespace is None or plain_key is None else (plain_namespace, plain_key)
 
 
 def _with_plaintext(

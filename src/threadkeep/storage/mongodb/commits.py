@@ -1,12 +1,10 @@
 """Commits of a MongoDB storage: batch records, how they are decided, folded into the items, and cleaned up.
 
-A commit is decided upon what was read, prepared as pending items, and applied by the insert of one batch record;
-if another writer was first, it is decided again.
-
-Three facts ensure that this is correct. The newest record of a partition is never deleted, so one insert decides a
-number that is free above it. A record is inserted only after the previous one is folded, so at most one is open.
-Records that are no longer the newest stay for :data:`GRACE_SECONDS`, by the clock of the process that deletes them:
-a process that takes less time, by its own clock, knows that it missed none.
+A commit is prepared as pending items and applied by the insert of one batch record; if another writer was
+first, it is decided again. Three facts ensure that this is correct. The newest record of a partition is never
+deleted, so one insert decides a number that is free above it. A record is inserted only after the previous one
+is folded, so at most one is open. Records that are no longer the newest stay for :data:`GRACE_SECONDS`, by the
+clock of the process that deletes them: a process that takes less time, by its own clock, knows that it missed none.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from itertools import islice, pairwise
 from typing import Final
 from weakref import WeakValueDictionary
 
+from cachetools import LRUCache
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import ConnectionFailure, DuplicateKeyError, PyMongoError
 
@@ -107,7 +106,7 @@ class MongoCollections:
         self.birth: Final = birth
         self.batches = database["threadkeep_batches"]
         self.items = database["threadkeep_items"]
-        self._heads: OrderedDict[str, BatchRecord] = OrderedDict()
+        self._heads: LRUCache[str, BatchRecord] = LRUCache(_CACHED_HEADS)
         self._outdated: OrderedDict[str, _OutdatedRecords] = OrderedDict()
 
     def part(self, partition: Partition) -> str:
@@ -122,9 +121,6 @@ class MongoCollections:
     def cache_head(self, entry: BatchRecord) -> BatchRecord:
         """Cache *entry* as the newest record."""
         self._heads[entry.part] = entry
-        self._heads.move_to_end(entry.part)
-        while len(self._heads) > _CACHED_HEADS:
-            self._heads.popitem(last=False)
         return entry
 
     def drop_head(self, part: str) -> None:
@@ -142,10 +138,10 @@ class MongoCollections:
         if known is not None and as_of - known.as_of < GRACE_SECONDS / 2:
             numbers = [entry_id(part, number) for number in (known.number, known.number + 1)]
             cursor = self.batches.find({"partition": part, "_id": {"$in": numbers}}, _WITHOUT_LISTS)
-            found = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
-            if [(entry.number, entry.token) for entry in found] == [(known.number, known.token)]:
-                return self.cache_head(await self._with_lists(found[0]))
-            if not found and known.number == 0:
+            entries = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
+            if [(entry.number, entry.token) for entry in entries] == [(known.number, known.token)]:
+                return self.cache_head(await self._with_lists(entries[0]))
+            if not entries and known.number == 0:
                 return self.cache_head(replace(known, as_of=as_of))
             as_of = time.monotonic()
         cursor = self.batches.find(entries_query(part), _WITHOUT_LISTS).sort("_id", -1).limit(1)
@@ -166,18 +162,18 @@ class MongoCollections:
             if await self.batches.find_one(query, {"_id": True}) is None:
                 return []
         cursor = self.batches.find(entries_query(entry.part, first=entry.number)).sort("_id", 1)
-        found = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
+        entries = [parse_entry(document, as_of=as_of) for document in await cursor.to_list()]
         if entry.number == 0:
-            found.insert(0, entry)
-        joined = bool(found) and (found[0].number, found[0].token) == (entry.number, entry.token)
+            entries.insert(0, entry)
+        joined = bool(entries) and (entries[0].number, entries[0].token) == (entry.number, entry.token)
         joined = joined and all(
-            (two.number, two.previous) == (one.number + 1, one.token) for one, two in pairwise(found)
+            (two.number, two.previous) == (one.number + 1, one.token) for one, two in pairwise(entries)
         )
-        if not joined or any(later.erased is not None for later in found[1:]):
+        if not joined or any(later.erased is not None for later in entries[1:]):
             raise MovedError
-        if len(found) > 1:
-            self.cache_head(found[-1])
-        return found[1:]
+        if len(entries) > 1:
+            self.cache_head(entries[-1])
+        return entries[1:]
 
     async def prepare(self, documents: Iterable[Document]) -> None:
         """Insert versions and notes, which no reader sees before their record exists."""
@@ -291,10 +287,10 @@ class MongoCollections:
         if behind is None:
             return True
         mine = {"partition": entry.part, "_id": entry_id(entry.part, entry.number), "token": entry.token}
-        found = await self.batches.find_one(mine, {"open": True})
-        if found is None:
+        document = await self.batches.find_one(mine, {"open": True})
+        if document is None:
             raise _unknown_outcome()
-        if "open" not in found:
+        if "open" not in document:
             return True
         await self.batches.delete_one(mine)
         return False
@@ -385,8 +381,8 @@ class MongoCommits:
             nonlocal removed
             query = {"partition": part, "_id": {"$in": list(versions)}, "expires_at": {"$lte": now}}
             fields = {"namespace": True, "key": True, "paths": True, "epoch": True, "pending": True}
-            found = await self._collections.items.find(query, fields, batch_size=MAX_COMMAND_IDS).to_list()
-            dead = [version for version in found if is_folded(version, head)]
+            expired = await self._collections.items.find(query, fields, batch_size=MAX_COMMAND_IDS).to_list()
+            dead = [version for version in expired if is_folded(version, head)]
             removed = len(dead)
             if not dead or head.partition is None:
                 return None
@@ -521,9 +517,7 @@ class MongoCommits:
     async def _read_states(self, head: BatchRecord, changes: Sequence[RowChange]) -> dict[RowKey, tuple[RowState, str]]:
         """Return the stored rows that *changes* name, with the ids of their versions."""
         states: dict[RowKey, tuple[RowState, str]] = {}
-        if head.number == 0:
-            return states
-        for chunk in chunked(changes, MAX_COMMAND_IDS):
+        for chunk in chunked(changes if head.number else (), MAX_COMMAND_IDS):
             keys = [place_key(head.part, change.row_key) for change in chunk]
             query = {"partition": head.part, "place": any_of(keys)}
             for version in await self._collections.items.find(
@@ -587,8 +581,8 @@ class MongoCommits:
     ) -> list[Document]:
         """Return the new versions of *places* for *entry*."""
         query = {"partition": entry.part, "place": any_of(list(places))}
-        found = [v for v in await self._collections.items.find(query).to_list() if is_folded(v, head)]
-        rows = [become[version["place"]](parse_row(version)) for version in found]
+        versions = [v for v in await self._collections.items.find(query).to_list() if is_folded(v, head)]
+        rows = [become[version["place"]](parse_row(version)) for version in versions]
         return [to_version(row, entry, prefix=self._collections.prefix, pending=pending) for row in rows]
 
 

@@ -425,11 +425,11 @@ class MongoReads:
                 if shows(version, entry, hidden) and (later or version["revision"] <= entry.sequence):
                     yield version
 
-    async def _renew(self, found: dict[str, Document], changed: Collection[str], entry: BatchRecord) -> None:
+    async def _renew(self, versions: dict[str, Document], changed: Collection[str], entry: BatchRecord) -> None:
         for place in changed:
-            found.pop(place, None)
+            versions.pop(place, None)
         async for version in self._at(changed, entry):
-            found[version["place"]] = version
+            versions[version["place"]] = version
 
 
 def changed_by(entries: Iterable[BatchRecord]) -> set[str]:
