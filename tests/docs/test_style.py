@@ -10,17 +10,19 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[2]
 GENERATED: Final = {"api.md", "commands.md", "errors.md", "settings.md"}
-SUITES: Final = {"store-conformance.md"}
-"""Pages that a suite writes in part."""
 WITHOUT_EXAMPLE: Final = {"glossary.md", "support.md"}
 LONGEST: Final = 25
 CODE: Final = re.compile(r"^```.*?^```|^(?: {4}|\t).*?$", re.DOTALL | re.MULTILINE)
-PAGES: Final = sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED | SUITES)
+PAGES: Final = sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED)
 
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of *text*; code, tables and headings are left out, and a list's items are apart."""
-    prose = "\n".join(line for line in CODE.sub("", text).split("\n") if not line.startswith(("|", "#")))
+    prose = "\n".join(
+        line
+        for line in CODE.sub("", text.partition("<!-- The report")[0]).split("\n")
+        if not line.startswith(("|", "#"))
+    )
     paragraphs = re.split(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. )", prose)
     plain = (re.sub(r"`[^`]*`", "code", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", part)) for part in paragraphs)
     return [sentence for part in plain for sentence in re.split(r"(?<=[.!?:;])\s+", " ".join(part.split()))]

@@ -76,14 +76,14 @@ async def what_is_missing_is_not_equal(world: World) -> None:
 
 @check("filters.nested", source="InMemoryStore; PostgresStore takes the field for an operator")
 async def an_object_is_met_by_its_fields(world: World) -> None:
-    """``{"m": {"x": 1}}`` finds objects whose field is equal, whatever else they hold."""
+    """``{"m": {"x": 1}}`` finds objects with an equal field, whatever else they hold."""
     await _filled(world, a={"m": {"x": 1, "y": 2}}, b={"m": {"x": 2}}, c={"m": 1}, d={})
     same(await world.found(filter={"m": {"x": 1}}), {"a"}, "m.x = 1")
 
 
 @check("filters.dots", source="InMemoryStore and PostgresStore; SqliteStore takes it for a path")
 async def a_name_with_a_dot_is_a_name(world: World) -> None:
-    """A field whose name holds a period is found by its name."""
+    """A field with a period in its name is found by its name."""
     await _filled(world, a={"a.b": 1}, b={"a.b": 2})
     same(await world.found(filter={"a.b": 1}), {"a"}, "“a.b” = 1")
 

@@ -32,7 +32,7 @@ async def each_is_listed_once(world: World) -> None:
 
 @check("listing.empty", source=SOURCE)
 async def what_is_empty_is_not_listed(world: World) -> None:
-    """A namespace whose items were deleted is not listed."""
+    """A namespace without items is not listed after its items were deleted."""
     await _filled(world, "a", "b")
     await world.store.adelete(world.at("a"), "k")
     same(await _listed(world), ["b"], "the namespaces")
