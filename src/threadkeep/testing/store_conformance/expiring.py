@@ -57,7 +57,7 @@ async def no_query_finds_what_has_expired(world: World) -> None:
     options=EXPIRING,
 )
 async def it_is_gone_without_a_sweep(world: World) -> None:
-    """An expired item is gone, also without ``omit_expired`` or for a sweep."""
+    """An expired item is gone, also without ``omit_expired`` and without a sweep."""
     async with world.open_store(ttl={"refresh_on_read": False}) as store:
         await store.aput(world.at(), "k", {"n": 1}, ttl=LIFE_MINUTES)
         await world.pass_time(OVER)
