@@ -20,9 +20,9 @@ class _Announced(ScriptedModel):
 
 
 if __name__ == "__main__":
-    opened = output.opened
+    opened = output.open_memory
     model = _Announced(replies=[Held(asyncio.Event()), "Noted."])
     chat.SILENCE_SECONDS = 0.1
-    chat.opened = lambda data_dir: opened(data_dir, model=model)
+    chat.open_memory = lambda data_dir: opened(data_dir, model=model)
     sys.argv = ["threadkeep", "chat"]
     main()

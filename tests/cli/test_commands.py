@@ -21,7 +21,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
-from threadkeep.cli import chat, doctor, output
+from threadkeep.cli import chat, installation, output
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, SettingsError, ThreadkeepError
 from threadkeep.settings import Settings
@@ -209,7 +209,7 @@ class TestChat:
     @pytest.mark.parametrize(("said", "shown"), [("Whole reply.", "Whole reply."), ("", "The model said nothing.")])
     def test_a_model_that_cannot_stream_is_heard(self, said: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """What it says comes in one piece; nothing at all is said to be nothing."""
-        monkeypatch.setattr(chat, "opened", lambda data_dir: output.opened(data_dir, model=_Whole(said=said)))
+        monkeypatch.setattr(chat, "open_memory", lambda data_dir: output.open_memory(data_dir, model=_Whole(said=said)))
 
         assert shown in run("chat", "--user", USER, stdin="I live in Lisbon.\n").output
         assert answer("chat", "--user", USER, stdin="I live in Lisbon.\n")["reply"] == said
@@ -227,7 +227,7 @@ class TestChat:
     def test_a_model_that_streams_nothing_is_told_of(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The next one may say something; what was written to the first is kept and learnt from."""
         model = ScriptedModel(replies=[(), "Noted."])
-        monkeypatch.setattr(chat, "opened", lambda data_dir: output.opened(data_dir, model=model))
+        monkeypatch.setattr(chat, "open_memory", lambda data_dir: output.open_memory(data_dir, model=model))
 
         said = run("chat", "--user", USER, stdin="I live in Lisbon.\nI have two cats.\n")
 
@@ -243,7 +243,7 @@ class TestChat:
             status_code = 401
 
         model = ScriptedModel(replies=[_RefusedError("sk-secret"), RuntimeError("sk-secret")])
-        monkeypatch.setattr(chat, "opened", lambda data_dir: output.opened(data_dir, model=model))
+        monkeypatch.setattr(chat, "open_memory", lambda data_dir: output.open_memory(data_dir, model=model))
 
         refused, failed = run("chat", stdin="One.\nTwo.\n").stderr.split("kept; ")[1:]
 
@@ -490,7 +490,7 @@ class TestColours:
     def _shown(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(doctor, "out", output._Late(stderr=False))
+        monkeypatch.setattr(installation, "out", output._LazyConsole(stderr=False))
         return run("doctor", "--data-flows").output
 
 

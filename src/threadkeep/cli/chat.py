@@ -1,14 +1,29 @@
-"""``threadkeep chat``: talk to an agent that remembers."""
+"""``threadkeep chat`` and ``threadkeep demo``: an agent that remembers, to talk to and to watch."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, err, opened, out, plain, print_json, visible
+from threadkeep.cli.output import (
+    DEFAULT_USER,
+    DataDir,
+    Json,
+    User,
+    emit,
+    err,
+    open_memory,
+    out,
+    plain,
+    print_json,
+    visible,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,7 +61,7 @@ def chat(
 
     thread_id = new_id()[:8] if thread is None else thread_id_from(thread)
     failed = False
-    with opened(data_dir) as tk:
+    with open_memory(data_dir) as tk:
         graph = tk.graph()  # first: it is what makes the checkpointer one that is in use
         health = tk.sync.ready()
         if not json:
@@ -190,3 +205,134 @@ class _ShownTurn:
         learnt = await self._tk.settle(self._turns, owner=self._user, timeout=timedelta(seconds=LEARNING_SECONDS))
         memories = [await self._tk.memories.get(memory_id, owner=self._user) for memory_id in learnt.memory_ids]
         return [memory.text for memory in memories if memory]
+
+
+DEMO_USER: Final = "ana.maria@example.org"
+DEMO_TIMEOUT_MS: Final = 30_000
+"""The demo shows what is recalled, not how fast: a busy machine may take longer than a turn would wait."""
+
+DEMO_STATEMENTS: Final = (
+    "Hi! I'm Ana and I work as a site reliability engineer in Lisbon.",
+    "We deploy with Argo CD to the prod-west cluster, and I prefer short answers with YAML examples.",
+    "My daughter Inês is allergic to peanuts.",
+)
+DEMO_QUESTIONS: Final = (
+    ("Which cluster do we deploy to?", "prod-west"),
+    ("What should I not cook for my daughter?", "peanuts"),
+)
+
+
+def demo(*, json: Json = False) -> None:
+    """Teach an agent something in one thread and ask for it in another: no server, no key, no network."""
+    with tempfile.TemporaryDirectory(prefix="threadkeep-demo-") as folder:
+        taught = _teach(Path(folder), json=json)
+        asked = _ask(Path(folder), json=json)
+    known = sum(row["known"] for row in asked)
+    emit(
+        {"user": DEMO_USER, "learnt": taught, "asked": asked, "known": known, "of": len(DEMO_QUESTIONS)},
+        [f"\nThe second thread knew {known} of {len(DEMO_QUESTIONS)} things that the first one taught."],
+        json=json,
+    )
+    if known < len(DEMO_QUESTIONS):
+        err.print("The demo failed: the second thread did not know what the first one taught.")
+        sys.exit(1)
+
+
+def _teach(folder: Path, *, json: bool) -> list[dict[str, Any]]:
+    """Talk in a first thread and close everything; return what was learnt."""
+    with _open_demo(folder) as tk:
+        graph: Any = tk.graph()
+        _print_title("Thread 1: Ana talks about herself", json=json)
+        for text in DEMO_STATEMENTS:
+            reply = graph.invoke(_input(text), tk.config(user_id=DEMO_USER, thread_id="thread-1"))
+            _print_exchange(text, reply["messages"][-1].text, json=json)
+    with _open_demo(folder) as tk:
+        rows: list[dict[str, Any]] = [
+            {
+                "memory": memory.text,
+                "kind": memory.kind,
+                "thread": memory.sources[0].thread_id,
+                "message": memory.sources[0].message_id,
+                "said_by": memory.sources[0].speaker,
+            }
+            for memory in tk.sync.memories.list(owner=DEMO_USER)
+        ]
+    if not json:
+        out.print("\nLearnt:", style="bold")
+        for row in rows:
+            out.print(f"  {plain(row['memory'])}", markup=False)
+            out.print(f"    {row['kind']}, said by the {row['said_by']} in {row['thread']}", markup=False, style="dim")
+    return rows
+
+
+def _ask(folder: Path, *, json: bool) -> list[dict[str, Any]]:
+    """Ask in a second thread of a newly opened memory; return what it knew, and from where."""
+    asked: list[dict[str, Any]] = []
+    with _open_demo(folder) as tk:
+        graph = tk.graph()
+        _print_title("Thread 2: the process was closed and opened again", json=json)
+        for question, answer in DEMO_QUESTIONS:
+            config = tk.config(user_id=DEMO_USER, thread_id="thread-2")
+            found, reply = _stream_turn(tk, graph, question, config)
+            asked.append(
+                {
+                    "question": question,
+                    "reply": reply,
+                    "recalled": found,
+                    "known": any(answer in row["memory"] for row in found) and answer in reply,
+                }
+            )
+            if not json:
+                for row in found:
+                    origin = f"from {row['thread']}, score {row['score']:.2f}"
+                    out.print(f"  recalled: {plain(row['memory'])} ({origin})", markup=False, style="dim")
+            _print_exchange(question, reply, json=json)
+    return asked
+
+
+def _stream_turn(tk: Threadkeep, graph: Any, question: str, config: Any) -> tuple[list[dict[str, Any]], str]:
+    found: list[dict[str, Any]] = []
+    reply = ""
+    for mode, event in graph.stream(_input(question), config, stream_mode=["values", "custom"]):
+        if mode == "values":
+            reply = event["messages"][-1].text
+        elif event["type"] == "recalled":
+            for row in event["memories"]:
+                memory = tk.sync.memories.require(row["id"], owner=DEMO_USER)
+                thread = memory.sources[0].thread_id
+                found.append({"memory": memory.text, "thread": thread, "score": row["score"]})
+    return [row for row in found if row["thread"] == "thread-1"], reply
+
+
+def _open_demo(folder: Path) -> Threadkeep:
+    """Open memories and threads in *folder*, with the stand-in model, whatever the environment says."""
+    import threadkeep
+    from threadkeep.models.langchain import OfflineChatModel
+    from threadkeep.settings import Settings
+
+    settings = Settings.load(
+        store_type="sqlite",
+        data_dir=folder,
+        store_sqlite_path=folder / "memory.sqlite3",
+        checkpoint_type="sqlite",
+        checkpoint_sqlite_path=folder / "threads.sqlite3",
+        recall_timeout_ms=DEMO_TIMEOUT_MS,
+    )
+    tk = threadkeep.open(settings=settings, model=OfflineChatModel())
+    tk.sync.ready()
+    return tk
+
+
+def _input(text: str) -> dict[str, Sequence[dict[str, str]]]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+def _print_title(text: str, *, json: bool) -> None:
+    if not json:
+        out.print(f"\n{text}", style="bold")
+
+
+def _print_exchange(text: str, reply: str, *, json: bool) -> None:
+    if not json:
+        out.print(f"  Ana:   {text}", markup=False)
+        out.print(f"  Agent: {reply}", markup=False)

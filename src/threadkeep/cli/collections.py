@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, Yes, confirm, out, place_of, plain, print_json, read, run
+from threadkeep.cli.output import DataDir, Json, Yes, confirm, emit, location_of, plain, read, run
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.collections.models import Document, Ingested, Passages, Similar
+    from threadkeep.collections.models import Ingested, Passage
 
 app = typer.Typer(help="Documents that are shared: ingest, search, list and delete them.", no_args_is_help=True)
 
@@ -32,19 +33,19 @@ def ingest(
     """Keep files in a collection; one that was ingested before is replaced."""
     texts = [(file, _text(file)) for file in files]
 
-    async def kept(tk: Threadkeep) -> list[Ingested]:
+    async def ingest_all(tk: Threadkeep) -> list[Ingested]:
         return [
             await tk.collections.ingest(name, text, document_id=str(file), title=file.name, tenant=tenant)
             for file, text in texts
         ]
 
-    done = run(kept, data_dir, creates=True)
-    if json:
-        print_json([{"document_id": one.document_id, "parts": one.parts, "changed": one.changed} for one in done])
-        return
-    for one in done:
-        said = "kept" if one.changed else "unchanged"
-        out.print(f"{plain(one.document_id)}: {one.parts} parts, {said}", markup=False)
+    results = run(ingest_all, data_dir, creates=True)
+    rows = [{"document_id": result.document_id, "parts": result.parts, "changed": result.changed} for result in results]
+    lines = (
+        f"{plain(result.document_id)}: {result.parts} parts, {'kept' if result.changed else 'unchanged'}"
+        for result in results
+    )
+    emit(rows, lines, json=json)
 
 
 @app.command()
@@ -58,24 +59,12 @@ def search(
     json: Json = False,
 ) -> None:
     """Show the passages that are closest to a question."""
-
-    async def found(tk: Threadkeep) -> Passages:
-        return await tk.collections.search(name, query, limit=limit, tenant=tenant)
-
-    passages = run(found, data_dir).passages
-    if json:
-        print_json(
-            [
-                {"document_id": one.document_id, "place": one.place, "score": one.score, "text": one.text}
-                for one in passages
-            ]
-        )
-        return
-    if not passages:
-        out.print("Nothing was found.")
-    for one in passages:
-        out.print(f"{one.score:.2f}  {plain(one.document_id)}, part {one.place + 1}", markup=False)
-        out.print(f"      {plain(one.text)}", markup=False)
+    passages = run(lambda tk: tk.collections.search(name, query, limit=limit, tenant=tenant), data_dir).passages
+    rows = [
+        {"document_id": passage.document_id, "place": passage.place, "score": passage.score, "text": passage.text}
+        for passage in passages
+    ]
+    emit(rows, _passage_lines(passages), json=json)
 
 
 @app.command()
@@ -89,50 +78,32 @@ def similar(
     json: Json = False,
 ) -> None:
     """Show the documents that are most like one."""
-
-    async def found(tk: Threadkeep) -> list[Similar]:
-        return await tk.collections.similar(name, document, limit=limit, tenant=tenant)
-
-    documents = run(found, data_dir)
-    if json:
-        print_json([{"document_id": one.document_id, "title": one.title, "score": one.score} for one in documents])
-        return
-    for one in documents:
-        out.print(f"{one.score:.2f}  {plain(one.document_id)}", markup=False)
+    similar = run(lambda tk: tk.collections.similar(name, document, limit=limit, tenant=tenant), data_dir)
+    rows = [{"document_id": other.document_id, "title": other.title, "score": other.score} for other in similar]
+    emit(rows, (f"{other.score:.2f}  {plain(other.document_id)}" for other in similar), json=json)
 
 
 @app.command()
 def names(tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """List the names of a tenant's collections."""
-
-    async def all_of(tk: Threadkeep) -> tuple[str, ...]:
-        return await tk.collections.names(tenant=tenant)
-
-    found = read(all_of, data_dir)
-    if json:
-        print_json(list(found))
-        return
-    if not found:
-        out.print("There is no collection yet; threadkeep collections ingest makes one.")
-    for name in found:
-        out.print(plain(name), markup=False)
+    names = read(lambda tk: tk.collections.names(tenant=tenant), data_dir)
+    lines = map(plain, names) if names else ["There is no collection yet; threadkeep collections ingest makes one."]
+    emit(list(names), lines, json=json)
 
 
 @app.command("list")
 def list_(name: Name, tenant: Tenant = "", data_dir: DataDir = None, *, json: Json = False) -> None:
     """List the documents of a collection, the newest first."""
-
-    async def all_of(tk: Threadkeep) -> list[Document]:
-        return await tk.collections.list(name, tenant=tenant)
-
-    documents = read(all_of, data_dir)
-    if json:
-        print_json([{"document_id": one.document_id, "title": one.title, "parts": one.parts} for one in documents])
-        return
-    if not documents:
-        out.print("The collection is empty.")
-    for one in documents:
-        out.print(f"{plain(one.document_id)}: {one.parts} parts, {one.updated_at:%Y-%m-%d %H:%M}", markup=False)
+    documents = read(lambda tk: tk.collections.list(name, tenant=tenant), data_dir)
+    rows = [
+        {"document_id": document.document_id, "title": document.title, "parts": document.parts}
+        for document in documents
+    ]
+    lines = (
+        f"{plain(document.document_id)}: {document.parts} parts, {document.updated_at:%Y-%m-%d %H:%M}"
+        for document in documents
+    )
+    emit(rows, lines if documents else ["The collection is empty."], json=json)
 
 
 @app.command()
@@ -151,23 +122,27 @@ def delete(
         msg = "Name a document, or give --all for the whole collection."
         raise typer.BadParameter(msg)
 
-    async def gone(tk: Threadkeep) -> int:
-        what = (
-            f"the document {plain(document)}"
-            if document
-            else f"all {len(await tk.collections.list(name, tenant=tenant)):,} documents"
-        )
-        confirm(f"Remove {what} of the collection {plain(name)}, in {place_of(tk)}?", yes=yes)
+    async def delete_confirmed(tk: Threadkeep) -> int:
+        if document is None:
+            what = f"all {len(await tk.collections.list(name, tenant=tenant)):,} documents"
+        else:
+            what = f"the document {plain(document)}"
+        confirm(f"Remove {what} of the collection {plain(name)}, in {location_of(tk)}?", yes=yes)
         if document is None:
             return await tk.collections.erase(name, tenant=tenant)
         await tk.collections.delete(name, document, tenant=tenant)
         return 1
 
-    number = run(gone, data_dir)
-    if json:
-        print_json({"removed": number})
-        return
-    out.print(f"{number} document{'' if number == 1 else 's'} removed.")
+    count = run(delete_confirmed, data_dir)
+    emit({"removed": count}, [f"{count} document{'' if count == 1 else 's'} removed."], json=json)
+
+
+def _passage_lines(passages: Sequence[Passage]) -> Iterator[str]:
+    if not passages:
+        yield "Nothing was found."
+    for passage in passages:
+        yield f"{passage.score:.2f}  {plain(passage.document_id)}, part {passage.place + 1}"
+        yield f"      {plain(passage.text)}"
 
 
 def _text(file: Path) -> str:

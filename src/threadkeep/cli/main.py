@@ -1,32 +1,62 @@
-"""``threadkeep``: the commands, and what happens when one fails."""
+"""``threadkeep``: the commands, those that other installed packages add, and the exit code of one that fails."""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from threadkeep import __version__
-from threadkeep.cli import (
-    agents,
-    audit,
-    chat,
-    collections,
-    demo,
-    doctor,
-    init,
-    keys,
-    memories,
-    owners,
-    proposals,
-    queue,
-    storage,
-    threads,
-)
-from threadkeep.cli.extensions import ExtensibleGroup
+from threadkeep.cli import chat, collections, installation, memories, owners, proposals, queue, storage, threads
 from threadkeep.cli.output import err, out
-from threadkeep.errors import ThreadkeepError
+from threadkeep.errors import InvalidInputError, ThreadkeepError
+
+ENTRY_POINTS: Final = "threadkeep.commands"
+"""Each entry point of the group names a command and refers to a ``typer.Typer``."""
+
+_PACKAGES: Final = {"bench": "threadkeep-evals", "eval": "threadkeep-evals", "replay": "threadkeep-evals"}
+
+
+class ExtensibleGroup(TyperGroup):
+    """The commands of Threadkeep, then those of installed packages.
+
+    Entry points are read for the list of commands and for a name that Threadkeep does not have: no other command
+    pays for reading them.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        own = super().list_commands(ctx)
+        return [*own, *(name for name in _entry_points() if name not in own)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command, or None if no package has it.
+
+        Raises:
+            InvalidInputError: The package of the command is not installed.
+        """
+        if own := super().get_command(ctx, cmd_name):
+            return own
+        if entry_point := _entry_points().get(cmd_name):
+            from typer.main import get_command
+
+            command = get_command(entry_point.load())
+            command.name = cmd_name
+            return command
+        if package := _PACKAGES.get(cmd_name):
+            msg = f"threadkeep {cmd_name} needs the package {package}. Install it: pip install {package}"
+            raise InvalidInputError(msg)
+        return None
+
+
+def _entry_points() -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {entry_point.name: entry_point for entry_point in sorted(entry_points(group=ENTRY_POINTS))}
+
 
 app = typer.Typer(
     name="threadkeep",
@@ -38,19 +68,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(rich_help_panel="Use")(chat.chat)
-app.command(rich_help_panel="Use")(demo.demo)
-app.command(rich_help_panel="Use")(init.init)
+app.command(rich_help_panel="Use")(chat.demo)
+app.command(rich_help_panel="Use")(installation.init)
 app.add_typer(memories.app, name="memories", rich_help_panel="Memory")
 app.add_typer(proposals.app, name="proposals", rich_help_panel="Memory")
 app.add_typer(threads.app, name="threads", rich_help_panel="Memory")
 app.add_typer(collections.app, name="collections", rich_help_panel="Memory")
 app.add_typer(owners.app, name="owners", rich_help_panel="Memory")
-app.add_typer(audit.app, name="audit", rich_help_panel="Memory")
-app.command(rich_help_panel="Operate")(agents.agents)
-app.command(rich_help_panel="Operate")(doctor.doctor)
+app.add_typer(owners.audit_app, name="audit", rich_help_panel="Memory")
+app.command(rich_help_panel="Operate")(installation.agents)
+app.command(rich_help_panel="Operate")(installation.doctor)
 app.command(rich_help_panel="Operate")(queue.worker)
 app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
-app.add_typer(keys.app, name="keys", rich_help_panel="Operate")
+app.add_typer(storage.keys_app, name="keys", rich_help_panel="Operate")
 app.add_typer(storage.app, name="storage", rich_help_panel="Operate")
 
 

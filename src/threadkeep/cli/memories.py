@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -16,19 +16,18 @@ from threadkeep.cli.output import (
     User,
     Yes,
     confirm,
-    give_lines,
-    out,
-    place_of,
+    emit,
+    location_of,
     plain,
-    print_json,
     read,
     run,
+    write_rows,
 )
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.memories.models import Forgotten, Memory, Source
+    from threadkeep.memories.models import Forgotten, Memory, Source, Why
     from threadkeep.memories.models import Kind as KindOf
 
 app = typer.Typer(help="See, correct and remove what is remembered about a user.", no_args_is_help=True)
@@ -51,8 +50,9 @@ def list_(
     json: Json = False,
 ) -> None:
     """List memories, most recently changed first."""
-    found = read(lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset), data_dir)
-    _show(found, json=json, nothing=f"Nothing is remembered about {plain(user)}.")
+    memories = read(lambda tk: tk.memories.list(owner=user, kind=_kind(kind), limit=limit, offset=offset), data_dir)
+    lines = map(_line, memories) if memories else [f"Nothing is remembered about {plain(user)}."]
+    emit(memories, lines, json=json)
 
 
 @app.command()
@@ -69,26 +69,23 @@ def search(
     if not query.strip():
         msg = "There is nothing to search for; threadkeep memories list shows all."
         raise InvalidInputError(msg)
-    found = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit), data_dir)
-    if json:
-        print_json(found)
-        return
-    _show([r.memory for r in found], json=False, nothing="Nothing matches.", scores=[r.score for r in found])
+    results = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit), data_dir)
+    lines = (_line(result.memory, score=result.score) for result in results)
+    emit(results, lines if results else ["Nothing matches."], json=json)
 
 
 @app.command()
 def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show one memory: what it says, where that was said, and what it said before."""
     memory = read(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
-    if json:
-        print_json(memory)
-        return
-    out.print(plain(memory.text), markup=False)
-    out.print(f"  {memory.kind}, {memory.status}, revision {memory.revision}{', pinned' if memory.pinned else ''}")
-    for source in memory.sources:
-        out.print(f"  said by {_said(source)}", markup=False)
-    for old in memory.history:
-        out.print(f"  until {old.replaced_at:%Y-%m-%d %H:%M}: {plain(old.text)}", markup=False)
+    pinned = ", pinned" if memory.pinned else ""
+    lines = [
+        plain(memory.text),
+        f"  {memory.kind}, {memory.status}, revision {memory.revision}{pinned}",
+        *(f"  said by {_origin(source)}" for source in memory.sources),
+        *(f"  until {old.replaced_at:%Y-%m-%d %H:%M}: {plain(old.text)}" for old in memory.history),
+    ]
+    emit(memory, lines, json=json)
 
 
 @app.command()
@@ -103,25 +100,20 @@ def add(
     json: Json = False,
 ) -> None:
     """Remember a statement; how to behave is proposed."""
-    kept = run(
+    result = run(
         lambda tk: tk.memories.remember(
             text, owner=user, kind=_kind(kind) or "semantic", pinned=pin, approved_by=approved_by
         ),
         data_dir,
         creates=True,
     )
-    if json:
-        print_json(kept)
-        return
-    match kept.status:
-        case "accepted":
-            out.print(f"Remembered as {kept.memory_id}")
-        case "duplicate":
-            out.print(f"Known already as {kept.memory_id}")
-        case "proposed":
-            out.print(f"Proposed as {kept.proposal_id}; threadkeep proposals approve lets it be remembered")
-        case "rejected":
-            out.print(f"Not remembered: {kept.reason}", markup=False)
+    messages = {
+        "accepted": f"Remembered as {result.memory_id}",
+        "duplicate": f"Known already as {result.memory_id}",
+        "proposed": f"Proposed as {result.proposal_id}; threadkeep proposals approve lets it be remembered",
+        "rejected": f"Not remembered: {result.reason}",
+    }
+    emit(result, [messages[result.status]], json=json)
 
 
 @app.command()
@@ -136,10 +128,7 @@ def correct(
 ) -> None:
     """Replace what a memory says; what it said before stays in its history."""
     memory = run(lambda tk: tk.memories.correct(memory_id, text, owner=user, approved_by=approved_by), data_dir)
-    if json:
-        print_json(memory)
-        return
-    out.print(f"Corrected {memory.memory_id}")
+    emit(memory, [f"Corrected {memory.memory_id}"], json=json)
 
 
 @app.command()
@@ -148,18 +137,17 @@ def forget(
 ) -> None:
     """Remove a memory with its history and what was derived from it. It cannot be undone."""
 
-    async def confirmed(tk: Threadkeep) -> Forgotten:
+    async def forget_confirmed(tk: Threadkeep) -> Forgotten:
         memory = await tk.memories.require(memory_id, owner=user)
-        confirm(f"Forget “{plain(memory.text)}” of {plain(user)} in {place_of(tk)}?", yes=yes)
+        confirm(f"Forget “{plain(memory.text)}” of {plain(user)} in {location_of(tk)}?", yes=yes)
         return await tk.memories.forget(memory_id, owner=user)
 
-    gone = run(confirmed, data_dir)
-    if json:
-        print_json(gone)
-        return
-    out.print(f"Removed {len(gone.memory_ids)}: {', '.join(gone.memory_ids)}", markup=False)
-    for source in gone.still_in:
-        out.print(f"  still in {_said(source)}; delete that thread to remove it there", markup=False)
+    result = run(forget_confirmed, data_dir)
+    lines = [
+        f"Removed {len(result.memory_ids)}: {', '.join(result.memory_ids)}",
+        *(f"  still in {_origin(source)}; delete that thread to remove it there" for source in result.still_in),
+    ]
+    emit(result, lines, json=json)
 
 
 @app.command()
@@ -173,50 +161,26 @@ def pin(
 ) -> None:
     """Let a memory never expire."""
     memory = run(lambda tk: tk.memories.pin(memory_id, owner=user, pinned=not undo), data_dir)
-    if json:
-        print_json(memory)
-        return
-    out.print(f"{'Pinned' if memory.pinned else 'No longer pinned'}: {memory.memory_id}")
+    emit(memory, [f"{'Pinned' if memory.pinned else 'No longer pinned'}: {memory.memory_id}"], json=json)
 
 
 @app.command()
 def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show what a memory says and what it said before, oldest first."""
     memory = read(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
-    if json:
-        print_json(memory.history)
-        return
-    for old in memory.history:
-        out.print(f"until {old.replaced_at:%Y-%m-%d %H:%M}  {plain(old.text)}", markup=False)
     until = f"until {memory.valid_to:%Y-%m-%d %H:%M}" if memory.valid_to else "now"
-    out.print(f"{until:<22}  {plain(memory.text)}", markup=False)
+    lines = [
+        *(f"until {old.replaced_at:%Y-%m-%d %H:%M}  {plain(old.text)}" for old in memory.history),
+        f"{until:<22}  {plain(memory.text)}",
+    ]
+    emit(memory.history, lines, json=json)
 
 
 @app.command()
 def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Tell why something is remembered: thread, message, date, who approved it, and what was changed."""
-    found = read(lambda tk: tk.memories.why(memory_id, owner=user), data_dir)
-    if json:
-        print_json(found)
-        return
-    memory = found.memory
-    out.print(plain(memory.text), markup=False)
-    for source in memory.sources:
-        out.print(f"  said by {_said(source)}", markup=False)
-    if found.used_at is not None:
-        out.print(f"  used last {found.used_at:%Y-%m-%d}")
-    if memory.archived is not None:
-        out.print(f"  {_standing(memory)}")
-    if memory.approval is not None:
-        out.print(f"  approved by {plain(memory.approval.by)}, {memory.approval.at:%Y-%m-%d %H:%M}", markup=False)
-    for one in found.derived_from:
-        out.print(f"  made of {one.memory_id}: {plain(one.text)}", markup=False)
-    for one in found.merged:
-        out.print(f"  stands for {one.memory_id}: {plain(one.text)}", markup=False)
-    for entry in found.told:
-        what = ", ".join(change.what for change in entry.changes if change.id == memory.memory_id)
-        reason = f" ({plain(entry.why)})" if entry.why else ""
-        out.print(f"  {what} by {plain(entry.by)}, {entry.at:%Y-%m-%d %H:%M}{reason}", markup=False)
+    report = read(lambda tk: tk.memories.why(memory_id, owner=user), data_dir)
+    emit(report, _why_lines(report), json=json)
 
 
 @app.command()
@@ -228,13 +192,12 @@ def undo(
     json: Json = False,
 ) -> None:
     """Undo the last changes of memories; what was forgotten stays so."""
-    done = run(lambda tk: tk.memories.undo(last, owner=user), data_dir)
-    if json:
-        print_json(done)
-        return
-    out.print(f"{len(done.numbers)} changes undone: {len(done.memory_ids)} as before, {len(done.removed)} gone.")
-    for memory_id, reason in done.left.items():
-        out.print(f"  {memory_id} is left: {reason}", markup=False)
+    result = run(lambda tk: tk.memories.undo(last, owner=user), data_dir)
+    lines = [
+        f"{len(result.numbers)} changes undone: {len(result.memory_ids)} as before, {len(result.removed)} gone.",
+        *(f"  {memory_id} is left: {reason}" for memory_id, reason in result.left.items()),
+    ]
+    emit(result, lines, json=json)
 
 
 @app.command()
@@ -247,14 +210,12 @@ def consolidate(
 ) -> None:
     """Merge memories that say the same in other words; `undo` takes it back for thirty days."""
     merges = run(lambda tk: tk.memories.consolidate(owner=user, dry=dry_run), data_dir)
-    if json:
-        print_json(merges)
-        return
+    lines: list[str] = []
     for merge in merges:
-        out.print(f"{merge.kept.memory_id}  {plain(merge.kept.text)}", markup=False)
-        for one in merge.gone:
-            out.print(f"  stands for {one.memory_id}: {plain(one.text)}", markup=False)
-    out.print(f"{sum(len(merge.gone) for merge in merges)} {'would be' if dry_run else 'were'} merged.")
+        lines.append(f"{merge.kept.memory_id}  {plain(merge.kept.text)}")
+        lines += [f"  stands for {memory.memory_id}: {plain(memory.text)}" for memory in merge.gone]
+    verb = "would be" if dry_run else "were"
+    emit(merges, [*lines, f"{sum(len(merge.gone) for merge in merges)} {verb} merged."], json=json)
 
 
 @app.command()
@@ -266,26 +227,24 @@ def tidy(
     json: Json = False,
 ) -> None:
     """Archive what was not used for THREADKEEP_INACTIVE_DAYS, or is more than THREADKEEP_MAX_MEMORIES_PER_OWNER."""
-    done = run(lambda tk: tk.memories.tidy(owner=user, dry=dry_run), data_dir)
-    if json:
-        print_json(done)
-        return
-    for memory, archived in done.archived:
-        used = f"{archived.reason}, last used {archived.used_at:%Y-%m-%d}"
-        out.print(f"{memory.memory_id}  {plain(memory.text)} [{used}]", markup=False)
-    over = f"; {done.over} too many, all of them pinned, approved or asked about" if done.over else ""
-    what = "would be" if dry_run else "were"
-    out.print(f"{len(done.archived)} {what} archived, {done.active} {'would stay' if dry_run else 'are'} active{over}.")
+    report = run(lambda tk: tk.memories.tidy(owner=user, dry=dry_run), data_dir)
+    verb, active = ("would be", "would stay") if dry_run else ("were", "are")
+    over = f"; {report.over} too many, all of them pinned, approved or asked about" if report.over else ""
+    lines = [
+        *(
+            f"{memory.memory_id}  {plain(memory.text)} [{archived.reason}, last used {archived.used_at:%Y-%m-%d}]"
+            for memory, archived in report.archived
+        ),
+        f"{len(report.archived)} {verb} archived, {report.active} {active} active{over}.",
+    ]
+    emit(report, lines, json=json)
 
 
 @app.command()
 def restore(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Let a memory that was archived or merged be recalled again."""
     memory = run(lambda tk: tk.memories.restore(memory_id, owner=user), data_dir)
-    if json:
-        print_json(memory)
-        return
-    out.print(f"Recalled again: {memory.memory_id}")
+    emit(memory, [f"Recalled again: {memory.memory_id}"], json=json)
 
 
 @app.command("import")
@@ -297,24 +256,19 @@ def import_(
     json: Json = False,
 ) -> None:
     """Bring in memories; ids are kept, and it may be repeated. The exit code is 1 where a line could not be read."""
-    from threadkeep.errors import InvalidInputError
-
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
-        msg = f"{file} cannot be read ({type(error).__name__}); give a file of JSON Lines in UTF-8."
+        msg = f"{file} cannot be read ({type(error).__name__}); pass a file of JSON Lines in UTF-8."
         raise InvalidInputError(msg) from error
-    done = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir, creates=True)
-    if json:
-        print_json(done)
-    else:
-        out.print(
-            f"{len(done.memory_ids)} new, {len(done.duplicates)} there already, {len(done.refused)} refused, "
-            f"{len(done.proposal_ids)} wait for approval, {done.left_out} lines are no memories."
-        )
-        for number, reason in (*done.refused.items(), *done.faults.items()):
-            out.print(f"  line {number}: {plain(reason)}", markup=False)
-    if done.faults:
+    result = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir, creates=True)
+    summary = (
+        f"{len(result.memory_ids)} new, {len(result.duplicates)} there already, {len(result.refused)} refused, "
+        f"{len(result.proposal_ids)} wait for approval, {result.left_out} lines are no memories."
+    )
+    problems = (*result.refused.items(), *result.faults.items())
+    emit(result, [summary, *(f"  line {number}: {plain(reason)}" for number, reason in problems)], json=json)
+    if result.faults:
         raise typer.Exit(1)
 
 
@@ -327,49 +281,59 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the memories as JSON Lines, one memory a line (with or without --json)."""
-    del json  # JSON Lines is what this prints in any case
+    del json  # the output is JSON Lines in any case
 
-    async def all_of(tk: Threadkeep) -> list[Memory]:
+    async def walk(tk: Threadkeep) -> list[Memory]:
         return [memory async for memory in tk.memories.walk(owner=user)]
 
-    give_lines(output, read(all_of, data_dir), noun="memories")
+    write_rows(output, read(walk, data_dir), noun="memories")
 
 
-def _show(memories: Sequence[Memory], *, json: bool, nothing: str, scores: Sequence[float] | None = None) -> None:
-    if json:
-        print_json(memories)
-        return
-    if not memories:
-        out.print(nothing, markup=False)
-        return
-    for i, memory in enumerate(memories):
-        score = f"{scores[i]:.2f}  " if scores else ""
-        state = "" if memory.status == "active" and memory.valid_to is None else f" [{_standing(memory)}]"
-        line = (
-            f"{memory.memory_id}  {score}{memory.created_at:%Y-%m-%d}  {memory.kind:<10}  {plain(memory.text)}{state}"
-        )
-        out.print(line, markup=False)
+def _line(memory: Memory, *, score: float | None = None) -> str:
+    shown = "" if score is None else f"{score:.2f}  "
+    state = "" if memory.status == "active" and memory.valid_to is None else f" [{_status(memory)}]"
+    return f"{memory.memory_id}  {shown}{memory.created_at:%Y-%m-%d}  {memory.kind:<10}  {plain(memory.text)}{state}"
 
 
-def _standing(memory: Memory) -> str:
+def _why_lines(report: Why) -> Iterator[str]:
+    memory = report.memory
+    yield plain(memory.text)
+    for source in memory.sources:
+        yield f"  said by {_origin(source)}"
+    if report.used_at is not None:
+        yield f"  used last {report.used_at:%Y-%m-%d}"
+    if memory.archived is not None:
+        yield f"  {_status(memory)}"
+    if memory.approval is not None:
+        yield f"  approved by {plain(memory.approval.by)}, {memory.approval.at:%Y-%m-%d %H:%M}"
+    for source_memory in report.derived_from:
+        yield f"  made of {source_memory.memory_id}: {plain(source_memory.text)}"
+    for duplicate in report.merged:
+        yield f"  stands for {duplicate.memory_id}: {plain(duplicate.text)}"
+    for entry in report.told:
+        what = ", ".join(change.what for change in entry.changes if change.id == memory.memory_id)
+        reason = f" ({plain(entry.why)})" if entry.why else ""
+        yield f"  {what} by {plain(entry.by)}, {entry.at:%Y-%m-%d %H:%M}{reason}"
+
+
+def _status(memory: Memory) -> str:
     if memory.archived is None:
         return memory.status
     return f"archived {memory.archived.at:%Y-%m-%d}: {memory.archived.reason}"
 
 
-def _said(source: Source) -> str:
-    place = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
+def _origin(source: Source) -> str:
+    thread = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
     message = f", message {plain(source.message_id)}" if source.message_id else ""
-    when = f", {source.at:%Y-%m-%d %H:%M}" if source.at else ""
-    return f"{source.speaker}{place}{message}{when}"
+    date = f", {source.at:%Y-%m-%d %H:%M}" if source.at else ""
+    return f"{source.speaker}{thread}{message}{date}"
 
 
 def _kind(name: str | None) -> KindOf | None:
-    from threadkeep.errors import InvalidInputError
     from threadkeep.memories.models import Kind as KindOf
 
-    found = next((kind for kind in get_args(KindOf) if kind == name), None)
-    if name is not None and found is None:
+    kind = next((kind for kind in get_args(KindOf) if kind == name), None)
+    if name is not None and kind is None:
         msg = f"A memory's kind is one of {', '.join(get_args(KindOf))}, not {name[:40]!r}."
         raise InvalidInputError(msg)
-    return found
+    return kind

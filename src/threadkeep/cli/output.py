@@ -1,8 +1,9 @@
-"""How the command line speaks: tables for people, one JSON value for programs."""
+"""Opens the memory for the commands, asks for confirmation, and prints: lines for people, JSON for programs."""
 
 from __future__ import annotations
 
-import json
+import json as json_module
+import os
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -24,38 +25,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Late:
-    """A console that is made when something is first said, because Rich takes longer to import than help to answer."""
-
-    def __init__(self, *, stderr: bool) -> None:
-        self._stderr = stderr
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.console, name)
-
-    @cached_property
-    def console(self) -> Console:
-        from rich.console import Console
-
-        asked = Console(stderr=self._stderr, highlight=False, soft_wrap=True)
-        if not asked.no_color:
-            return asked
-        # Rich would still print bold, and FORCE_COLOR would let it do so into a file: NO_COLOR wins.
-        terminal = (sys.stderr if self._stderr else sys.stdout).isatty()
-        return Console(stderr=self._stderr, highlight=False, soft_wrap=True, color_system=None, force_terminal=terminal)
-
-
-out: Final = _Late(stderr=False)
-err: Final = _Late(stderr=True)
-
-
-def _folder(given: str) -> Path:
-    """Refuse an empty name, which would be the folder that somebody happens to be in."""
-    if not given:
+def _folder(path: str) -> Path:
+    """Refuse an empty path, which would be the current directory."""
+    if not path:
         msg = "it is empty; name a folder, or leave the option out."
         raise typer.BadParameter(msg)
-    return Path(given)
+    return Path(path)
 
+
+DEFAULT_USER: Final = "me"
 
 User = Annotated[str, typer.Option("--user", "-u", help="Whose memory; any id.")]
 DataDir = Annotated[
@@ -66,68 +44,26 @@ DataDir = Annotated[
 ]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")
+]
 
-DEFAULT_USER: Final = "me"
-
-
-def print_json(value: object) -> None:
-    """Print *value* as one line of JSON; any text survives, lone surrogates included."""
-    sys.stdout.write(dumped(value) + "\n")
-    sys.stdout.flush()
+# Opening
 
 
-def give_lines(output: Path | None, rows: Sequence[object], *, noun: str) -> None:
-    """Print *rows* as JSON Lines, or write them to *output* and say how many of what they are."""
-    if output is None:
-        for row in rows:
-            print_json(row)
-        return
-    with new_file(output) as file:
-        file.write(as_lines(rows).encode("ascii"))
-    out.print(f"{len(rows)} {noun} written to {output}", markup=False)
-
-
-def as_lines(rows: Iterable[object]) -> str:
-    """Return *rows* as JSON Lines."""
-    return "".join(dumped(row) + "\n" for row in rows)
-
-
-@contextmanager
-def new_file(path: Path) -> Generator[BinaryIO]:
-    """Open a file that is made for this, readable by its owner only.
-
-    Raises:
-        InvalidInputError: It is there already, or cannot be written.
-    """
-    import os
-
-    with may_be_written(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        yield file
-
-
-@contextmanager
-def may_be_written(path: Path) -> Generator[None]:
-    """Say what to do where *path* cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        msg = f"{path} cannot be written ({error.strerror}); give another place."
-        raise InvalidInputError(msg) from error
-
-
-def env_settings(data_dir: Path | None) -> Settings:
-    """Return what is set: in the environment, and in ``.env`` where the command is run."""
+def load_settings(data_dir: Path | None) -> Settings:
+    """Return the settings of the environment and of ``.env`` in the current directory."""
     from threadkeep.settings import Settings
 
     env_file = Path(".env")
     return Settings.load(env_file=env_file if env_file.is_file() else None, data_dir=data_dir)
 
 
-def opened(data_dir: Path | None, *, settings: Settings | None = None, **options: Any) -> Threadkeep:
-    """Open the memory that the command line works on: SQLite unless the settings say otherwise."""
+def open_memory(data_dir: Path | None, *, settings: Settings | None = None, **options: Any) -> Threadkeep:
+    """Open the memory of *settings*, or else of the environment: SQLite unless they say otherwise."""
     import threadkeep
 
-    return threadkeep.open(settings=settings or env_settings(data_dir), **options)
+    return threadkeep.open(settings=settings or load_settings(data_dir), **options)
 
 
 def run(
@@ -137,44 +73,47 @@ def run(
     creates: bool = False,
     settings: Settings | None = None,
 ) -> T:
-    """Open the memory, check that it can be used, do *work*, and close it in order.
+    """Open the memory, check that it can be used, do *work*, and close it.
 
     Args:
-        work: What to do.
+        work: The work.
         data_dir: Folder of the SQLite files.
-        creates: Whether a missing database is created. Without it, *work* sees an empty memory instead.
+        creates: Whether a missing database is created. Without it, *work* gets an empty memory instead.
         settings: Instead of the environment's.
     """
-    import asyncio
+    settings = settings or load_settings(data_dir)
+    settings = settings if creates else settings_of_existing(settings)
 
-    wanted = settings or env_settings(data_dir)
-    used = wanted if creates else existing(wanted)
-
-    async def checked() -> T:
-        async with opened(data_dir, settings=used) as tk:
+    async def run_checked() -> T:
+        async with open_memory(data_dir, settings=settings) as tk:
             await tk.ready()
             return await work(tk)
 
-    return asyncio.run(checked())
+    return wait(run_checked())
 
 
 def read(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | None = None) -> T:
     """Do *work* that only reads and embeds nothing: without the embedding model, the workers and the upkeep.
 
     Args:
-        work: What to read.
+        work: The work.
         data_dir: Folder of the SQLite files.
     """
-    import asyncio
+    settings = settings_of_existing(load_settings(data_dir)).model_copy(update={"capture": "off"})
 
-    settings = existing(env_settings(data_dir)).model_copy(update={"capture": "off"})
-
-    async def unchecked() -> T:
-        async with opened(data_dir, settings=settings, embedder="none") as tk:
+    async def run_unchecked() -> T:
+        async with open_memory(data_dir, settings=settings, embedder="none") as tk:
             tk.app.background = False
             return await work(tk)
 
-    return asyncio.run(unchecked())
+    return wait(run_unchecked())
+
+
+def wait(work: Coroutine[Any, Any, T]) -> T:
+    """Run *work* in an event loop of its own. asyncio is imported here because showing help does not need it."""
+    import asyncio
+
+    return asyncio.run(work)
 
 
 def missing_database(settings: Settings) -> Path | None:
@@ -184,7 +123,7 @@ def missing_database(settings: Settings) -> Path | None:
     return None
 
 
-def existing(settings: Settings) -> Settings:
+def settings_of_existing(settings: Settings) -> Settings:
     """Return *settings* with a storage in RAM in place of each SQLite file that is missing; no file is created."""
     changes: dict[str, Any] = {}
     if (missing := missing_database(settings)) is not None:
@@ -196,9 +135,97 @@ def existing(settings: Settings) -> Settings:
     return settings.model_copy(update=changes) if changes else settings
 
 
-Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")
-]
+def location_of(tk: Threadkeep) -> str:
+    """Return kind and place of the storage, without a password."""
+    return f"{tk.app.storage.name} {tk.app.storage.location}"
+
+
+# Printing
+
+
+class _LazyConsole:
+    """A console that is created when something is first printed, as importing Rich takes longer than showing help."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        self._stderr = stderr
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.console, name)
+
+    @cached_property
+    def console(self) -> Console:
+        from rich.console import Console
+
+        console = Console(stderr=self._stderr, highlight=False, soft_wrap=True)
+        if not console.no_color:
+            return console
+        # Rich would still print bold, and FORCE_COLOR would let it do so into a file: NO_COLOR wins.
+        terminal = (sys.stderr if self._stderr else sys.stdout).isatty()
+        return Console(stderr=self._stderr, highlight=False, soft_wrap=True, color_system=None, force_terminal=terminal)
+
+
+out: Final = _LazyConsole(stderr=False)
+err: Final = _LazyConsole(stderr=True)
+
+
+def emit(value: object, lines: Iterable[str], *, json: bool) -> None:
+    """Print the result of a command: *value* as JSON, or *lines* for people."""
+    if json:
+        print_json(value)
+        return
+    for line in lines:
+        out.print(line, markup=False)
+
+
+def print_json(value: object) -> None:
+    """Print *value* as one line of JSON; any text survives, lone surrogates included."""
+    sys.stdout.write(to_json(value) + "\n")
+    sys.stdout.flush()
+
+
+def to_json(value: object) -> str:
+    """Return *value* as one line of ASCII JSON: dataclasses as objects, times as ISO texts, durations in seconds."""
+    from pydantic_core import to_jsonable_python
+
+    plain_value = to_jsonable_python(value, timedelta_mode="float", serialize_unknown=True)
+    return json_module.dumps(plain_value, ensure_ascii=True)
+
+
+def to_json_lines(rows: Iterable[object]) -> str:
+    """Return *rows* as JSON Lines."""
+    return "".join(to_json(row) + "\n" for row in rows)
+
+
+def write_rows(output: Path | None, rows: Sequence[object], *, noun: str) -> None:
+    """Print *rows* as JSON Lines, or write them to the new file *output* and print their number and *noun*."""
+    if output is None:
+        for row in rows:
+            print_json(row)
+        return
+    with new_file(output) as file:
+        file.write(to_json_lines(rows).encode("ascii"))
+    out.print(f"{len(rows)} {noun} written to {output}", markup=False)
+
+
+@contextmanager
+def new_file(path: Path) -> Generator[BinaryIO]:
+    """Create a file that only its owner can read.
+
+    Raises:
+        InvalidInputError: It already exists, or cannot be written.
+    """
+    with writing(path), os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        yield file
+
+
+@contextmanager
+def writing(path: Path) -> Generator[None]:
+    """Turn an error of the file system into one that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        msg = f"{path} cannot be written ({error.strerror}); choose another path."
+        raise InvalidInputError(msg) from error
 
 
 def confirm(question: str, *, yes: bool) -> None:
@@ -222,14 +249,9 @@ def confirm(question: str, *, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def place_of(tk: Threadkeep) -> str:
-    """Return kind and place of the storage, as it may be shown; never a password."""
-    return f"{tk.app.storage.name} {tk.app.storage.location}"
-
-
 @contextmanager
 def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int], None]]:
-    """Show a bar on the error stream while something takes its time; call it with done and total."""
+    """Show a progress bar on the error stream; yield a function of the done and the total."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -239,18 +261,11 @@ def progress(title: str, *, quiet: bool = False) -> Generator[Callable[[int, int
 
 
 def plain(text: str) -> str:
-    """Return *text* as it may be shown on a terminal: control characters cannot steer it."""
+    """Return *text* on one line, without control characters that would steer the terminal."""
     return visible(" ".join(text.split()))
 
 
 def visible(text: str, *, besides: str = "") -> str:
-    """Return *text* without what could steer a terminal; spaces, joiners inside words and what is *besides* stay."""
+    """Return *text* with control characters replaced; spaces, joiners inside words and those of *besides* stay."""
     allowed = "\u200c\u200d" + besides  # Persian words and emoji are spelled with joiners
     return "".join(c if c.isprintable() or c in allowed or category(c) == "Zs" else "\ufffd" for c in text)
-
-
-def dumped(value: object) -> str:
-    """Return *value* as one line of ASCII JSON: dataclasses as objects, times as ISO texts, durations in seconds."""
-    from pydantic_core import to_jsonable_python
-
-    return json.dumps(to_jsonable_python(value, timedelta_mode="float", serialize_unknown=True), ensure_ascii=True)

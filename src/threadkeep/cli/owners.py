@@ -1,8 +1,8 @@
-"""``threadkeep owners``: everything that is held about a user."""
+"""``threadkeep owners`` and ``threadkeep audit``: what is stored about a user, and every change of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,46 +15,35 @@ from threadkeep.cli.output import (
     Output,
     User,
     Yes,
-    as_lines,
     confirm,
-    give_lines,
-    may_be_written,
+    emit,
+    location_of,
     new_file,
     out,
-    place_of,
     plain,
-    print_json,
     read,
     run,
+    to_json_lines,
+    write_rows,
+    writing,
 )
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.owners.models import Erased, Replayed
+    from threadkeep.memories.audited_writer import AuditEntry
+    from threadkeep.owners.models import Erased, Holdings, Replayed
 
 app = typer.Typer(help="Show, export or erase everything that is held about a user.", no_args_is_help=True)
+audit_app = typer.Typer(
+    help="See what was changed about a user, and check that nothing of it is missing.", no_args_is_help=True
+)
 
 
 @app.command()
 def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Count what is held about a user."""
-    held = read(lambda tk: tk.owners.show(user), data_dir)
-    if json:
-        print_json(held)
-        return
-    out.print(f"{plain(user)}: {sum(held.memories.values())} memories", markup=False)
-    for kind, count in sorted(held.memories.items()):
-        out.print(f"  {kind}: {count}", markup=False)
-    for status, count in sorted(held.aside.items()):
-        out.print(f"  of these {status}, not recalled, gone in time: {count}")
-    if held.most is not None:
-        out.print(f"  active: {sum(held.memories.values()) - sum(held.aside.values())} of at most {held.most}")
-    if held.inactive_days is not None:
-        out.print(f"  archived after {held.inactive_days:g} days without use")
-    out.print(f"  summaries: {held.summaries}")
-    out.print(f"  turns waiting to be learnt from: {held.turns_waiting} (learnt from: {held.turns_seen})")
-    out.print(f"  proposals: {held.proposals}")
-    out.print(f"  threads: {', '.join(map(plain, held.threads)) or 'none'}", markup=False)
+    report = read(lambda tk: tk.owners.show(user), data_dir)
+    emit(report, _report_lines(user, report), json=json)
 
 
 @app.command()
@@ -73,15 +62,15 @@ def export(
     """Write everything that is held as JSON Lines (with or without --json), messages of threads included."""
     del json
 
-    async def all_of(tk: Threadkeep) -> list[dict[str, Any]]:
+    async def walk(tk: Threadkeep) -> list[dict[str, Any]]:
         return [row async for row in tk.owners.export(user)]
 
-    rows = read(all_of, data_dir)
+    rows = read(walk, data_dir)
     if output is not None and output.suffix in ("", ".zip"):
         _pack(output, rows)
         out.print(f"{len(rows)} lines and a README written to {output}", markup=False)
-        return
-    give_lines(output, rows, noun="lines")
+    else:
+        write_rows(output, rows, noun="lines")
 
 
 @app.command("opt-out")
@@ -95,28 +84,12 @@ def opt_out(
 ) -> None:
     """Recall and learn nothing of a user from now on, or nothing in one thread. What is remembered stays."""
     run(lambda tk: tk.owners.opt_out(user, thread_id=thread, out=not undo), data_dir, creates=True)
-    if json:
-        print_json({"user_id": user, "thread_id": thread, "opted_out": not undo})
-        return
     where = f" in thread {plain(thread)}" if thread is not None else ""
-    out.print(f"Memory of {plain(user)} is {'on' if undo else 'off'}{where}.", markup=False)
-
-
-def _pack(output: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write *rows* and a README into a new folder, or a new zip file; for their owner alone."""
-    import zipfile
-
-    from threadkeep.owners.service import README
-
-    if output.suffix == ".zip":
-        with new_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
-            packed.writestr("README.md", README)
-            packed.writestr("export.jsonl", as_lines(rows))
-        return
-    with may_be_written(output):
-        output.mkdir(mode=0o700)
-        (output / "README.md").write_text(README, "utf-8")
-        (output / "export.jsonl").write_text(as_lines(rows), "ascii")
+    emit(
+        {"user_id": user, "thread_id": thread, "opted_out": not undo},
+        [f"Memory of {plain(user)} is {'on' if undo else 'off'}{where}."],
+        json=json,
+    )
 
 
 @app.command()
@@ -129,19 +102,19 @@ def erase(
 ) -> None:
     """Remove everything that is held about a user, threads included. It cannot be undone."""
 
-    async def confirmed(tk: Threadkeep) -> Erased:
-        held = await tk.owners.show(user)
-        what = f"{sum(held.memories.values()):,} memories and {len(held.threads):,} threads"
-        confirm(f"Erase everything about {plain(user)} ({what}) in {place_of(tk)}?", yes=yes)
+    async def erase_confirmed(tk: Threadkeep) -> Erased:
+        report = await tk.owners.show(user)
+        what = f"{sum(report.memories.values()):,} memories and {len(report.threads):,} threads"
+        confirm(f"Erase everything about {plain(user)} ({what}) in {location_of(tk)}?", yes=yes)
         return await tk.owners.erase(user)
 
-    gone = run(confirmed, data_dir)
-    if json:
-        print_json(gone)
-        return
-    out.print(f"Erased {gone.items} rows and {len(gone.threads)} threads of {plain(user)}.", markup=False)
-    counts = ", ".join(f"{what}: {number}" for what, number in sorted(gone.counts.items()) if number)
-    out.print(f"  {counts or 'nothing was held'}; receipt {gone.receipt_id} in {' and '.join(gone.kept_in)}")
+    erased = run(erase_confirmed, data_dir)
+    counts = ", ".join(f"{what}: {count}" for what, count in sorted(erased.counts.items()) if count)
+    lines = [
+        f"Erased {erased.items} rows and {len(erased.threads)} threads of {plain(user)}.",
+        f"  {counts or 'nothing was held'}; receipt {erased.receipt_id} in {' and '.join(erased.kept_in)}",
+    ]
+    emit(erased, lines, json=json)
 
 
 @app.command("replay-erasures")
@@ -156,18 +129,17 @@ def replay_erasures(
 ) -> None:
     """Erase again every owner that a restored backup brought back. Run it after each restore, before anything else."""
 
-    async def confirmed(tk: Threadkeep) -> Replayed:
+    async def replay_confirmed(tk: Threadkeep) -> Replayed:
         known = len(await tk.owners.erasure_receipts())
-        confirm(f"Erase the owners of {known:,} receipts again in {place_of(tk)}?", yes=yes)
+        confirm(f"Erase the owners of {known:,} receipts again in {location_of(tk)}?", yes=yes)
         return await tk.owners.replay_erasures(*(receipts or ()))
 
-    done = run(confirmed, data_dir)
-    if json:
-        print_json(done)
-        return
-    out.print(f"{done.receipts} receipts, {done.looked_at} owners: erased {len(done.erased)} again.")
-    if done.strange:
-        out.print(f"  {done.strange} receipts were made with another key; set THREADKEEP_ERASURE_KEY to it and repeat.")
+    result = run(replay_confirmed, data_dir)
+    lines = [f"{result.receipts} receipts, {result.looked_at} owners: erased {len(result.erased)} again."]
+    if result.strange:
+        other_key = "receipts were made with another key; set THREADKEEP_ERASURE_KEY to it and repeat."
+        lines.append(f"  {result.strange} {other_key}")
+    emit(result, lines, json=json)
 
 
 @app.command("erasure-receipts")
@@ -179,4 +151,83 @@ def erasure_receipts(
 ) -> None:
     """Write the receipts of all erasures as JSON Lines (with or without --json): to be kept apart from backups."""
     del json
-    give_lines(output, read(lambda tk: tk.owners.erasure_receipts(), data_dir), noun="receipts")
+    write_rows(output, read(lambda tk: tk.owners.erasure_receipts(), data_dir), noun="receipts")
+
+
+@audit_app.command("list")
+def list_(
+    user: User = DEFAULT_USER,
+    limit: Annotated[int, typer.Option(min=1)] = 50,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """List changes, newest first: when, who, what and why."""
+    entries = read(lambda tk: tk.owners.audit(user, limit=limit), data_dir)
+    lines = (line for entry in entries for line in _entry_lines(entry))
+    emit(entries, lines if entries else [f"Nothing was changed about {plain(user)}."], json=json)
+
+
+@audit_app.command()
+def verify(
+    user: User = DEFAULT_USER,
+    anchor: Annotated[
+        str | None, typer.Option(help="What an earlier check printed: nothing before it may have changed since.")
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Check that no entry was changed, taken out or put in; the exit code is 1 where one was."""
+    report = read(lambda tk: tk.owners.verify_audit(user, anchor=anchor), data_dir)
+    if report.fault is not None:
+        lines = [f"The audit of {plain(user)} does not hold: {report.fault}."]
+    else:
+        lines = [f"{report.entries} entries of {plain(user)} hold. Note this: {report.anchor}"]
+    if report.untold:
+        lines.append(f"  {len(report.untold)} memories are told of by no entry: {', '.join(report.untold[:5])}")
+    emit(report, lines, json=json)
+    if report.fault is not None:
+        raise typer.Exit(1)
+
+
+def _report_lines(user: str, report: Holdings) -> Iterator[str]:
+    memories = sum(report.memories.values())
+    yield f"{plain(user)}: {memories} memories"
+    for kind, count in sorted(report.memories.items()):
+        yield f"  {kind}: {count}"
+    for status, count in sorted(report.aside.items()):
+        yield f"  of these {status}, not recalled, gone in time: {count}"
+    if report.most is not None:
+        yield f"  active: {memories - sum(report.aside.values())} of at most {report.most}"
+    if report.inactive_days is not None:
+        yield f"  archived after {report.inactive_days:g} days without use"
+    yield f"  summaries: {report.summaries}"
+    yield f"  turns waiting to be learnt from: {report.turns_waiting} (learnt from: {report.turns_seen})"
+    yield f"  proposals: {report.proposals}"
+    yield f"  threads: {', '.join(map(plain, report.threads)) or 'none'}"
+
+
+def _entry_lines(entry: AuditEntry) -> Iterator[str]:
+    why = f"  ({plain(entry.why)})" if entry.why else ""
+    yield f"{entry.number:>6}  {entry.at:%Y-%m-%d %H:%M}  {plain(entry.by)}{why}"
+    for change in entry.changes:
+        before = f"{change.before} to " if change.before is not None else ""
+        yield f"        {change.thing} {change.what}: {plain(change.id)}, revision {before}{entry.revision}"
+
+
+def _pack(output: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write *rows* and a README into a new folder, or a new zip file; for their owner alone."""
+    import zipfile
+
+    from threadkeep.owners.service import README
+
+    if output.suffix == ".zip":
+        with new_file(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+            packed.writestr("README.md", README)
+            packed.writestr("export.jsonl", to_json_lines(rows))
+        return
+    with writing(output):
+        output.mkdir(mode=0o700)
+        (output / "README.md").write_text(README, "utf-8")
+        (output / "export.jsonl").write_text(to_json_lines(rows), "ascii")

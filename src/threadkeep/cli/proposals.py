@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, out, plain, print_json, read, run
+from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, emit, plain, read, run
+from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.proposals.models import Proposal, State, Tombstone
@@ -30,28 +31,23 @@ def list_(
     json: Json = False,
 ) -> None:
     """List proposals, newest first."""
-    found = read(lambda tk: tk.proposals.list(owner=user, state=_state(state), limit=limit, offset=offset), data_dir)
-    if json:
-        print_json(found)
-        return
-    if not found:
-        out.print(f"Nothing waits for {plain(user)}." if state == "pending" else "There is none.", markup=False)
-    for proposal in found:
-        _show(proposal)
+    proposals = read(
+        lambda tk: tk.proposals.list(owner=user, state=_state(state), limit=limit, offset=offset), data_dir
+    )
+    empty = f"Nothing waits for {plain(user)}." if state == "pending" else "There is none."
+    emit(proposals, map(_line, proposals) if proposals else [empty], json=json)
 
 
 @app.command()
 def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show one proposal: what would be done, where it comes from, and how it was decided."""
     proposal = read(lambda tk: tk.proposals.require(proposal_id, owner=user), data_dir)
-    if json:
-        print_json(proposal)
-        return
-    _show(proposal)
+    lines = [_line(proposal)]
     for source in proposal.sources:
-        place = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
-        out.print(f"  from {source.speaker}{place}", markup=False)
-    out.print(f"  because: {plain(proposal.reason)}; expires {proposal.expires_at:%Y-%m-%d}", markup=False)
+        thread = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
+        lines.append(f"  from {source.speaker}{thread}")
+    lines.append(f"  because: {plain(proposal.reason)}; expires {proposal.expires_at:%Y-%m-%d}")
+    emit(proposal, lines, json=json)
 
 
 @app.command()
@@ -95,25 +91,15 @@ def edit(
 ) -> None:
     """Approve a proposal with another text."""
     proposal = run(lambda tk: tk.proposals.edit(proposal_id, text, owner=user, by=by, comment=comment), data_dir)
-    if json:
-        print_json(proposal)
-        return
-    _show(proposal)
+    emit(proposal, [_line(proposal)], json=json)
 
 
 @app.command()
 def tombstones(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """List what is not learnt again: rejected statements, and forgotten ones, of which no text is kept."""
-    found = read(lambda tk: tk.proposals.tombstones(user), data_dir)
-    if json:
-        print_json([_row(one) for one in found])
-        return
-    if not found:
-        out.print("Everything may be learnt.", markup=False)
-    for one in found:
-        until = f", until {one.expires_at:%Y-%m-%d}" if one.expires_at else ""
-        text = plain(one.text) if one.text else "(forgotten: no text is kept)"
-        out.print(f"{one.tombstone_id}  {one.at:%Y-%m-%d}  {one.cause} by {plain(one.by)}{until}  {text}", markup=False)
+    tombstones = read(lambda tk: tk.proposals.tombstones(user), data_dir)
+    lines = map(_tombstone_line, tombstones) if tombstones else ["Everything may be learnt."]
+    emit([_row(tombstone) for tombstone in tombstones], lines, json=json)
 
 
 @app.command()
@@ -125,16 +111,11 @@ def lift(
     json: Json = False,
 ) -> None:
     """Let a statement be learnt again."""
-    from threadkeep.errors import InvalidInputError
-
     lifted = run(lambda tk: tk.proposals.lift(tombstone_id, owner=user), data_dir)
     if not lifted:
         msg = f"There is no tombstone {tombstone_id[:80]!r}; list them to see which there are."
         raise InvalidInputError(msg)
-    if json:
-        print_json({"lifted": tombstone_id})
-        return
-    out.print(f"Lifted {tombstone_id}", markup=False)
+    emit({"lifted": tombstone_id}, [f"Lifted {tombstone_id}"], json=json)
 
 
 @app.command()
@@ -149,21 +130,18 @@ def policy(
     json: Json = False,
 ) -> None:
     """Show, or set for a user, what is kept by itself, asked, or never kept."""
-    from typing import get_args
-
     from threadkeep.memories.models import Kind, Speaker
 
-    found = run(
-        lambda tk: tk.proposals.policy(user) if rules is None else tk.proposals.set_policy(rules, owner=user),
-        data_dir,
-        creates=rules is not None,
+    if rules is None:
+        policy = read(lambda tk: tk.proposals.policy(user), data_dir)
+    else:
+        policy = run(lambda tk: tk.proposals.set_policy(rules, owner=user), data_dir, creates=True)
+    table = {speaker: {kind: policy.verdict(kind, speaker) for kind in get_args(Kind)} for speaker in get_args(Speaker)}
+    lines = (
+        f"{speaker:<10} {', '.join(f'{kind}: {verdict}' for kind, verdict in verdicts.items())}"
+        for speaker, verdicts in table.items()
     )
-    table = {who: {kind: found.verdict(kind, who) for kind in get_args(Kind)} for who in get_args(Speaker)}
-    if json:
-        print_json(table)
-        return
-    for who, verdicts in table.items():
-        out.print(f"{who:<10} {', '.join(f'{kind}: {verdict}' for kind, verdict in verdicts.items())}", markup=False)
+    emit(table, lines, json=json)
 
 
 def _decide(
@@ -179,25 +157,31 @@ def _decide(
     from threadkeep.proposals.models import Choice
 
     choices = [Choice(key, approve=approved, comment=comment) for key in proposal_ids]
-    done = run(lambda tk: tk.proposals.decide(choices, owner=user, by=by), data_dir)
-    if json:
-        print_json([one.proposal or {"proposal_id": one.proposal_id, "error": str(one.error)} for one in done])
-    else:
-        for one in done:
-            if one.proposal is not None:
-                _show(one.proposal)
-    failed = [one.error for one in done if one.error is not None]
-    if failed:
-        raise failed[0]
+    results = run(lambda tk: tk.proposals.decide(choices, owner=user, by=by), data_dir)
+    emit(
+        [result.proposal or {"proposal_id": result.proposal_id, "error": str(result.error)} for result in results],
+        [_line(result.proposal) for result in results if result.proposal is not None],
+        json=json,
+    )
+    for result in results:
+        if result.error is not None:
+            raise result.error
 
 
-def _show(proposal: Proposal) -> None:
+def _line(proposal: Proposal) -> str:
     what = {"add": "remember", "correct": f"change {proposal.memory_id} to", "forget": f"forget {proposal.memory_id}"}
     decision = proposal.decision
-    said = plain(decision.text if decision and decision.text else proposal.text)
+    text = plain(decision.text if decision and decision.text else proposal.text)
     state = f"{proposal.state} by {plain(decision.by)}" if decision else proposal.state
-    line = f"{proposal.proposal_id}  {proposal.created_at:%Y-%m-%d}  [{state}] {what[proposal.action]}: {said}"
-    out.print(f"{line} (said by {proposal.trust}, {proposal.kind})", markup=False)
+    line = f"{proposal.proposal_id}  {proposal.created_at:%Y-%m-%d}  [{state}] {what[proposal.action]}: {text}"
+    return f"{line} (said by {proposal.trust}, {proposal.kind})"
+
+
+def _tombstone_line(tombstone: Tombstone) -> str:
+    until = f", until {tombstone.expires_at:%Y-%m-%d}" if tombstone.expires_at else ""
+    text = plain(tombstone.text) if tombstone.text else "(forgotten: no text is kept)"
+    made = f"{tombstone.at:%Y-%m-%d}  {tombstone.cause} by {plain(tombstone.by)}{until}"
+    return f"{tombstone.tombstone_id}  {made}  {text}"
 
 
 def _row(tombstone: Tombstone) -> dict[str, object]:
@@ -212,13 +196,11 @@ def _row(tombstone: Tombstone) -> dict[str, object]:
 
 
 def _state(name: str) -> State | None:
-    from typing import get_args
-
     from threadkeep.errors import InvalidInputError
     from threadkeep.proposals.models import State
 
-    found = next((state for state in get_args(State) if state == name), None)
-    if found is None and name != "all":
+    state = next((state for state in get_args(State) if state == name), None)
+    if state is None and name != "all":
         msg = f"--state is one of {', '.join(get_args(State))} or all, not {name[:40]!r}."
         raise InvalidInputError(msg)
-    return found
+    return state

@@ -1,10 +1,9 @@
-"""``threadkeep storage``: a storage as a whole: migrate, check, copy, re-embed, sweep and count it."""
+"""``threadkeep storage`` and ``threadkeep keys``: a storage as a whole, and the keys that encrypt it."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -15,19 +14,28 @@ from threadkeep.cli.output import (
     Json,
     Yes,
     confirm,
-    env_settings,
+    emit,
     err,
-    existing,
+    load_settings,
+    location_of,
     missing_database,
+    new_file,
     out,
     plain,
     print_json,
     progress,
+    read,
+    run,
+    settings_of_existing,
+    wait,
 )
+from threadkeep.errors import InvalidInputError, SettingsError
 
 if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
     from threadkeep.models.base import Embedder
     from threadkeep.settings import Settings
+    from threadkeep.storage.encryption.storage import EncryptedStorage, VerificationReport
     from threadkeep.storage.interface import Storage
     from threadkeep.transfer.models import Checked, Copied
     from threadkeep.transfer.service import Moving
@@ -36,12 +44,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SHOWN: Final = 20
-_PATIENCE_MS: Final = 600_000
-"""Nobody's turn waits for this: a server may take its time."""
+_TIMEOUT_MS: Final = 600_000
+"""No turn waits for these commands: a server may take longer than it may in a turn."""
 
 app = typer.Typer(
     help="Work on a storage as a whole: migrate, check, copy, re-embed, sweep and count it.", no_args_is_help=True
 )
+keys_app = typer.Typer(help="Make, rotate and check the keys that items are sealed with.", no_args_is_help=True)
 
 Url = Annotated[
     str | None,
@@ -57,19 +66,19 @@ def migrate(url: Url = None, data_dir: DataDir = None, *, json: Json = False) ->
     """
     import threadkeep
 
-    settings = env_settings(data_dir).model_copy(update={"migrate": "auto", "capture": "off"})
+    settings = load_settings(data_dir).model_copy(update={"migrate": "auto", "capture": "off"})
 
-    async def whole() -> dict[str, Any]:
+    async def migrated() -> str:
         async with threadkeep.open(url, settings=settings, embedder="none") as tk:
-            health = await tk.ready()
-            return {"storage": health.storage, "checkpointer": settings.checkpoint_type, "migrated": True}
+            return (await tk.ready()).storage
 
-    done = asyncio.run(whole())
-    if json:
-        print_json(done)
-        return
-    threads = f", and so is the checkpointer ({done['checkpointer']})" if done["checkpointer"] else ""
-    out.print(f"{done['storage']} is up to date{threads}.", markup=False)
+    storage, checkpointer = wait(migrated()), settings.checkpoint_type
+    threads = f", and so is the checkpointer ({checkpointer})" if checkpointer else ""
+    emit(
+        {"storage": storage, "checkpointer": checkpointer, "migrated": True},
+        [f"{storage} is up to date{threads}."],
+        json=json,
+    )
 
 
 @app.command()
@@ -85,13 +94,10 @@ def stats(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> N
             "size_bytes": found.size_bytes,
         }
 
-    found = _run(url, env_settings(data_dir), work)
-    if json:
-        print_json(found)
-        return
-    size = "" if found["size_bytes"] is None else f", {found['size_bytes'] / 1_000_000:,.1f} MB"
-    out.print(f"{found['storage']}", markup=False)
-    out.print(f"  {found['items']:,} items in {found['partitions']:,} partitions{size}")
+    total = _run(url, load_settings(data_dir), work)
+    size = "" if total["size_bytes"] is None else f", {total['size_bytes'] / 1_000_000:,.1f} MB"
+    lines = [total["storage"], f"  {total['items']:,} items in {total['partitions']:,} partitions{size}"]
+    emit(total, lines, json=json)
 
 
 @app.command()
@@ -101,11 +107,8 @@ def sweep(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> N
     async def work(_storage: Storage, moving: Moving) -> int:
         return await moving.sweep()
 
-    swept = _run(url, env_settings(data_dir), work)
-    if json:
-        print_json({"swept": swept})
-        return
-    out.print(f"{swept:,} expired items removed.")
+    swept = _run(url, load_settings(data_dir), work)
+    emit({"swept": swept}, [f"{swept:,} expired items removed."], json=json)
 
 
 @app.command()
@@ -126,7 +129,7 @@ def check(
 
     With --against it is also compared with another storage, or with how it was: after a copy, or a restored backup.
     """
-    settings = env_settings(data_dir)
+    settings = load_settings(data_dir)
     with progress("Checking", quiet=json) as bar:
 
         async def work(_storage: Storage, moving: Moving) -> Checked:
@@ -156,8 +159,6 @@ def _sums_of(against: str) -> dict[str, Any] | None:
     """Return what was printed of a storage into the file *against*; ``None``: that is a URL."""
     from json import loads
 
-    from threadkeep.errors import InvalidInputError
-
     if "://" in against:
         return None
     try:
@@ -186,17 +187,12 @@ def re_embed(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -
         async def work(_storage: Storage, moving: Moving) -> Embedded:
             return await moving.embed_anew(progress=bar)
 
-        done = _run(url, env_settings(data_dir), work, embeds=True)
-    if json:
-        print_json(done)
-    else:
-        out.print(
-            f"{done.embedded:,} of {done.searchable:,} searchable items have new vectors of {done.model}; "
-            f"{done.current:,} had them already.",
-            markup=False,
-        )
-        if done.changed:
-            out.print(f"{done.changed:,} were written by somebody else meanwhile; run it again.")
+        done = _run(url, load_settings(data_dir), work, embeds=True)
+    embedded = f"{done.embedded:,} of {done.searchable:,} searchable items have new vectors of {done.model}"
+    lines = [f"{embedded}; {done.current:,} had them already."]
+    if done.changed:
+        lines.append(f"{done.changed:,} were changed by another writer meanwhile; run it again.")
+    emit(done, lines, json=json)
     sys.exit(1 if done.changed else 0)
 
 
@@ -264,7 +260,7 @@ def copy(
     """
     from threadkeep.transfer.service import reading_from
 
-    settings = env_settings(data_dir)
+    settings = load_settings(data_dir)
     if overwrite and not dry_run:
         confirm(f"Replace what differs in {_location(target, settings)}?", yes=yes)
     title = "Reading" if dry_run else "Copying"
@@ -314,23 +310,24 @@ def _run(
     from threadkeep.transfer.service import Moving, connected
 
     clock = SystemClock()
-    resolved = _patient(resolve_settings(url, settings))
-    resolved = resolved if creates else existing(resolved)
+    resolved = _with_long_timeouts(resolve_settings(url, settings))
+    resolved = resolved if creates else settings_of_existing(resolved)
     embedder: Embedder | None = create_embedder(resolved) if embeds else None
 
-    async def whole() -> T:
+    async def run_connected() -> T:
         async with connected(create_storage(resolved, clock)) as storage:
             return await work(storage, Moving(storage, embedder, clock))
 
-    return asyncio.run(whole())
+    return wait(run_connected())
 
 
 async def _source(
     url: str, settings: Settings, prefix: str | None, mapping: Path | None, approved_by: str | None, *, exact: bool
 ) -> TransferSource:
-    """Return what *url* names: a foreign place, or one of our storages."""
+    """Return the foreign store, export or Threadkeep storage at *url*."""
+    import asyncio
+
     from threadkeep.clock import SystemClock
-    from threadkeep.errors import InvalidInputError
     from threadkeep.memories.models import Approval, checked_name
     from threadkeep.registry import create_storage, resolve_settings
     from threadkeep.transfer.importer import Labels, mapping_of
@@ -357,7 +354,7 @@ async def _source(
     if (missing := missing_database(resolved)) is not None:
         msg = f"There is no database at {missing}; correct --from."
         raise InvalidInputError(msg)
-    storage = create_storage(_patient(resolved), clock)
+    storage = create_storage(_with_long_timeouts(resolved), clock)
     return StorageSource(storage, key_prefix=base.store_key_prefix)
 
 
@@ -374,9 +371,9 @@ def _unsealed(settings: Settings) -> Settings:
     return settings.model_copy(update={"master_key": None, "master_key_file": None, "keys": None})
 
 
-def _patient(settings: Settings) -> Settings:
-    patience = {"postgres_statement_timeout_ms": _PATIENCE_MS, "redis_timeout_ms": _PATIENCE_MS}
-    return settings.model_copy(update=patience)
+def _with_long_timeouts(settings: Settings) -> Settings:
+    timeouts = {"postgres_statement_timeout_ms": _TIMEOUT_MS, "redis_timeout_ms": _TIMEOUT_MS}
+    return settings.model_copy(update=timeouts)
 
 
 async def _require_labels(source: TransferSource, *, dry_run: bool) -> None:
@@ -390,8 +387,6 @@ async def _require_labels(source: TransferSource, *, dry_run: bool) -> None:
 def _require_another(
     source: str, target: str | None, settings: Settings, from_prefix: str | None, to_prefix: str | None
 ) -> None:
-    from threadkeep.errors import InvalidInputError
-
     here, there = (settings.store_key_prefix if given is None else given for given in (from_prefix, to_prefix))
     if source == target and here == there:
         msg = "The source is the target; give another place as --to."
@@ -450,3 +445,111 @@ def _show_copied(done: Copied) -> None:
         err.print(f"left out {place} {plain(left.key)}: {left.reason}", markup=False)
     if len(done.left_out) > _SHOWN:
         err.print(f"… and {len(done.left_out) - _SHOWN:,} more; --json lists all of them.")
+
+
+@keys_app.command()
+def new(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write, for you only; unset: standard output.")
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Make a master key. Keep a copy of it apart from the storage: without it, nothing sealed can be read."""
+    from threadkeep.errors import optional_import
+
+    with optional_import("A master key", extra="encryption"):
+        from threadkeep.storage.encryption.cipher import new_master_key
+    key = new_master_key()
+    if output is None:
+        emit({"key": key}, [key], json=json)
+        return
+    with new_file(output) as file:
+        file.write(f"{key}\n".encode())
+    emit({"path": str(output)}, [f"Wrote {output}; set THREADKEEP_MASTER_KEY_FILE to it."], json=json)
+
+
+@keys_app.command()
+def status(data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Say whether items are sealed, where the owners' keys are, and which master key wraps them."""
+
+    async def count(tk: Threadkeep) -> dict[str, Any]:
+        encrypted = tk.app.sealed
+        if encrypted is None:
+            return {"sealed": False}
+        counts = await tk.app.call(lambda _: encrypted.keys.counts())
+        return {
+            "sealed": True,
+            "keys": encrypted.keys.location,
+            "master_key": encrypted.keys.masters.current,
+            "wrapped": counts.wrapped,
+            "erased": counts.destroyed,
+        }
+
+    report = read(count, data_dir)
+    emit(report, _status_lines(report), json=json)
+
+
+@keys_app.command()
+def rotate(data_dir: DataDir = None, *, json: Json = False) -> None:
+    """Wrap the owners' keys with the first master key that is set. Everything may go on meanwhile."""
+
+    async def rewrap(tk: Threadkeep) -> int:
+        encrypted = _require_encrypted(tk)
+        return await tk.app.call(lambda _: encrypted.rewrap())
+
+    count = run(rewrap, data_dir)
+    emit({"rewrapped": count}, [f"Wrapped {count:,} keys anew; the older master keys are needed no more."], json=json)
+
+
+@keys_app.command("check")
+def check_keys(
+    data_dir: DataDir = None,
+    *,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove what is damaged, and what is left of erased owners.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Open every item, and say what does not open."""
+
+    async def verify(tk: Threadkeep) -> VerificationReport:
+        encrypted = _require_encrypted(tk)
+        if remove:
+            confirm(f"Remove every item that does not open, in {location_of(tk)}?", yes=yes)
+        return await tk.app.call(lambda _: encrypted.verify(remove=remove))
+
+    report = run(verify, data_dir)
+    damaged = {"/".join((each.kind, *each.parts)): count for each, count in report.damaged.items()}
+    lines = [
+        f"{report.items:,} items open.",
+        *(f"  damaged: {count:,} of {partition!r}" for partition, count in damaged.items()),
+        *(f"  no key: partition {partition}" for partition in report.no_key),
+    ]
+    if report.erased:
+        lines.append(f"  left of erased owners, unreadable: {report.erased:,}")
+    if remove:
+        lines.append(f"Removed {report.removed:,}.")
+    value = {"sound": report.sound, **_fields(report), "damaged": damaged}
+    emit(value, lines, json=json)
+    sys.exit(0 if report.sound else 1)
+
+
+def _status_lines(report: dict[str, Any]) -> Iterator[str]:
+    if not report["sealed"]:
+        yield "Items are kept in the clear."
+        return
+    yield f"Items are sealed; the owners' keys are in {report['keys']}."
+    for master_id, count in report["wrapped"].items():
+        present = master_id == report["master_key"]
+        what = "present" if present else "older: run threadkeep keys rotate" if count else "older, needed no more"
+        yield f"  master key {master_id} ({what}): wraps {count:,} keys"
+    yield f"  erased: {report['erased']:,}"
+
+
+def _require_encrypted(tk: Threadkeep) -> EncryptedStorage:
+    if tk.app.sealed is None:
+        msg = "Items are not sealed: THREADKEEP_MASTER_KEY is not set."
+        raise SettingsError(msg, variable="THREADKEEP_MASTER_KEY")
+    return tk.app.sealed

@@ -15,10 +15,9 @@ from threadkeep.cli.output import (
     User,
     Yes,
     confirm,
-    out,
-    place_of,
+    emit,
+    location_of,
     plain,
-    print_json,
     read,
     run,
 )
@@ -50,34 +49,23 @@ def list_(
 ) -> None:
     """List threads, newest first."""
     rested = _days(older_than_days)
-    found = read(lambda tk: tk.threads.list(user, older_than=rested, limit=limit), data_dir)
-    if json:
-        print_json(found)
-        return
-    if not found:
-        out.print(f"{plain(user)} has no threads{' that rested so long' if older_than_days else ''}.", markup=False)
-    for thread in found:
-        _show(thread)
+    threads = read(lambda tk: tk.threads.list(user, older_than=rested, limit=limit), data_dir)
+    empty = f"{plain(user)} has no threads{' that rested so long' if older_than_days else ''}."
+    emit(threads, map(_line, threads) if threads else [empty], json=json)
 
 
 @app.command()
 def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show how large a thread is."""
     thread = read(lambda tk: tk.threads.require(thread_id, owner=user), data_dir)
-    if json:
-        print_json(thread)
-        return
-    _show(thread)
+    emit(thread, [_line(thread)], json=json)
 
 
 @app.command()
 def stats(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show how large all threads are together."""
-    found = read(lambda tk: tk.threads.stats(user), data_dir)
-    if json:
-        print_json(found)
-        return
-    out.print(f"{found.checkpoints:,} checkpoints, {found.size_bytes:,} bytes", markup=False)
+    total = read(lambda tk: tk.threads.stats(user), data_dir)
+    emit(total, [f"{total.checkpoints:,} checkpoints, {total.size_bytes:,} bytes"], json=json)
 
 
 @app.command()
@@ -94,10 +82,7 @@ def fork(
 ) -> None:
     """Begin a new thread at a checkpoint of another, with all that led to it."""
     thread = run(lambda tk: tk.threads.fork(thread_id, to, checkpoint_id=checkpoint, owner=user), data_dir)
-    if json:
-        print_json(thread)
-        return
-    _show(thread)
+    emit(thread, [_line(thread)], json=json)
 
 
 @app.command()
@@ -124,9 +109,9 @@ def prune(
     """Remove old checkpoints of these threads, or of all; the newest of each always stays."""
     since, rested = _time(keep_since), _days(older_than_days)
 
-    async def confirmed(tk: Threadkeep) -> Sequence[Pruned]:
-        which = await _which(tk, thread_ids, user, rested)
-        confirm(f"Remove old checkpoints of {which}, in {place_of(tk)}?", yes=yes)
+    async def prune_confirmed(tk: Threadkeep) -> Sequence[Pruned]:
+        which = await _selection(tk, thread_ids, user, rested)
+        confirm(f"Remove old checkpoints of {which}, in {location_of(tk)}?", yes=yes)
         return await tk.threads.prune(
             thread_ids or None,
             owner=user,
@@ -136,13 +121,8 @@ def prune(
             older_than=rested,
         )
 
-    done = run(confirmed, data_dir)
-    if json:
-        print_json(done)
-        return
-    for one in done:
-        said = "a run is at work on it; left alone" if one.busy else f"{one.removed:,} checkpoints removed"
-        out.print(f"{plain(one.thread_id)}  {said}", markup=False)
+    results = run(prune_confirmed, data_dir)
+    emit(results, map(_pruned_line, results), json=json)
 
 
 @app.command()
@@ -158,20 +138,16 @@ def delete(
     """Delete threads with all their checkpoints; memories stay. It cannot be undone."""
     rested = _days(older_than_days)
 
-    async def confirmed(tk: Threadkeep) -> Sequence[str]:
-        which = await _which(tk, thread_ids, user, rested)
-        confirm(f"Delete {which} with all checkpoints, in {place_of(tk)}?", yes=yes)
+    async def delete_confirmed(tk: Threadkeep) -> Sequence[str]:
+        which = await _selection(tk, thread_ids, user, rested)
+        confirm(f"Delete {which} with all checkpoints, in {location_of(tk)}?", yes=yes)
         return await tk.threads.delete(thread_ids or None, owner=user, older_than=rested)
 
-    done = run(confirmed, data_dir)
-    if json:
-        print_json(done)
-        return
-    for thread_id in done:
-        out.print(f"Deleted {plain(thread_id)}", markup=False)
+    deleted = run(delete_confirmed, data_dir)
+    emit(deleted, (f"Deleted {plain(thread_id)}" for thread_id in deleted), json=json)
 
 
-async def _which(tk: Threadkeep, thread_ids: Sequence[str] | None, user: str, rested: timedelta | None) -> str:
+async def _selection(tk: Threadkeep, thread_ids: Sequence[str] | None, user: str, rested: timedelta | None) -> str:
     """Return in words which threads a command is about."""
     if thread_ids and rested is None:
         return f"the threads {', '.join(map(plain, thread_ids))} of {plain(user)}"
@@ -196,9 +172,13 @@ def _time(text: str | None) -> datetime | None:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _show(thread: Thread) -> None:
+def _line(thread: Thread) -> str:
     stats = thread.stats
     waits = ", waits for an answer" if stats.waits else ""
     at = f"{stats.updated_at:%Y-%m-%d %H:%M}" if stats.updated_at else "-"
-    line = f"{plain(thread.thread_id)}  {at}  {stats.checkpoints:,} checkpoints, {stats.size_bytes:,} bytes{waits}"
-    out.print(line, markup=False)
+    return f"{plain(thread.thread_id)}  {at}  {stats.checkpoints:,} checkpoints, {stats.size_bytes:,} bytes{waits}"
+
+
+def _pruned_line(pruned: Pruned) -> str:
+    result = "a run is at work on it; left alone" if pruned.busy else f"{pruned.removed:,} checkpoints removed"
+    return f"{plain(pruned.thread_id)}  {result}"

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from threadkeep.cli.output import Json, dumped, may_be_written, progress
+from threadkeep.cli.output import Json, progress, to_json, writing
 from threadkeep.errors import InvalidInputError
 from threadkeep_evals.tables import Format, Plot, Style, draw
 from threadkeep_evals.tables import show as print_figures
@@ -97,13 +97,13 @@ def _curve_sizes(*, quick: bool, full: bool) -> Sequence[int]:
 def _curve(sizes: Sequence[int], *, plot: Path | None, rows: Path | None, style: Style, json: bool) -> None:
     from threadkeep_evals.bench_curve import charts, render_table, run_curve
 
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         lines = None
         if rows:
-            with may_be_written(rows):
-                lines = opened.enter_context(rows.open("w", encoding="utf-8", buffering=1))
-        bar = opened.enter_context(progress("Curve"))
-        report = run_curve(sizes, progress=bar, each=lambda row: lines and lines.write(f"{dumped(row)}\n"))
+            with writing(rows):
+                lines = stack.enter_context(rows.open("w", encoding="utf-8", buffering=1))
+        bar = stack.enter_context(progress("Curve"))
+        report = run_curve(sizes, progress=bar, each=lambda row: lines and lines.write(f"{to_json(row)}\n"))
     if plot:
         for chart, path in zip(charts(report), (plot, plot.with_stem(f"{plot.stem}-memory")), strict=True):
             draw(chart, path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, opened, out, plain, print_json, progress
+from threadkeep.cli.output import DataDir, Json, open_memory, out, plain, print_json, progress
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def _replayed(
     for speaker in speakers:
         clock = ReplayClock(conversation.turns[0].at)
         user = f"{conversation.conversation_id}/{speaker}"
-        async with opened(data_dir, clock=clock) as tk:
+        async with open_memory(data_dir, clock=clock) as tk:
             await tk.ready()
             if await tk.memories.list(owner=user, limit=1):
                 msg = f"{user} has memories already; erase them by threadkeep owners erase, or give another --data-dir."

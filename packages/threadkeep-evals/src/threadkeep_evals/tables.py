@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from threadkeep.cli.output import may_be_written, out, print_json
+from threadkeep.cli.output import out, print_json, writing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -84,7 +84,7 @@ def draw(chart: Chart, path: Path) -> None:
     """
     from threadkeep_evals.plot import svg
 
-    with may_be_written(path):
+    with writing(path):
         path.write_text(svg(chart), encoding="utf-8")
 
 

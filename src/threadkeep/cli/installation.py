@@ -1,7 +1,8 @@
-"""``threadkeep doctor``: what is set, whether it works, and where texts go."""
+"""``threadkeep init``, ``doctor`` and ``agents``: set an installation up, and check what works in it."""
 
 from __future__ import annotations
 
+import json as json_module
 import os
 import sys
 from pathlib import Path
@@ -9,15 +10,92 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, env_settings, existing, missing_database, opened, out, print_json
+from threadkeep.cli.output import (
+    DataDir,
+    Json,
+    emit,
+    load_settings,
+    missing_database,
+    open_memory,
+    out,
+    print_json,
+    settings_of_existing,
+)
+from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.errors import StaleVectorsError
+    from threadkeep.langgraph.agents.servers import Standing
     from threadkeep.settings import Settings
 
-_LOOKED_AT: Final = 20
-_USUAL_DIMS: Final = 384
+_LANGGRAPH_JSON: Final = {
+    "dependencies": ["."],
+    "graphs": {"agent": "threadkeep.langgraph.graph:graph"},
+    "store": {"path": "threadkeep.langgraph.graph.store"},
+    "env": ".env",
+}
+_ENV: Final = """\
+# Read by `langgraph dev` and by the `threadkeep` command in this folder.
+# Every setting is explained in Threadkeep's docs/settings.md.
+
+# The chat model as provider:name, e.g. openai:gpt-5-mini; empty: an offline stand-in that quotes memories.
+THREADKEEP_MODEL=
+
+# Where memories are kept: sqlite, memory, postgres, redis or mongodb; empty: SQLite in the user's data folder.
+# The three servers need their address, too, and `pip install "threadkeep[postgres]"` (or redis, mongodb).
+LANGGRAPH_STORE_TYPE=
+LANGGRAPH_STORE_SQLITE_PATH=
+LANGGRAPH_STORE_POSTGRES_DSN=
+LANGGRAPH_STORE_REDIS_URL=
+LANGGRAPH_STORE_MONGODB_URI=
+"""
+
+_SAMPLE: Final = 20
+_DEFAULT_DIMS: Final = 384
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path(),
+    *,
+    force: Annotated[bool, typer.Option(help="Replace files that are there.")] = False,
+    json: Json = False,
+) -> None:
+    """Write langgraph.json and .env for `langgraph dev`."""
+    files = {"langgraph.json": json_module.dumps(_LANGGRAPH_JSON, indent=2) + "\n", ".env": _ENV}
+    present = [name for name in files if (folder / name).exists()]
+    if present and not force:
+        msg = f"{' and '.join(present)} exist already in {folder}; use --force to replace."
+        raise InvalidInputError(msg)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+            (folder / name).chmod(0o600 if name == ".env" else 0o644)
+    except OSError as error:
+        msg = f"{folder} cannot be written to ({error.strerror}); choose another folder."
+        raise InvalidInputError(msg) from error
+    emit([str(folder / name) for name in files], [f"Wrote {folder / name}" for name in files], json=json)
+
+
+def agents(
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", help="TOML file of declarations; unset: THREADKEEP_AGENTS.")
+    ] = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Ask the server of each declared sub-agent; tell which can be used, and why others cannot."""
+    with open_memory(data_dir) as tk:
+        statuses: list[Standing] = tk.sync.agents.standing(file)
+    if json:
+        print_json([{"name": agent.name, "ready": agent.ready, "reason": agent.reason} for agent in statuses])
+        return
+    for agent in statuses:
+        out.print("[green]ready[/green]    " if agent.ready else "[yellow]disabled[/yellow] ", end="")
+        detail = f"{len(agent.tools)} tools" if agent.ready else agent.reason
+        out.print(f"{agent.name}: {detail}", markup=False)
 
 
 def doctor(
@@ -32,9 +110,8 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check the installation: settings and where they came from, storage, embedder, model."""
-    wanted = env_settings(data_dir)
-    used = existing(wanted)
-    with opened(data_dir, settings=used) as tk:
+    wanted = load_settings(data_dir)
+    with open_memory(data_dir, settings=settings_of_existing(wanted)) as tk:
         report = {
             "checks": _checks(tk, wanted, measure=measure),
             "data_flows": _flows(tk),
@@ -114,7 +191,7 @@ async def _vectors(tk: Threadkeep, *, measure: bool) -> dict[str, str] | None:
     try:
         await engine.connect()
         if measure and isinstance(engine, Measuring):
-            dims = (tk.app.embedder.dims if tk.app.embedder is not None else None) or _USUAL_DIMS
+            dims = (tk.app.embedder.dims if tk.app.embedder is not None else None) or _DEFAULT_DIMS
             rows = await engine.exact_up_to(dims)
             at_from += (
                 f"; compares all of an owner's up to about {rows:,} vectors of {dims:,} numbers, then by an index"
@@ -132,8 +209,8 @@ async def _other_vectors(tk: Threadkeep) -> StaleVectorsError | None:
     app, embedder = tk.app, tk.app.embedder
     if embedder is None:
         return None
-    for partition in await app.storage.partitions(limit=_LOOKED_AT):
-        page = await app.storage.scan(partition, limit=_LOOKED_AT)
+    for partition in await app.storage.partitions(limit=_SAMPLE):
+        page = await app.storage.scan(partition, limit=_SAMPLE)
         kinds = [(one.model, one.dims) for item in page.items if (one := item.embedding) is not None]
         if found := stale(kinds, embedder.name, embedder.dims):
             return found
