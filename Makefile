@@ -17,7 +17,7 @@ help: ## Show this list
 
 setup: $(READY) ## Make .venv from requirements.lock and build the embedding model
 
-$(READY): requirements.lock pyproject.toml packages/threadkeep-evals/pyproject.toml tools/setup.sh $(MINILM)
+$(READY): requirements.lock pyproject.toml packages/threadkeep-conformance/pyproject.toml packages/threadkeep-evals/pyproject.toml tools/setup.sh $(MINILM)
 	@PYTHON="$(PYTHON)" sh tools/setup.sh
 
 demo: $(READY) ## Two threads: the second knows what the first one taught
@@ -51,7 +51,7 @@ check-test-types: $(READY)
 	@echo "== types of tests and tools"; $(BIN)/basedpyright --level error -p basedpyright.tests.json
 
 check-arrows: $(READY)
-	@echo "== arrows"; PYTHONPATH=src:packages/threadkeep-evals/src $(BIN)/lint-imports --no-logo
+	@echo "== arrows"; PYTHONPATH=src:packages/threadkeep-conformance/src:packages/threadkeep-evals/src $(BIN)/lint-imports --no-logo
 
 check-rules: $(READY)
 	@echo "== rules"; $(BIN)/python -m tools.rules

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 import redis
 
-from threadkeep.testing.servers import RedisServer, ServerError
+from threadkeep_conformance.servers import RedisServer, ServerError
 
 SLOTS: Final = 16_384
 FORMING_SECONDS: Final = 20.0

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import missing
 from tests.redis_cluster import RedisCluster
 from threadkeep.ids import new_id
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
 
 
 def server_url(variable: str, kind: type[Server]) -> Iterator[str]:

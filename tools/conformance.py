@@ -13,11 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from threadkeep.testing.store_conformance import CHECKS, Report, Result
-from threadkeep.testing.store_conformance.__main__ import run_all
-from threadkeep.testing.store_conformance.reporting import MARKS, as_markdown
-from threadkeep.testing.store_conformance.running import Outcome
-from threadkeep.testing.store_conformance.stores import SUBJECTS
+from threadkeep_conformance import CHECKS, Report, Result
+from threadkeep_conformance.__main__ import run_all
+from threadkeep_conformance.reporting import MARKS, as_markdown
+from threadkeep_conformance.running import Outcome
+from threadkeep_conformance.stores import SUBJECTS
 from tools.finding import ROOT
 
 PAGE: Final = ROOT / "docs" / "store-conformance.md"

@@ -58,7 +58,7 @@ esac
 echo "setup: installing what requirements.lock names"
 uv pip sync -q --compile-bytecode --require-hashes requirements.lock || stop "the locked packages could not be installed; the reason stands above."
 .venv/bin/python packages/minilm/build_model.py || stop "the embedding model could not be built; the reason stands above."
-uv pip install -q --no-deps --no-build-isolation -e packages/minilm -e . -e packages/threadkeep-evals ||
+uv pip install -q --no-deps --no-build-isolation -e packages/minilm -e . -e packages/threadkeep-conformance -e packages/threadkeep-evals ||
     stop "this repository's own packages could not be installed; the reason stands above."
 touch .venv/.ready
 echo "setup: done"

@@ -14,10 +14,10 @@ from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
 
 import threadkeep
+from tests.fakes.openai_server import OpenAIServer, ToolCalls
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
-from threadkeep.testing import FrozenClock, HashingEmbedder, OpenAIServer, ScriptedModel
-from threadkeep.testing.openai_server import ToolCalls
+from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 
 ANA: Final = "ana@example.org"
 PASSWORD: Final = "Xk9!quagga-77"

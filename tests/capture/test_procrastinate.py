@@ -13,9 +13,9 @@ import pytest
 from pydantic import SecretStr
 
 import threadkeep
+from tests.fakes.faults import FaultProxy
 from threadkeep.errors import SettingsError
 from threadkeep.settings import Settings
-from threadkeep.testing import FaultProxy
 
 pytest.importorskip("procrastinate")
 

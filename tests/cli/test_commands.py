@@ -21,12 +21,12 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from tests.fakes.pinecone_server import Fault, PineconeServer
 from threadkeep.cli import chat, installation, output
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, SettingsError, ThreadkeepError
 from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
-from threadkeep.testing.pinecone_server import Fault, PineconeServer
 
 USER = "ana.maria@x.org"
 

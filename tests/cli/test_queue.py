@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import threadkeep
+from tests.fakes.openai_server import Hang, OpenAIServer
 from threadkeep.capture.extractors.base import Extraction, Extractor
 from threadkeep.capture.models import Turn
 from threadkeep.cli.main import app
@@ -25,7 +26,6 @@ from threadkeep.container import Container
 from threadkeep.memories.models import Memory
 from threadkeep.registry import create_storage
 from threadkeep.settings import Settings
-from threadkeep.testing.openai_server import Hang, OpenAIServer
 
 ROOT = Path(__file__).parents[2]
 

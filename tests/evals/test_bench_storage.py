@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from threadkeep.errors import InvalidInputError, SettingsError
-from threadkeep.testing.servers import PostgresServer
+from threadkeep_conformance.servers import PostgresServer
 from threadkeep_evals.bench_peers import KINDS
 from threadkeep_evals.bench_storage import StorageSizes, run_storage_bench
 from threadkeep_evals.facts import capacity, more_facts

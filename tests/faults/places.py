@@ -13,13 +13,13 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
+from tests.fakes.faults import FaultProxy
 from threadkeep.clock import SystemClock
 from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Storage
 from threadkeep.storage.redis.scripts import COMMIT
-from threadkeep.testing.faults import FaultProxy
-from threadkeep.testing.servers import PostgresServer, RedisServer, Server
+from threadkeep_conformance.servers import PostgresServer, RedisServer, Server
 
 DISK: Final = "144m"
 """An empty cluster of PostgreSQL's takes 40 MB, and its log up to 64."""

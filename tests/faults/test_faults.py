@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import missing
 from tests.faults.breaking import FAULTS, Sizes, break_it
 from tests.faults.places import DiskError
-from threadkeep.testing.servers import PostgresServer, RedisServer
+from threadkeep_conformance.servers import PostgresServer, RedisServer
 
 pytestmark = [pytest.mark.linux, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.invariants import owners, sigkill, tenants, two_writers, workers
-from threadkeep.testing.servers import PostgresServer
+from threadkeep_conformance.servers import PostgresServer
 
 BROKEN = frozenset({"lost", "doubled", "collisions", "leaks"})
 """Fields that must be 0."""

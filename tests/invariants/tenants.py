@@ -31,7 +31,7 @@ from threadkeep.ids import new_id
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Batch, Delete, Item, Operation, Position, Put, Ref, Storage, Touch
 from threadkeep.testing import HashingEmbedder
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, Server
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer, Server
 
 SIGNS: Final = ("quokka", "wombat")
 """Words that only the first, and only the second of two owners writes."""

@@ -31,7 +31,7 @@ from threadkeep.memories.models import Memory
 from threadkeep.registry import create_storage
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
-from threadkeep.testing.servers import _die_with_parent
+from threadkeep_conformance.servers import _die_with_parent
 
 OWNERS: Final = ("ana.maria@example.org", "bob", "carol/ops")
 THREADS: Final = 8

@@ -24,7 +24,7 @@ from threadkeep.errors import (
     StorageVersionError,
 )
 from threadkeep.testing import HashingEmbedder
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ import threadkeep
 from threadkeep.cli.main import app
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.testing.servers import PostgresServer
+from threadkeep_conformance.servers import PostgresServer
 
 ANA = "ana@x.org"
 TAUGHT = "I live in Lisbon."

@@ -17,12 +17,12 @@ from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 import threadkeep
+from tests.fakes.loopback import LoopbackServer
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models.helper_models import HelperModel
 from threadkeep.models.langchain import LangChainEmbedder
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder
-from threadkeep.testing.loopback import LoopbackServer
 
 FACT = {"text": "The user's team deploys with ArgoCD.", "kind": "semantic", "replaces": None}
 LEARNT = json.dumps({"facts": [FACT], "episode": "The user told how they deploy."})

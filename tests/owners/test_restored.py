@@ -17,7 +17,7 @@ import threadkeep
 from tests.owners.erasing import Canaries, plant, raw, rows_of
 from threadkeep.identity import Owner
 from threadkeep.testing import HashingEmbedder
-from threadkeep.testing.servers import _package
+from threadkeep_conformance.servers import _package
 
 ANA: Final = Owner("ana.canaryana@x.org")
 BOB: Final = Owner("bob@x.org")

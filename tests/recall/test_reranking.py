@@ -16,11 +16,11 @@ from zlib import crc32
 import pytest
 
 import threadkeep
+from tests.fakes.loopback import LoopbackServer
 from threadkeep.errors import RerankerUnavailableError, SettingsError
 from threadkeep.models.rerankers import CrossEncoder
 from threadkeep.recall.models import Recall
 from threadkeep.settings import Settings
-from threadkeep.testing.loopback import LoopbackServer
 from threadkeep.testing.models import ScriptedModel
 
 KNOWN = ("My sister keeps bees in Porto.", "My sister sings in a choir.", "My sister drives a red tram.")

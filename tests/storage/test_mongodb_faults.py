@@ -13,6 +13,7 @@ from bson.errors import InvalidBSON
 from pymongo import errors as mongo
 
 from tests.conftest import missing
+from tests.fakes.faults import FaultProxy
 from tests.storage.mongodb_world import ANA, NOTES, commit, get, left_over, note, opened, texts
 from tests.storage.tls import Certificate, certificate_in, port_of, tls
 from threadkeep.errors import (
@@ -31,8 +32,7 @@ from threadkeep.storage.interface import Embedding, Put
 from threadkeep.storage.mongodb.client import _check_server, create_client, get_database, mask_uri, parse_error
 from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.faults import FaultProxy
-from threadkeep.testing.servers import MongoServer
+from threadkeep_conformance.servers import MongoServer
 
 # The driver forgets a socket that it was connecting when it is told to close.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")

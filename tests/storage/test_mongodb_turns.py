@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 import threadkeep
 from tests.conftest import missing
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.testing.servers import MongoServer
+from threadkeep_conformance.servers import MongoServer
 
 pytestmark = pytest.mark.slow
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.fakes.faults import FaultProxy
 from tests.servers import empty_postgres_database
 from tests.storage.postgres_world import ANA, NOTES, commit, connected, get, note, run
 from threadkeep.errors import (
@@ -28,8 +29,7 @@ from threadkeep.storage.interface import Ref
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.postgres.storage import PostgresStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.faults import FaultProxy
-from threadkeep.testing.servers import PostgresServer
+from threadkeep_conformance.servers import PostgresServer
 
 pytestmark = [pytest.mark.linux, pytest.mark.slow]
 

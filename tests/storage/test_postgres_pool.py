@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.fakes.faults import FaultProxy
 from threadkeep.errors import (
     ClosedError,
     SettingsError,
@@ -23,7 +24,6 @@ from threadkeep.errors import (
     ThreadkeepError,
 )
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
-from threadkeep.testing.faults import FaultProxy
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import pytest
 from tests.storage.postgres_world import commit, connected, database_of, get, note
 from tests.storage.tls import Certificate, certificate_in, port_of, tls
 from threadkeep.errors import StorageError, StorageReadOnlyError, StorageUnavailableError
-from threadkeep.testing.servers import PostgresServer
+from threadkeep_conformance.servers import PostgresServer
 
 pytestmark = [pytest.mark.linux, pytest.mark.slow]
 

@@ -25,8 +25,8 @@ from threadkeep.storage.interface import Batch, Delete, Due, Embedding, Partitio
 from threadkeep.storage.redis.codec import RedisKeys, to_digest
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.servers import RedisServer
 from threadkeep.testing.texts import NASTY_TEXTS
+from threadkeep_conformance.servers import RedisServer
 
 MINUTE = timedelta(minutes=1)
 

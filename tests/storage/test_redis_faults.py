@@ -15,6 +15,7 @@ import pytest_asyncio
 import redis
 from redis.crc import key_slot
 
+from tests.fakes.faults import FaultProxy
 from tests.redis_cluster import RedisCluster
 from tests.storage.forking import ended_well, forked
 from tests.storage.redis_world import ANA, BOB, NOTES, commit, get, note, opened, patient
@@ -31,9 +32,8 @@ from threadkeep.storage.redis.codec import RedisKeys, to_digest
 from threadkeep.storage.redis.scripts import COMMIT, ERASE
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.faults import FaultProxy
-from threadkeep.testing.servers import RedisServer
 from threadkeep.testing.storage_contract.following import Follower
+from threadkeep_conformance.servers import RedisServer
 
 RECOVERY_SECONDS = 5.0
 Behind: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]

@@ -27,7 +27,7 @@ from threadkeep.storage.redis.errors import to_storage_error
 from threadkeep.storage.redis.server import durability_advice
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.servers import RedisServer
+from threadkeep_conformance.servers import RedisServer
 
 PASSWORD = "s%cret/of:ana@home"
 QUOTED = "s%25cret%2Fof%3Aana%40home"

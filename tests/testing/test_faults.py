@@ -1,4 +1,4 @@
-"""The proxy of ``threadkeep.testing.faults`` passes everything on until it is told to fail, and then fails as told."""
+"""The proxy of ``tests.fakes.faults`` passes everything on until it is told to fail, and then fails as told."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from threadkeep.testing.faults import FaultProxy
+from tests.fakes.faults import FaultProxy
 
 
 class Echo:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, Server, ServerError
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer, Server, ServerError
 
 
 def write_to_postgres(url: str) -> None:
@@ -102,7 +102,7 @@ class TestEnding:
     def test_it_ends_with_who_started_it(self):
         code = (
             "import os, signal\n"
-            "from threadkeep.testing.servers import RedisServer\n"
+            "from threadkeep_conformance.servers import RedisServer\n"
             "server = RedisServer().__enter__()\n"
             "print(server.process.pid, server.folder, flush=True)\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"

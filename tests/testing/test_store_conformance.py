@@ -15,8 +15,7 @@ from langgraph.store.memory import InMemoryStore
 
 from tests.conftest import missing
 from threadkeep.testing import FrozenClock
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
-from threadkeep.testing.store_conformance import (
+from threadkeep_conformance import (
     CHECKS,
     CheckFailedError,
     OpenStore,
@@ -25,11 +24,12 @@ from threadkeep.testing.store_conformance import (
     UnsupportedError,
     run_store,
 )
-from threadkeep.testing.store_conformance.__main__ import main
-from threadkeep.testing.store_conformance.check import Check
-from threadkeep.testing.store_conformance.running import Report
-from threadkeep.testing.store_conformance.stores import SUBJECTS, Subject, in_memory, threadkeep_place
-from threadkeep.testing.store_conformance.world import EXPIRING, TEXT, Sleep, World
+from threadkeep_conformance.__main__ import main
+from threadkeep_conformance.check import Check
+from threadkeep_conformance.running import Report
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
+from threadkeep_conformance.stores import SUBJECTS, Subject, in_memory, threadkeep_place
+from threadkeep_conformance.world import EXPIRING, TEXT, Sleep, World
 from tools.conformance import PAGE, outcomes_of, report_text, with_report
 
 SMALL = [check for check in CHECKS if not check.large]
@@ -228,7 +228,7 @@ class TestRunning:
         assert report.of("skipped") == {"cannot": "not here"}
 
     async def test_a_call_that_hangs_is_a_failure(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("threadkeep.testing.store_conformance.running.CHECK_SECONDS", 0.05)
+        monkeypatch.setattr("threadkeep_conformance.running.CHECK_SECONDS", 0.05)
 
         async def hangs(_: World) -> None:
             await asyncio.Event().wait()
@@ -263,9 +263,7 @@ class TestTheCommand:
     def test_for_people_it_says_what_failed_and_why(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ):
-        monkeypatch.setattr(
-            "threadkeep.testing.store_conformance.__main__.CHECKS", [only("items.json"), only("items.copy-taken")]
-        )
+        monkeypatch.setattr("threadkeep_conformance.__main__.CHECKS", [only("items.json"), only("items.copy-taken")])
 
         main(["--store", "langgraph-memory", "threadkeep-memory"])
 
@@ -279,9 +277,7 @@ class TestTheCommand:
         async def never(_: World) -> None:
             raise CheckFailedError("never so")
 
-        monkeypatch.setattr(
-            "threadkeep.testing.store_conformance.__main__.CHECKS", [replace(only("items.json"), body=never)]
-        )
+        monkeypatch.setattr("threadkeep_conformance.__main__.CHECKS", [replace(only("items.json"), body=never)])
 
         assert main(["--store", "threadkeep-memory"]) == 1
 

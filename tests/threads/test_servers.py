@@ -23,6 +23,7 @@ from pymongo.errors import (
     WriteError,
 )
 
+from tests.fakes.faults import FaultProxy
 from tests.threads.checkpoints import config_of, echo_graph, put, value_of
 from tests.threads.conftest import Places
 from threadkeep.errors import (
@@ -38,12 +39,11 @@ from threadkeep.errors import (
 )
 from threadkeep.event_loop import EventLoopThread
 from threadkeep.storage.postgres.pool import PostgresPool
-from threadkeep.testing.faults import FaultProxy
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisStackServer, Server
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 from threadkeep.threads.factory import checkpointer_over
 from threadkeep.threads.mongodb import MongoCheckpoints
 from threadkeep.threads.postgres import PostgresCheckpoints
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisStackServer, Server
 
 HERE = config_of("1", checkpoint_ns="")
 SOON = timedelta(seconds=1)

@@ -10,30 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from threadkeep.testing.clock import FrozenClock
-    from threadkeep.testing.faults import FaultProxy
     from threadkeep.testing.models import HashingEmbedder, HashingEmbeddings, Held, ScriptedModel
-    from threadkeep.testing.openai_server import OpenAIServer
-    from threadkeep.testing.pinecone_server import PineconeServer
-    from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer
     from threadkeep.testing.storage_contract import OpenStorage, SharedStorageContract, StorageContract
     from threadkeep.testing.texts import NASTY_TEXTS
     from threadkeep.testing.vectors_contract import OpenEngine, VectorsContract
 
 __all__ = [
     "NASTY_TEXTS",
-    "FaultProxy",
     "FrozenClock",
     "HashingEmbedder",
     "HashingEmbeddings",
     "Held",
-    "MongoServer",
-    "OpenAIServer",
     "OpenEngine",
     "OpenStorage",
-    "PineconeServer",
-    "PostgresServer",
-    "RedisServer",
-    "RedisStackServer",
     "ScriptedModel",
     "SharedStorageContract",
     "StorageContract",
@@ -42,19 +31,12 @@ __all__ = [
 
 _HOMES = {
     "NASTY_TEXTS": "texts",
-    "FaultProxy": "faults",
     "FrozenClock": "clock",
     "HashingEmbedder": "models",
     "HashingEmbeddings": "models",
     "Held": "models",
-    "MongoServer": "servers",
-    "OpenAIServer": "openai_server",
     "OpenEngine": "vectors_contract",
     "OpenStorage": "storage_contract",
-    "PineconeServer": "pinecone_server",
-    "PostgresServer": "servers",
-    "RedisServer": "servers",
-    "RedisStackServer": "servers",
     "ScriptedModel": "models",
     "SharedStorageContract": "storage_contract",
     "StorageContract": "storage_contract",

@@ -9,9 +9,9 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 import threadkeep
+from tests.fakes.openai_server import Hang, OpenAIServer, Raw, Reply, ToolCalls
 from threadkeep.settings import Settings
-from threadkeep.testing import FrozenClock, HashingEmbedder, OpenAIServer
-from threadkeep.testing.openai_server import Hang, Raw, Reply, ToolCalls
+from threadkeep.testing import FrozenClock, HashingEmbedder
 
 OWNER: Final = "ana@x.org"
 SAID: Final = "We deploy with ArgoCD on prod-west."

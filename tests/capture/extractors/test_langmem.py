@@ -12,11 +12,11 @@ from langchain_openai import ChatOpenAI
 
 import threadkeep
 from tests.capture.extractors.test_structured import ANA, SAID, learn
+from tests.fakes.openai_server import Hang, OpenAIServer, Raw, ToolCalls
 from threadkeep.capture.extractors.langmem import ONLY_TALKED, MemoriesInView, imported
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
-from threadkeep.testing import FrozenClock, HashingEmbedder, OpenAIServer, ScriptedModel
-from threadkeep.testing.openai_server import Hang, Raw, ToolCalls
+from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 
 ConfigurationError = imported().configuration_error
 FACT = "User's team deploys with ArgoCD on prod-west."

@@ -14,10 +14,10 @@ from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 
 import threadkeep
+from tests.fakes.openai_server import Hang, OpenAIServer, Raw, ToolCalls
 from threadkeep.errors import SettingsError
 from threadkeep.settings import Settings
-from threadkeep.testing import FrozenClock, HashingEmbedder, Held, OpenAIServer, ScriptedModel
-from threadkeep.testing.openai_server import Hang, Raw, ToolCalls
+from threadkeep.testing import FrozenClock, HashingEmbedder, Held, ScriptedModel
 
 ANA = "ana@x.org"
 SAID = "We deploy with ArgoCD on prod-west. How do I roll back?"

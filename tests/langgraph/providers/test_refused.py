@@ -17,9 +17,9 @@ from langchain_openai import ChatOpenAI
 from openai import BadRequestError
 
 import threadkeep
+from tests.fakes.loopback import LoopbackServer
 from threadkeep.langgraph.window import is_overflow
 from threadkeep.testing import HashingEmbedder
-from threadkeep.testing.loopback import LoopbackServer
 
 MOST_BYTES: Final = 6_000
 """How long a request may be for the servers of this module."""

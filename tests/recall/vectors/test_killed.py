@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.pinecone_server import PineconeServer
 from tests.recall.vectors.victim import ANA, PLACES, opened
 from tests.storage.postgres_world import run
 from threadkeep.testing.models import HashingEmbedder
-from threadkeep.testing.pinecone_server import PineconeServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.linux]
 

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("pinecone")
 
+from tests.fakes.pinecone_server import Fault, PineconeServer
 from threadkeep.errors import VectorEngineError
 from threadkeep.identity import Owner
 from threadkeep.search.vectorstores.base import FENCE, Space, VectorEntry, VectorUpdate
 from threadkeep.search.vectorstores.pinecone import PineconeEngine
-from threadkeep.testing.pinecone_server import Fault, PineconeServer
 from threadkeep.testing.vectors_contract import (
     ANA,
     BOB,

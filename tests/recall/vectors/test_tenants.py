@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import threadkeep
+from tests.fakes.pinecone_server import Fault, PineconeServer
 from threadkeep.errors import SettingsError
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Batch, Embedding, Put
 from threadkeep.testing.models import HashingEmbedder
-from threadkeep.testing.pinecone_server import Fault, PineconeServer
 
 K = 10
 WORDS = [f"{first}{last}" for first in "bdfglmnprst" for last in ("ano", "eka", "ilu", "ora", "une", "ave", "ist")]

@@ -129,7 +129,7 @@ def _serving(dsn: str, size: int) -> str:
 
 def _server(running: ExitStack) -> tuple[str, str]:
     """Start a PostgreSQL, and return where it is, or why there is none."""
-    from threadkeep.testing.servers import PostgresServer
+    from threadkeep_conformance.servers import PostgresServer
 
     try:
         return start_server(PostgresServer, running), ""

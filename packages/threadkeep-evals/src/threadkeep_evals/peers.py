@@ -226,7 +226,7 @@ async def _postgres(index: Any, running: AsyncExitStack) -> Any:
     Raises:
         SettingsError: The packages that the server is started from are not installed.
     """
-    from threadkeep.testing.servers import PostgresServer
+    from threadkeep_conformance.servers import PostgresServer
     from threadkeep_evals.rig import start_server
 
     on_server = running.enter_context(ExitStack())

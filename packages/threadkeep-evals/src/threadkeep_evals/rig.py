@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.clock import Clock
     from threadkeep.models.base import Embedder
-    from threadkeep.testing.servers import Server
+    from threadkeep_conformance.servers import Server
     from threadkeep_evals.facts import Fact
 
 ONE_OWNER: Final = "search, one owner"

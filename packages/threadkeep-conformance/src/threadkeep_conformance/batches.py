@@ -7,8 +7,8 @@ from typing import Any
 
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from threadkeep.testing.store_conformance.check import check, keys, refused, same, true
-from threadkeep.testing.store_conformance.world import World
+from threadkeep_conformance.check import check, keys, refused, same, true
+from threadkeep_conformance.world import World
 
 
 @check("batches.order", source="BaseStore.abatch: “The order of results matches the order of input operations”")

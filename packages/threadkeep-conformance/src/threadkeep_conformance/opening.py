@@ -6,8 +6,8 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Any
 
-from threadkeep.testing.store_conformance.check import CALL_SECONDS, CheckFailedError, check, same
-from threadkeep.testing.store_conformance.world import DIMS, World, index_of
+from threadkeep_conformance.check import CALL_SECONDS, CheckFailedError, check, same
+from threadkeep_conformance.world import DIMS, World, index_of
 
 
 @check("opening.together", source="measured: three of four PostgresStore.setup() fail on an empty database")

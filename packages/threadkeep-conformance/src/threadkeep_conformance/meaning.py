@@ -10,8 +10,8 @@ from langchain_core.embeddings import Embeddings
 from langgraph.store.base import Op, PutOp
 
 from threadkeep.testing.models import HashingEmbeddings, hashed
-from threadkeep.testing.store_conformance.check import CALL_SECONDS, CheckFailedError, check, keys, same, true
-from threadkeep.testing.store_conformance.world import DIMS, TEXT, WHOLE, OpenStore, World, index_of
+from threadkeep_conformance.check import CALL_SECONDS, CheckFailedError, check, keys, same, true
+from threadkeep_conformance.world import DIMS, TEXT, WHOLE, OpenStore, World, index_of
 
 NEAR = 0.98
 """A cosine from which two texts are the same one, for stores that keep halves or bytes of numbers."""

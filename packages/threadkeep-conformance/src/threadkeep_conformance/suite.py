@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from threadkeep.testing.store_conformance.catalogue import CHECKS
-from threadkeep.testing.store_conformance.check import Check
-from threadkeep.testing.store_conformance.running import Report, run_store
-from threadkeep.testing.store_conformance.world import Place, Sleep
+from threadkeep_conformance.catalogue import CHECKS
+from threadkeep_conformance.check import Check
+from threadkeep_conformance.running import Report, run_store
+from threadkeep_conformance.world import Place, Sleep
 
 _SMALL: Final = [check for check in CHECKS if not check.large]
 

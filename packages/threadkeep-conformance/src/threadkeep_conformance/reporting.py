@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from threadkeep.testing.store_conformance.catalogue import CHECKS
-from threadkeep.testing.store_conformance.running import Outcome, Report
+from threadkeep_conformance.catalogue import CHECKS
+from threadkeep_conformance.running import Outcome, Report
 
 MARKS: Final[dict[Outcome, str]] = {"passed": "✓", "failed": "✗", "skipped": "–"}
 

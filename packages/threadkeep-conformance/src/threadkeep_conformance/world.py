@@ -129,7 +129,7 @@ class World:
 
     async def require(self, key: str, *labels: str) -> Any:
         """Return an item that must be there."""
-        from threadkeep.testing.store_conformance.check import CheckFailedError
+        from threadkeep_conformance.check import CheckFailedError
 
         item = await self.get(key, *labels)
         if item is None:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
-from threadkeep.testing.loopback import LoopbackServer
+from tests.fakes.loopback import LoopbackServer
 
 API_VERSION: Final = "2026-07"
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from langgraph.store.base import PutOp
 
-from threadkeep.testing.store_conformance.check import check, refused, same
-from threadkeep.testing.store_conformance.world import TEXT, World
+from threadkeep_conformance.check import check, refused, same
+from threadkeep_conformance.world import TEXT, World
 
 LABELS: Final = ("a/b", "a:b", "a|b", "a b", "a\nb", "a_b", "%", "*", "日本語", "user@host", '"q"', "-", "x" * 1000)
 

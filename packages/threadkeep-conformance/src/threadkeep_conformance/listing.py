@@ -6,8 +6,8 @@ from typing import Any
 
 from langgraph.store.base import ListNamespacesOp, MatchCondition, PutOp
 
-from threadkeep.testing.store_conformance.check import check, same
-from threadkeep.testing.store_conformance.world import World
+from threadkeep_conformance.check import check, same
+from threadkeep_conformance.world import World
 
 SOURCE = "BaseStore.list_namespaces"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from threadkeep.ids import new_id
-from threadkeep.testing.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
-from threadkeep.testing.store_conformance.world import OpenStore, Place, UnsupportedError
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer, RedisStackServer, Server
+from threadkeep_conformance.world import OpenStore, Place, UnsupportedError
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig

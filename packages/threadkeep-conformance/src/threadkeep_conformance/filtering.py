@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from threadkeep.testing.store_conformance.check import check, refused, same
-from threadkeep.testing.store_conformance.world import TEXT, World
+from threadkeep_conformance.check import check, refused, same
+from threadkeep_conformance.world import TEXT, World
 
 OPERATORS = "BaseStore.search: $eq, $ne, $gt, $gte, $lt, $lte"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from threadkeep.ids import new_id
-from threadkeep.testing.store_conformance.catalogue import CHECKS
-from threadkeep.testing.store_conformance.check import Check, CheckFailedError
-from threadkeep.testing.store_conformance.world import OpenStore, Options, Place, Sleep, UnsupportedError, World
+from threadkeep_conformance.catalogue import CHECKS
+from threadkeep_conformance.check import Check, CheckFailedError
+from threadkeep_conformance.world import OpenStore, Options, Place, Sleep, UnsupportedError, World
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore
@@ -58,7 +58,7 @@ async def run_store(
 
     Args:
         name: What the report is called.
-        place: Gives empty places; see :class:`~threadkeep.testing.store_conformance.world.OpenStore`.
+        place: Gives empty places; see :class:`~threadkeep_conformance.world.OpenStore`.
         checks: Which.
         pass_time: Lets seconds pass; a store with a clock of its own moves that, and then no check
             runs beside another.

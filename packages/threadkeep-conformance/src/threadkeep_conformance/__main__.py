@@ -1,4 +1,4 @@
-"""``python -m threadkeep.testing.store_conformance``: run the suite, print what came out."""
+"""``python -m threadkeep_conformance``: run the suite, print what came out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from threadkeep.testing.servers import Server
-from threadkeep.testing.store_conformance.catalogue import CHECKS
-from threadkeep.testing.store_conformance.check import Check
-from threadkeep.testing.store_conformance.reporting import as_json, as_text
-from threadkeep.testing.store_conformance.running import Report, Result, run_store
-from threadkeep.testing.store_conformance.stores import SUBJECTS, Subject
+from threadkeep_conformance.catalogue import CHECKS
+from threadkeep_conformance.check import Check
+from threadkeep_conformance.reporting import as_json, as_text
+from threadkeep_conformance.running import Report, Result, run_store
+from threadkeep_conformance.servers import Server
+from threadkeep_conformance.stores import SUBJECTS, Subject
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +75,7 @@ def _shown(name: str) -> Callable[[int, int], None]:
 def _parser() -> argparse.ArgumentParser:
     names = ", ".join(subject.name for subject in SUBJECTS)
     parser = argparse.ArgumentParser(
-        prog="python -m threadkeep.testing.store_conformance",
+        prog="python -m threadkeep_conformance",
         description="Check what LangGraph stores do where they differ: Threadkeep's and LangGraph's own.",
         epilog="Servers are started from wheels: the packages of the test group of pyproject.toml.",
     )

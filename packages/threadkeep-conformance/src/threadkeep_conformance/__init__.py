@@ -2,7 +2,7 @@
 
 LangGraph's own stores differ from each other in nearly every corner, and there is no suite that says
 which way is right. This one has a check for each of those corners: an id, a sentence, and where the
-rule comes from. ``python -m threadkeep.testing.store_conformance`` runs it on Threadkeep's stores and on
+rule comes from. ``python -m threadkeep_conformance`` runs it on Threadkeep's stores and on
 LangGraph's; :class:`StoreConformance` is the same for the tests of a store of your own, and
 :func:`run_store` for a program.
 
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from threadkeep.testing.store_conformance.catalogue import CHECKS
-from threadkeep.testing.store_conformance.check import Check, CheckFailedError
-from threadkeep.testing.store_conformance.running import Report, Result, run_store
-from threadkeep.testing.store_conformance.world import OpenStore, Place, Sleep, UnsupportedError, World
+from threadkeep_conformance.catalogue import CHECKS
+from threadkeep_conformance.check import Check, CheckFailedError
+from threadkeep_conformance.running import Report, Result, run_store
+from threadkeep_conformance.world import OpenStore, Place, Sleep, UnsupportedError, World
 
 if TYPE_CHECKING:
-    from threadkeep.testing.store_conformance.suite import StoreConformance
+    from threadkeep_conformance.suite import StoreConformance
 
 __all__ = [
     "CHECKS",
@@ -40,7 +40,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "StoreConformance":  # it needs pytest, which the report does not
-        from threadkeep.testing.store_conformance.suite import StoreConformance
+        from threadkeep_conformance.suite import StoreConformance
 
         return StoreConformance
     msg = f"module {__name__!r} has no attribute {name!r}"

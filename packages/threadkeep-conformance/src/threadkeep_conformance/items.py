@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from threadkeep.testing.store_conformance.check import check, refused, same, true
-from threadkeep.testing.store_conformance.world import World
 from threadkeep.testing.texts import NASTY_TEXTS
+from threadkeep_conformance.check import check, refused, same, true
+from threadkeep_conformance.world import World
 
 VALUES: Final[list[dict[str, Any]]] = [
     {},

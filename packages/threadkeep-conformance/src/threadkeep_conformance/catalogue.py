@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from threadkeep.testing.store_conformance import (
+from threadkeep_conformance import (
     batches,
     expiring,
     filtering,
@@ -15,7 +15,7 @@ from threadkeep.testing.store_conformance import (
     opening,
     searching,
 )
-from threadkeep.testing.store_conformance.check import ENTERED, Check
+from threadkeep_conformance.check import ENTERED, Check
 
 TOPICS: Final = tuple(
     topic.__name__ for topic in (items, batches, namespaces, listing, filtering, searching, meaning, expiring, opening)

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from threadkeep.testing.store_conformance.world import PLAIN, Options
+from threadkeep_conformance.world import PLAIN, Options
 
 if TYPE_CHECKING:
-    from threadkeep.testing.store_conformance.world import World
+    from threadkeep_conformance.world import World
 
 Body: TypeAlias = "Callable[[World], Coroutine[Any, Any, None]]"
 

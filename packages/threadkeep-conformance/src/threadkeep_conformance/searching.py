@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from threadkeep.testing.store_conformance.check import check, keys, same, true
-from threadkeep.testing.store_conformance.world import World
+from threadkeep_conformance.check import check, keys, same, true
+from threadkeep_conformance.world import World
 
 SOURCE = "BaseStore.search"
 

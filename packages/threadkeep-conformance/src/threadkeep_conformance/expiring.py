@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from threadkeep.testing.store_conformance.check import check, same, true
-from threadkeep.testing.store_conformance.world import (
+from threadkeep_conformance.check import check, same, true
+from threadkeep_conformance.world import (
     EXPIRING,
     EXPIRING_TEXT,
     LIFE_MINUTES,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from threadkeep.testing.loopback import LoopbackServer
+from tests.fakes.loopback import LoopbackServer
 
 _MAX_REQUEST_BYTES: Final = 64 * 1024 * 1024
 
