@@ -106,13 +106,13 @@ class TestOwnerFrom:
         ("source", "context", "configurable", "says"),
         [
             (None, None, {}, r"context with a user_id.*configurable\.user_id.*owner="),
-            (None, Ctx(None), {"user_id": None}, "Whose turn"),
-            (lambda runtime: None, Ctx("ana@x.org"), {"user_id": "ana@x.org"}, "names nobody"),
-            (None, Ctx("ana@x.org"), SERVER, "authenticated nobody"),
-            (None, None, {**SERVER, "user_id": "ana@x.org", "langgraph_user_id": "ana"}, "authenticated nobody"),
+            (None, Ctx(None), {"user_id": None}, "owner is required: pass context"),
+            (lambda runtime: None, Ctx("ana@x.org"), {"user_id": "ana@x.org"}, "returned no owner"),
+            (None, Ctx("ana@x.org"), SERVER, "authenticated no user"),
+            (None, None, {**SERVER, "user_id": "ana@x.org", "langgraph_user_id": "ana"}, "authenticated no user"),
             (None, None, {"graph_id": "graph", "user_id": "ana@x.org"}, "langgraph.json"),
-            (None, None, {**SERVER, "langgraph_auth_user": User("")}, "authenticated nobody"),
-            (None, None, {**SERVER, "langgraph_auth_user": User("x", is_authenticated=False)}, "authenticated nobody"),
+            (None, None, {**SERVER, "langgraph_auth_user": User("")}, "authenticated no user"),
+            (None, None, {**SERVER, "langgraph_auth_user": User("x", is_authenticated=False)}, "authenticated no user"),
         ],
     )
     def test_nobody_is_never_a_shared_default(self, source: Any, context: Any, configurable: dict[str, Any], says: str):

@@ -75,7 +75,7 @@ class TestInAGraph:
 
     @pytest.mark.parametrize("user", [None, User(""), User(ANA, is_authenticated=False)])
     async def test_nobody_has_none(self, tk: threadkeep.Threadkeep, user: object):
-        with pytest.raises(OwnerRequiredError, match="authenticated nobody"):
+        with pytest.raises(OwnerRequiredError, match="authenticated no user"):
             await graph_of(tk).ainvoke({"messages": [("user", "?")]}, as_user(user))
 
 

@@ -1,5 +1,5 @@
-"""The LangGraph door: middleware, tools, the store, and the graph that `langgraph.json` names.
+"""The LangGraph integration: middleware, tools, the store, and the graph of `langgraph.json`.
 
-Words: turn, run, runtime, namespace. `identity` tells whose turn it is, `middleware` recalls and captures,
-`tools` are for the model, `store` is the whole `BaseStore`, `agent` and `graph` put them together.
+`identity` determines the owner of a turn, `middleware` recalls and captures, `tools` are for the model, `store` is
+LangGraph's `BaseStore`, and `agent` and `graph` combine them.
 """

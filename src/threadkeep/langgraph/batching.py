@@ -140,7 +140,7 @@ class Crowd:
             else:
                 for call in calls:
                     await self._answered([call])
-        except Exception as error:  # noqa: BLE001 - whoever called is told
+        except Exception as error:  # noqa: BLE001 - passed to the caller
             _refused(calls, error)
         else:
             for call, results in zip(calls, answers, strict=True):

@@ -32,7 +32,7 @@ _LONGEST_RESULT: Final = 200
 
 
 def entries_of(messages: Sequence[BaseMessage], tokens: Sequence[int] | None = None) -> list[WindowEntry]:
-    """Return what the window's rules need of *messages*, whose *tokens* are counted already or do not matter."""
+    """Return the entries of *messages* for the window's rules; *tokens* are their counts, by default 0."""
     counted = tokens if tokens is not None else [0] * len(messages)
     return [
         WindowEntry(_role(message), took, tuple(call_ids(message)), tuple(_result_ids(message)))

@@ -1,4 +1,4 @@
-"""Whose turn it is, and on which thread: what the middleware, the tools and plain nodes ask first."""
+"""The owner and the thread of a turn, for the middleware, the tools and plain nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
 _CHECKPOINTER: Final = "__pregel_checkpointer"
-"""Where LangGraph 1.2 tells nodes who keeps their thread; nothing but a clearer message depends on its being there."""
+"""The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""
 
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
@@ -25,33 +25,31 @@ OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 def owner_from(
     source: OwnerSource | None = None, *, runtime: object = None, config: Mapping[str, Any] | None = None
 ) -> Owner:
-    """Return whose turn it is.
+    """Return the owner of the turn.
 
-    1. An explicit *source* wins, and nothing else is asked: where it is a function that names
-       nobody, the turn has no owner.
-    2. On a LangGraph server, only the user that it authenticated. Without authentication, as under
-       ``langgraph dev`` with no ``auth`` in ``langgraph.json``, identity cannot be proved there, so
-       an explicit *source* is needed.
-    3. Elsewhere ``context.user_id``, ``configurable.user_id`` and ``configurable.langgraph_user_id``
-       (a label), which must not disagree.
+    1. An explicit *source* wins. A function that returns no owner leaves the turn without one.
+    2. On a LangGraph server, only the authenticated user counts. Without authentication, as under ``langgraph dev``
+       with no ``auth`` in ``langgraph.json``, an explicit *source* is needed.
+    3. Elsewhere ``context.user_id``, ``configurable.user_id`` and ``configurable.langgraph_user_id`` (a label) count,
+       and must agree.
 
-    Messages and metadata never say whose turn it is, and there is no shared default.
+    Messages and metadata never count, and there is no shared default.
 
     Args:
-        source: A user id, an :class:`Owner`, or a function of *runtime* (of *config* where there is none).
+        source: A user id, an :class:`Owner`, or a function of *runtime* (of *config* without a runtime).
         runtime: The run's ``Runtime`` or ``ToolRuntime``.
-        config: The run's configuration; ``None``: the runtime's, or that of the node that runs now.
+        config: The run's configuration; ``None``: the runtime's, or that of the current node.
 
     Raises:
-        OwnerRequiredError: Nothing says whose turn it is.
+        OwnerRequiredError: No source names an owner.
         OwnerConflictError: Two sources disagree.
-        InvalidInputError: What is given is no user id.
+        InvalidInputError: A source is not a user id.
     """
     config = _config(runtime, config)
     if source is not None:
         told = source(runtime if runtime is not None else config) if callable(source) else source
         if told is None:
-            msg = "The function given as owner= names nobody for this run; have it return a user id."
+            msg = "The function passed as owner= returned no owner for this run; it must return a user id."
             raise OwnerRequiredError(msg)
         return told if isinstance(told, Owner) else Owner(told)
     configurable: Mapping[str, Any] = config.get("configurable") or {}
@@ -60,25 +58,24 @@ def owner_from(
         return owner
     if on_server(configurable, runtime=runtime):
         msg = (
-            "Whose turn is it? The LangGraph server authenticated nobody, and what a client sends is no proof. "
+            "owner is required: the LangGraph server authenticated no user, and a client's values are not trusted. "
             "Set up auth in langgraph.json, or pass owner= to tk.middleware(), tk.tools() or threadkeep.open()."
         )
     else:
         msg = (
-            "Whose turn is it? Pass context with a user_id, or configurable.user_id (tk.config() writes it), "
+            "owner is required: pass context with a user_id, or configurable.user_id (tk.config() writes it), "
             "or owner= to tk.middleware(), tk.tools() or threadkeep.open()."
         )
     raise OwnerRequiredError(msg)
 
 
 def require_agreement(owner: Owner, config: Mapping[str, Any]) -> None:
-    """Refuse a turn of *owner*, as ``owner=`` says, on a thread that our checkpointer keeps for somebody else.
+    """Refuse a turn of *owner* if our checkpointer takes another owner from the run's configuration.
 
-    The checkpointer goes by the run's own configuration, so two that name different owners would meet in
-    the thread, which can belong to one of them only.
+    A thread belongs to one owner only, so the middleware and the checkpointer must agree.
 
     Raises:
-        OwnerConflictError: They do; the message names both places.
+        OwnerConflictError: They disagree; the message names both sources.
     """
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     saver = configurable.get(_CHECKPOINTER)
@@ -89,14 +86,14 @@ def require_agreement(owner: Owner, config: Mapping[str, Any]) -> None:
         return
     sources = ("owner= of tk.middleware()", " and ".join(claims_of(configurable)) or "owner= of threadkeep.open()")
     msg = (
-        f"{sources[0]} and {sources[1]} name different owners, and tk.checkpointer keeps the thread for the latter. "
-        "Name the same one in both, or only once: owner= of threadkeep.open() holds for both."
+        f"{sources[0]} and {sources[1]} name different owners, and tk.checkpointer stores the thread for the latter. "
+        "Pass the same owner to both, or only owner= of threadkeep.open(), which both use."
     )
     raise OwnerConflictError(msg, sources=sources)
 
 
 def thread_id_of(runtime: object = None, config: Mapping[str, Any] | None = None) -> ThreadId | None:
-    """Return the thread that runs; ``None`` where the run has none.
+    """Return the thread of the run, or None if it has none.
 
     Raises:
         TooLargeError: Its id has more than 1,000 characters.

@@ -161,8 +161,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     def _at_hand(self, turn: _TurnContext, before: _Seen | None, messages: Sequence[Any]) -> _Seen | None:
         """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for.
 
-        Only the owner's own memories are read, so this comes before it is known whose the thread is: the checkpointer
-        mostly asks that meanwhile.
+        Only the owner's memories are read, so this need not wait for the owner of the thread, which the checkpointer
+        looks up meanwhile.
         """
         if before is not None:
             return None if before.recall.memories else before
@@ -243,8 +243,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         """Return the thread that has to be bound to its first owner; a dead storage is not waited for.
 
         Returns:
-            ``None``: nobody has to be asked whose it is. A locked one's threads are its own anyway, or it was asked
-            just now.
+            None: no look-up is needed, because the client is locked to an owner, or the owner of the thread is cached.
         """
         thread_id = turn.thread_id
         if thread_id is None or self._tk.locked_to is not None:

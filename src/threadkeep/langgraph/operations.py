@@ -75,7 +75,7 @@ class CallPlan:
     """One call: reads, then writes; the last write of a key stands for all of them.
 
     Attributes:
-        owner: Whose namespaces may be named; ``None``: everybody's.
+        owner: The owner of the namespaces that may be named; ``None``: all may be.
     """
 
     owner: Owner | None = None
@@ -91,8 +91,8 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) 
 
     Args:
         ops: LangGraph's operations.
-        fields: What is searchable of an item whose Put does not say.
-        owner: Whose namespaces may be named; ``None``: everybody's.
+        fields: The searchable fields of items without fields of their own.
+        owner: The owner of the namespaces that may be named; ``None``: all may be.
 
     Raises:
         InvalidNamespaceError: A namespace is illegal.
@@ -349,7 +349,7 @@ def require_own(namespace: Namespace, owner: Owner | None) -> None:
     """Let *namespace* pass only where all of it is the owner's; without an owner, everything passes.
 
     Raises:
-        OwnerMismatchError: It is somebody else's, nobody's, or spans several owners.
+        OwnerMismatchError: It belongs to another owner or to none, or spans several owners.
     """
     if owner is None or (len(namespace) > 1 and partition_of(namespace) == owner.partition):
         return

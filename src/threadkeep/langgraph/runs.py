@@ -37,7 +37,7 @@ _NOTHING: Final = object()
 
 
 class RunService:
-    """Jobs of an owner: one thread each, whose id is the job's.
+    """Jobs of an owner. A job is a thread; its id is the thread's.
 
     A method that runs a graph does so on the caller's loop and returns when the job waits, is done, or
     has failed: what a node raises is in the run's ``error``. Every step is on disk before the next one
@@ -66,7 +66,7 @@ class RunService:
             graph: Compiled with a checkpointer.
             state: The graph's input.
             thread_id: The job's id.
-            owner: Whose job it is.
+            owner: The owner of the job.
             context: The graph's run-time context.
             config: Further fields for LangGraph's config, e.g. ``recursion_limit``.
             multitask_strategy: What becomes of it where the job is at work, here or elsewhere: ``enqueue`` waits,
@@ -104,7 +104,7 @@ class RunService:
             thread_id: The job's id.
             answers: Answers by the ids of their questions, where several are open; those that are left
                 out stay open.
-            owner: Whose job it is.
+            owner: The owner of the job.
             context: The graph's run-time context.
             config: Further fields for LangGraph's config.
             multitask_strategy: As for :meth:`start`.
@@ -137,7 +137,7 @@ class RunService:
             state: What the graph's fields are given, each by its own rule.
             thread_id: The job's id.
             answers: Answers to questions, by their ids, for the same step.
-            owner: Whose job it is.
+            owner: The owner of the job.
             context: The graph's run-time context.
             config: Further fields for LangGraph's config.
             multitask_strategy: As for :meth:`start`.
@@ -234,7 +234,7 @@ class RunService:
             checkpoint_id: One of :meth:`history`.
             state: What the graph's fields are given.
             as_node: The node that is taken to have written *state*; ``None``: the one that wrote last.
-            owner: Whose job it is.
+            owner: The owner of the job.
 
         Raises:
             InvalidInputError: The job has no such checkpoint.
@@ -257,9 +257,8 @@ class RunService:
     async def once(self, key: str, effect: Callable[[str], Awaitable[T] | T]) -> T:
         """Do a side effect of a node once, however often the node runs: for refunds, mails, tickets.
 
-        When the effect is known to have happened, its result is returned instead. Where the process was killed in
-        the middle of it, nobody can know: it is done again with the same idempotency key, by which whoever
-        does it must tell.
+        An effect that is known to have happened is not repeated, and its result is returned. If the process was killed
+        in the middle of it, it is repeated with the same idempotency key: the service that performs it must check that.
 
         Args:
             key: Tells the job's effects apart, e.g. ``"refund"``; the same each time the node runs.
@@ -287,7 +286,7 @@ class RunService:
         return cast("T", result)
 
     async def _mine(self, owner: str | Owner | None, thread_id: str) -> tuple[Owner, ThreadId]:
-        """Return owner and job; one that is bound to somebody else is refused, whatever the checkpointer asks."""
+        """Return owner and job; a job of another owner is refused, whatever the checkpointer's owner is."""
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         await self._app.call(lambda services: services.bindings.check(named, owner))
         return owner, named
@@ -296,7 +295,7 @@ class RunService:
     async def _at_work(
         self, graph: Any, owner: Owner, thread_id: ThreadId, strategy: Strategy | None
     ) -> AsyncGenerator[Mapping[str, Any]]:
-        """Hold the lease on a job; what it asks and does meanwhile nobody else changes.
+        """Hold the lease on a job; meanwhile no other process changes it.
 
         A graph with a saver that is not ours has none, and a job of its own runs once at a time in this process.
         """
@@ -363,7 +362,7 @@ class RunService:
         lease: Mapping[str, Any],
         epoch: str,
     ) -> bool:
-        """Let *graph* run step by step; return whether somebody wanted it to stop."""
+        """Run *graph* step by step; return whether its cancellation was requested."""
         await self._note(owner, thread_id, "running", epoch)
         whole = {**(config or {}), **self._config(owner, thread_id, **lease, **{EPOCH: epoch})}
         stream = graph.astream(given, whole, context=context, stream_mode="values", durability="sync")

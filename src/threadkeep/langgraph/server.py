@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
 
 _CONTEXT: Final = "langgraph_api.utils"
-"""The server's own module that knows who asks; it is there wherever a server runs."""
+"""The server's own module that holds the authenticated user; it is loaded in every server."""
 
 
 class ServerStore(ThreadkeepStore):
-    """The LangGraph store of whoever the server authenticated: other namespaces cannot be named, by graphs neither."""
+    """The LangGraph store of the authenticated user: requests and graphs cannot name other namespaces."""
 
     def _whose(self) -> Owner:
         return server_user()
@@ -44,10 +44,10 @@ def server_store(tk: Threadkeep) -> ServerStore:
 
 
 def server_user() -> Owner:
-    """Return who the server authenticated for the run, or for the request, that goes on.
+    """Return the user that the server authenticated for the current run or request.
 
     Raises:
-        OwnerRequiredError: Nobody, or no server is running this.
+        OwnerRequiredError: There is no authenticated user, or no server.
     """
     try:
         configurable: Mapping[str, Any] = get_config().get("configurable") or {}
@@ -56,15 +56,15 @@ def server_user() -> Owner:
     owner = claimed_owner(configurable) if on_server(configurable) else _requesting()
     if owner is None:
         msg = (
-            "Whose store is this? The LangGraph server authenticated nobody. Set up auth in langgraph.json; for a "
-            "server on your own machine leave its store out, and say who you are by tk.middleware(owner=…)."
+            "owner is required: the LangGraph server authenticated no user. Set up auth in langgraph.json. For a "
+            "server on your own machine, leave its store out and pass tk.middleware(owner=…)."
         )
         raise OwnerRequiredError(msg)
     return owner
 
 
 def owner_of_request(request: Any) -> Owner:
-    """Return whose request this is, in a route of your own.
+    """Return the owner of a request, in a route of your own.
 
     Args:
         request: Starlette's or FastAPI's.
@@ -75,7 +75,7 @@ def owner_of_request(request: Any) -> Owner:
     user = cast("Mapping[str, Any]", request.scope).get("user")
     identity = getattr(user, "identity", None) if getattr(user, "is_authenticated", False) else None
     if not isinstance(identity, str) or not identity:
-        msg = 'Whose request is this? Set "enable_custom_route_auth": true under "http" in langgraph.json.'
+        msg = 'owner is required: set "enable_custom_route_auth": true under "http" in langgraph.json.'
         raise OwnerRequiredError(msg)
     return Owner(identity)
 

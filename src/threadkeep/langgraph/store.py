@@ -112,9 +112,9 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     Args:
         home: Where everything runs.
-        services: Gives the services, connected; called on the home loop by every operation.
-        index: LangGraph's index configuration. ``fields`` says what is searchable of an item whose
-            put does not; by default the whole value as JSON, and of a memory its statement.
+        services: Gives the services, connected; called in the event loop by every operation.
+        index: LangGraph's index configuration. ``fields`` are searchable in items without
+            fields of their own; by default the whole value as JSON, and of a memory its statement.
             ``embed`` and ``dims`` are only shown again: the embedder is Threadkeep's.
         ttl_config: LangGraph's expiry configuration, in minutes; a ``default_ttl`` of 0 means never.
         ranking: ``dense`` orders by meaning alone, as a stock ``index=`` does, and ``hybrid`` by words, too. Scores
@@ -190,7 +190,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         return planned(ops, fields=self._fields, owner=self._whose())
 
     def _whose(self) -> Owner | None:
-        """Tell whose namespaces may be named in this call; ``None``: everybody's."""
+        """Return the owner of the namespaces that this call may name; None: all."""
         return self._owner
 
     async def _perform(self, plan: CallPlan) -> list[Result]:

@@ -97,7 +97,7 @@ async def list_namespaces(storage: Storage, listing: NamespaceListing, owner: Ow
             match=listing.match, max_depth=listing.max_depth, limit=listing.limit, offset=listing.offset
         )
         return list(page)
-    # Whole namespaces are compared here: an owner whose label is "*" would match everybody's.
+    # Whole namespaces are compared here: an owner with the label "*" would match all owners.
     own = [
         namespace
         for prefix in own_prefixes(owner)

@@ -65,7 +65,7 @@ class ThreadService:
         """List threads, with how large they are.
 
         Args:
-            owner: Whose.
+            owner: The owner.
             older_than: Only those that have rested so long.
             limit: How many at most.
             offset: How many to leave out first.
@@ -126,7 +126,7 @@ class ThreadService:
 
         Args:
             thread_ids: Which threads; ``None``: all of the owner.
-            owner: Whose.
+            owner: The owner.
             latest: How many of the newest checkpoints stay, 1 or more.
             since: What was made then or later stays, too.
             waiting: Ends of branches that wait for an answer stay, too.
@@ -160,7 +160,7 @@ class ThreadService:
 
         Args:
             thread_ids: Which; ``None``: those that have rested as long as *older_than* says.
-            owner: Whose.
+            owner: The owner.
             older_than: Only threads that have rested so long.
 
         Raises:
@@ -194,7 +194,7 @@ class ThreadService:
             thread_id: The thread to go on from.
             to: The new thread's id.
             checkpoint_id: Where it begins; ``None``: at the newest.
-            owner: Whose both are.
+            owner: The owner of both.
 
         Raises:
             ConflictError: There is a thread of that id.

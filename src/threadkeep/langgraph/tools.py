@@ -1,4 +1,4 @@
-"""Tools with which a model works on the memory of whoever it talks to.
+"""Tools with which a model works on the memory of the user.
 
 The owner comes from the runtime, never from the model's arguments.
 """
@@ -279,7 +279,7 @@ _NO: Final = frozenset({"reject", "rejected", "ignore", "no"})
 
 @dataclass(frozen=True, slots=True)
 class ReviewAnswer:
-    """What somebody decided.
+    """A person's decision on a proposal.
 
     Attributes:
         approve: Whether it is done.
@@ -295,7 +295,7 @@ class ReviewAnswer:
 
 
 async def review(tk: Threadkeep, proposal: Proposal, *, owner: Owner) -> Proposal:
-    """Pause the run until somebody has decided on *proposal*, then decide so; call it in a node or a tool.
+    """Pause the run until a person has decided on *proposal*, then apply the decision; for nodes and tools.
 
     The interrupt's value is ``{"type": "memory_proposal", "proposal_id", "action", "text", "kind",
     "memory_id", "base_text", "reason"}``. The run is resumed with ``"approve"``, ``"reject"``,

@@ -80,7 +80,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         tk: Where summaries are kept for other threads, and turns are recorded before they go.
         max_tokens: The limit; ``None``: the setting, or less where the model's profile says so.
         keep_messages: How many of the newest messages stay, as far as they fit.
-        owner: Whose threads these are; ``None``: the runtime says.
+        owner: The owner of the threads; ``None``: taken from the runtime.
         compress: Whether older messages may give way.
     """
 
@@ -226,7 +226,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """What a model is about to be sent, and whose it is.
+    """The messages for a model call, with their owner and limits.
 
     Attributes:
         messages: Oldest first.
@@ -235,7 +235,7 @@ class Talk:
         keep: How many of the newest messages stay, as far as they fit.
         system: The system prompt that is sent besides.
         tools: What the model is given besides.
-        owner: Whose it is; ``None``: no turn is recorded and no summary kept.
+        owner: The owner; ``None``: no turn is recorded and no summary kept.
         thread_id: Where; ``None``: no summary is kept.
         compress: Whether older messages may give way; else they are only repaired.
     """

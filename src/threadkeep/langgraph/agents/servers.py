@@ -44,7 +44,7 @@ class Standing:
         declaration: What was declared.
         tools: Those that it is given; none where it cannot be used.
         reason: Why it cannot be used, in words that name what to do; empty where it can.
-        off: Whether somebody switched it off.
+        off: Whether a setting switched it off.
     """
 
     declaration: Declaration
@@ -233,7 +233,7 @@ def _adapter() -> Callable[..., Coroutine[Any, Any, list[BaseTool]]]:
 
 
 MAX_DESCRIPTION_CHARACTERS: Final = 50_000
-"""A tool whose description and arguments are longer is not used: the model would read them with every call."""
+"""Tools with longer descriptions and arguments are not used: the model would read them with every call."""
 
 
 def is_presentable(tool: BaseTool) -> bool:
@@ -296,7 +296,7 @@ class Declaration(BaseModel):
         description: By which the supervisor chooses it.
         prompt: Its system prompt.
         tools: The tools of its server that it is given; no other reaches the model.
-        interrupt_on: Those of them that wait for somebody's decision.
+        interrupt_on: Those of them that wait for a person's decision.
         command: What starts its server, which then speaks over stdin and stdout; or
         url: Where its server answers.
         headers: Sent with every request to *url*.
@@ -366,7 +366,7 @@ class Declaration(BaseModel):
 
 
 def require_private(url: str) -> None:
-    """Let *url* pass only where nobody between can read what is sent: https, or this very machine.
+    """Check that no third party can read what is sent to *url*: https, or this machine.
 
     Raises:
         ValueError: It is neither, or no URL.

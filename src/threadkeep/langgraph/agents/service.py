@@ -69,7 +69,7 @@ class AgentService:
     ) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compile a deep agent with memory, window and capture, and those declared agents that can be used.
 
-        An agent whose server or credential is missing is left out, with a line in the log.
+        An agent with a missing server or credential is left out, with a line in the log.
 
         Args:
             file: As :meth:`declared`.
