@@ -1,1 +1,1 @@
-"""Read these in order: they are the tutorial."""
+"""Ten chapters with one idea each: read them in order."""

@@ -1,18 +1,18 @@
-"""A memory that is locked to one owner cannot name anything of another."""
+"""Chapter 9: errors refuse what has no owner or another one, and say what to do."""
 
 from __future__ import annotations
 
 import pytest
 
 import threadkeep
-from threadkeep.errors import OwnerMismatchError, OwnerRequiredError
+from threadkeep.errors import OwnerMismatchError, OwnerRequiredError, ThreadkeepError
 
 
 class TestLock:
-    """``for_owner`` is what a service holds for one request."""
+    """``for_owner`` returns a client for one verified user."""
 
     async def test_another_owner_is_refused(self, tk: threadkeep.Threadkeep) -> None:
-        """Naming another owner raises, in every room."""
+        """Every service refuses another owner."""
         anas = tk.for_owner("ana@x.org")
 
         with pytest.raises(OwnerMismatchError):
@@ -37,6 +37,16 @@ class TestRequire:
     """There is no shared default owner."""
 
     async def test_a_call_without_owner_is_refused(self, tk: threadkeep.Threadkeep) -> None:
-        """Nobody's memory is not everybody's."""
+        """The error says how to name the owner."""
         with pytest.raises(OwnerRequiredError):
             await tk.memories.remember("I have two cats.")
+
+
+class TestError:
+    async def test_every_error_has_a_code_and_advice(self, tk: threadkeep.Threadkeep) -> None:
+        """Programs read the code, people the sentence."""
+        with pytest.raises(ThreadkeepError) as raised:
+            await tk.memories.remember("", owner="ana@x.org")
+
+        assert raised.value.code == "input_invalid"
+        assert "empty" in str(raised.value)
