@@ -51,7 +51,7 @@ class Capabilities:
     shared: bool = False
     whole_writes: bool = True
     expires: bool = False
-    fenced: Literal["with the write", "before the write"] = "with the write"
+    fenced: Literal["in the write", "before the write"] = "in the write"
 
 
 class ThreadRead(NamedTuple):
