@@ -62,7 +62,7 @@ class Learning:
         telemetry: Counts what was learnt.
         audited_writer: Commits with an audit entry.
         reviews: What is kept by itself, and what must not be learnt; ``None``: the default policy.
-        prices: What an extractor's model costs; ``None``: nobody knows.
+        prices: The prices of an extractor's model; ``None``: unknown.
         redact: Cuts out what is not to be kept: secrets at least.
         ttl: How long a captured memory lives; ``None``: for ever.
     """
@@ -96,9 +96,9 @@ class Learning:
     async def learn(self, ref: Ref, owner: Owner, *, extractor: Extractor | None = None) -> bool:
         """Learn from the turn record at *ref*, by *extractor*; return whether it was this call that finished it.
 
-        Embedding and extraction happen before and outside the commit. It is one commit, which says
-        what it expects of everything that was read; where somebody else wrote first, it is read and
-        decided again. Where the owner was erased meanwhile, the work is dropped.
+        Embedding and extraction happen before and outside the commit. The one commit expects
+        everything at the revision that was read; after a conflict with another writer, it is read and decided again.
+        If the owner was erased meanwhile, the work is dropped.
 
         Raises:
             StorageError: Nothing was written.
@@ -284,9 +284,9 @@ class Learning:
 def judged(
     candidates: Sequence[Candidate], turn: Turn, *, redact: Callable[[str], str] = redact
 ) -> tuple[Candidate, ...]:
-    """Return *candidates*, redacted, each as the word of whoever stands behind it in *turn*.
+    """Return *candidates*, redacted, each with its source in *turn*.
 
-    An extractor does not say whose word a statement is: that is looked up in the turn.
+    The source is looked up in the turn; an extractor's own claim does not count.
     """
     found: list[Candidate] = []
     for candidate in candidates[:MAX_CANDIDATES]:

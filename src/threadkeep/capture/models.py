@@ -19,7 +19,7 @@ class Turn:
     """One input to a thread and everything until the reply was complete.
 
     Attributes:
-        turn_id: Digest of its content; the same turn has the same id whoever records it.
+        turn_id: Digest of its content; the same turn has the same id in every process.
         thread_id: Where it happened.
         messages: The turn's own messages, redacted, in order.
         at: When it was recorded.
@@ -110,10 +110,10 @@ class QueuedTurn:
 
     Attributes:
         turn_id: Which turn.
-        owner: Whose.
+        owner: The owner.
         thread_id: Where it happened.
-        state: ``waiting``; ``running``: a worker has it; ``dead``: it was tried often enough and is kept aside
-            until somebody lets it be tried again.
+        state: ``waiting``; ``running``: a worker has it; ``dead``: it failed too often and is kept
+            until it is retried by hand.
         tries: How often it failed.
         reason: Why it failed last.
         recorded_at: Since when it waits.
@@ -164,7 +164,7 @@ def priced(usage: Usage, prices: Prices | None) -> Usage:
 
 
 def account_put(owner: Owner, before: Item | None, usage: Usage, *, failed: bool, at: datetime) -> Put:
-    """Return the put that adds *usage* to what is on the account; it fails where somebody added meanwhile."""
+    """Return the put that adds *usage* to what is on the account; it conflicts with another writer's addition."""
     held: Mapping[str, Any] = before.value if before else {}
     value = {
         "since": held.get("since", at.isoformat()),

@@ -56,7 +56,7 @@ _TURNING: Final = (
 )
 """What a statement must not leave out: without it, it says the opposite, or much more."""
 _PARTS: Final = re.compile(r"(?i),?\s*\b(?:who|whom|whose|which)\b|(?<=[.!?])\s+")
-"""Where somebody else may begin to be spoken of."""
+"""Where another person may become the subject."""
 _FRAME: Final = words("team person state mention report fact current role own includ describ respect")
 _EPISODE_FRAME: Final = words(
     """
@@ -167,7 +167,7 @@ def _own_sentences(text: str) -> list[str]:
 
 
 def _is_of_another(clause: str, text: str) -> bool:
-    """Whether *text* is about the user, and the part of *clause* that says it speaks of somebody else."""
+    """Return whether *text* is about the user, but its part of *clause* about another person."""
     if not is_about_user(text):
         return False
     wanted, parts = set(gist_of(text).words), [part for part in _PARTS.split(clause) if part.strip()]

@@ -1,7 +1,7 @@
 """The outbox: takes turn records for a worker by leases, and keeps aside what failed too often.
 
 A worker takes records by a commit that names it and makes them due again when its lease ends. So a record
-that nobody finishes is found again by itself, whatever became of the worker.
+that is not finished becomes due again, whatever became of the worker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TurnClaim:
 
     Attributes:
         key: Of the thread; see :func:`threadkeep.capture.queue.key_of`.
-        owner: Whose.
+        owner: The owner.
         refs: Those that it still has to finish, in order.
     """
 
@@ -49,7 +49,7 @@ class TurnClaim:
     refs: list[Ref] = field(default_factory=list[Ref])
 
     def drop(self, ref: Ref) -> None:
-        """Note that *ref* is finished, or somebody else's."""
+        """Note that *ref* is finished, or taken by another worker."""
         if ref in self.refs:
             self.refs.remove(ref)
 
@@ -92,7 +92,7 @@ class Outbox:
         )
 
     async def take(self, waiting: Waiting) -> TurnClaim | None:
-        """Take turns for this worker; ``None`` where somebody else was faster, with any of them.
+        """Lease turns for this worker; None if another worker was faster with any of them.
 
         Of what a worker had that died, the first one counts as failed once more: it was at that one. So what kills
         every worker ends aside as well.
@@ -138,7 +138,7 @@ class Outbox:
         """Let a turn wait, longer each time; after enough tries it is kept aside, with its text and the reason.
 
         Returns:
-            When it is due again; ``None`` where it is kept aside, or somebody else has dealt with it.
+            When it is due again; None if it is dead, or another worker has finished it.
         """
 
         async def fail() -> datetime | None:
@@ -169,7 +169,7 @@ class Outbox:
         """Let turns that are kept aside, or wait after a failure, be tried at once, as if never tried.
 
         Args:
-            owner: Whose; ``None``: anybody's.
+            owner: The owner; ``None``: all owners.
             turn_ids: Which; ``None``: all that are kept aside.
         """
         retried: list[QueuedTurn] = []
@@ -185,7 +185,7 @@ class Outbox:
                 put = put_of(again, whose, due_at=now, expect=item.revision)
                 await self._storage.commit(Batch(whose.partition, [put]))
             except (RevisionConflictError, PartitionErasedError):
-                continue  # somebody has dealt with it
+                continue  # a worker has finished it
             retried.append(queued)
         return retried
 
@@ -260,7 +260,7 @@ class Waiting:
 
     Attributes:
         key: A digest of owner and thread.
-        owner: Whose they are.
+        owner: The owner of the turns.
         items: Their rows.
     """
 
@@ -290,7 +290,7 @@ class Ready:
 
 
 def key_of(owner: Owner, thread_id: ThreadId | None) -> str:
-    """Return the key of a thread's waiting turns; nobody's id can be read from it."""
+    """Return the key of a thread's waiting turns; it reveals no id."""
     return short_digest("waiting", owner.tenant, owner.user_id, *([] if thread_id is None else [thread_id]))
 
 
@@ -314,7 +314,7 @@ def ready(
         terms: See :class:`QueueTerms`.
         worker: Who asks; what it holds itself and is not *running* may be taken again.
         running: Keys that this worker is at.
-        hurried: Keys that somebody waits for, so that they are not debounced; ``None``: all.
+        hurried: Keys that a caller waits for, so that they are not debounced; ``None``: all.
     """
     threads: dict[str, tuple[Owner, list[tuple[Item, TurnRecord]]]] = {}
     for item in items:
@@ -379,7 +379,7 @@ def queued_turn(item: Item, *, now: datetime) -> QueuedTurn | None:
 
 
 def owner_of(ref: Ref) -> Owner | None:
-    """Return whose turn record is at *ref*; ``None`` where that is no place of one."""
+    """Return the owner of the turn record at *ref*, or None if *ref* is not a turn record's."""
     match ref.namespace:
         case (root, label) if root == TURNS:
             owner = owner_of_label(label)

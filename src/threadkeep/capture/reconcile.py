@@ -45,7 +45,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A memory whose subject has another answer now, or had another one before.
+    """A memory about a subject that has another answer now, or had another one before.
 
     Attributes:
         memory: With the old statement in its history.
@@ -90,7 +90,7 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """A statement that waits for somebody's word.
+    """A statement that waits for an approval.
 
     Attributes:
         candidate: The statement; of a removal, none.
@@ -161,7 +161,7 @@ def removals(memory_ids: Sequence[MemoryId], known: Sequence[Memory], rules: Rul
 
 
 def confirmed(decisions: Sequence[Decision], pending: Sequence[Proposal]) -> tuple[tuple[Proposal, MemoryId], ...]:
-    """Return the proposals whose statement the user has said themselves, each with the memory that holds it."""
+    """Return the proposals with statements that the user has made too, each with the memory that holds it."""
     kept = [decision.memory for decision in decisions if isinstance(decision, Add | Update | Duplicate)]
     found: dict[str, tuple[Proposal, MemoryId]] = {}
     for memory in kept:
@@ -310,7 +310,7 @@ def _placed(candidate: Candidate, memory: Memory, now: datetime, similarity: Sim
 
 
 def _contradicts(text: str, known: str) -> bool:
-    """Whether one of both denies the other, or both cannot have been true: nobody has two birthdays."""
+    """Return whether one denies the other, or both cannot be true: a person has one birthday."""
     said, before = gist_of(text), gist_of(known)
     if set(said.words) == set(before.words) and said.denied != before.denied and ended_by(text) is None:
         return True
@@ -360,5 +360,5 @@ def _saying(candidate: Candidate, now: datetime) -> Saying:
 
 
 def _approval(speaker: Speaker, now: datetime) -> Approval | None:
-    """Return the policy's approval, without which nobody else's word than the user's comes so far."""
+    """Return the policy's approval, which statements of other speakers than the user need to be kept."""
     return None if speaker in TRUSTED else Approval("policy", now)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from threadkeep.proposals.policy import Policy
 
 _WAITING: Final = 500
-"""So many proposals are looked at for being the same; an inbox that nobody reads must not slow down learning."""
+"""How many pending proposals are compared; a long inbox must not slow down learning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ReviewContext:
         Args:
             decision: One that no proposal waits for yet.
             turn_id: The turn that it comes from.
-            owner: Whose.
+            owner: The owner.
             key: Of the memory that an added statement becomes.
             now: The time of learning.
         """

@@ -134,14 +134,14 @@ class CaptureService:
 
         Args:
             messages: The thread so far, the reply included; or its last turns.
-            owner: Whose words the user's messages are.
+            owner: The user who wrote the user's messages.
             thread_id: The thread, if there is one.
             recalled: Texts that recall had put in before the newest turn.
             epoch: The owner's epoch when the newest turn began; ``None``: now. Where the owner was erased
                 since, nothing of *messages* is learnt, now or later.
             mine: Whether the caller learns from them at once: they are born with this worker's lease.
-            later: Is given what wakes the worker, to call it on this loop when that is fit; ``None``: it is woken at
-                once. A worker that nobody wakes finds them by looking.
+            later: Gets the function that wakes the worker, to call it later in this event loop; ``None``: the worker is
+                woken at once. Without a wake-up the worker finds the turns at its next poll.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;

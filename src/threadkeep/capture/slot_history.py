@@ -4,7 +4,7 @@ A memory with a history is a row of *runs*: stretches of time in which the same 
 saying may arrive late; it is put where it belongs, and what is said now stays what it is.
 
 Some sayings only end an answer: ``I don't live in Lisbon any more``. Such a one counts where it denies the
-answer that was in force; elsewhere it is *idle*: kept in its place, of no length, and nobody's present.
+answer that was in force; elsewhere it is *idle*: kept in its place, of no length, and never in force.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Saying:
         source: Where it was said.
         at: When.
         valid_from: From when it is true, where the words say so.
-        approval: Who approved it, where somebody had to.
+        approval: Its approval, if it needed one.
     """
 
     text: str
@@ -52,7 +52,7 @@ class AnswerPeriod:
         valid_from: As the words or an edit say; ``None``: from *start* on, as far as known.
         valid_to: As it was kept; ``None``: until the next run.
         replaced_at: When the next run was learnt; ``None`` for the last.
-        approval: Who approved it, where somebody did.
+        approval: Its approval, if it had one.
     """
 
     text: str

@@ -85,7 +85,7 @@ class OnRecord:
     async def find(self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None) -> TurnLookup:
         """Return which turns of *messages* are missing, however many an outage left.
 
-        Of a thread whose newest turns are on record, the older messages are not read, however many there are.
+        If the newest turns of a thread are on record, its older messages are not read, however many there are.
         """
         known: dict[str, TurnId] = {}
         newest, branch = None, THE_FIRST
@@ -114,7 +114,7 @@ class OnRecord:
 
         They are on the newest turn's, unless they go on from an older one: then they begin a branch of their own. What
         was there before and is not shown any more, or never was, is taken to have been gone on from; so is what is
-        known by its words alone, because somebody may have said them again.
+        known by its words alone, because the user may have said them again.
         """
         first = found.missing[0]
         place = len(found.turns) - len(found.missing)
@@ -146,7 +146,7 @@ class OnRecord:
         Args:
             memories: Of *owner*.
             messages: The thread as it goes on, the question included; what was learnt from one of them is on the way.
-            owner: Whose thread it is.
+            owner: The owner of the thread.
             thread_id: Which.
 
         Raises:
@@ -182,7 +182,7 @@ class OnRecord:
         def led_here(source: Source) -> bool:
             record = records.get(of_source[source] or TurnId(""))
             if record is None or record.turn.thread_id != thread_id:
-                return True  # nobody knows any more
+                return True  # the record is gone
             return record.branch.led_to(branch, at=record.turn.at, until=newest.turn.at)
 
         return {one.memory_id for one in in_doubt if not any(led_here(source) for source in one.sources)}

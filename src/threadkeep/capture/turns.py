@@ -1,6 +1,6 @@
-"""Branches of a thread: which turns led to the one that goes on, where somebody went back and took another way.
+"""Branches of a thread: which turns led to the current one, after the user went back and continued differently.
 
-A branch is known by the turn that it begins with; a thread that nobody went back in has one without a name.
+A branch is known by the turn that it begins with; a thread without such a return has one branch without a name.
 These are pure rules on turns and on what is on record of them.
 """
 
@@ -200,7 +200,7 @@ def split(messages: Sequence[Message], *, thread_id: ThreadId | None, newest: in
 def said_trace(turn: Spoken) -> str | None:
     """Return the digest of the user's messages alone, by ids and texts; ``None`` where one has no id.
 
-    A turn whose reply was given again, or went on, has another id; what the user said in it is the same.
+    A turn with a regenerated or continued reply has another id; its user messages are the same.
     """
     said = [message for message in turn.messages if message.role == "user"]
     if not all(message.message_id for message in said):

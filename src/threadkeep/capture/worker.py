@@ -72,7 +72,7 @@ class Queue:
 
     @contextmanager
     def hurrying(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[None]:
-        """Say that somebody waits for these threads: until then they are not debounced by this process."""
+        """Note that a caller waits for these threads: until then this process does not debounce them."""
         keys = Counter(key_of(owner, thread_id) for thread_id in thread_ids if self.outbox.terms.debounce)
         self._hurried += keys
         for key in keys:
@@ -106,7 +106,7 @@ class Queue:
             for start in range(0, len(waiting.items), MAX_TAKEN):
                 items = waiting.items[start : start + MAX_TAKEN]
                 claim = await self.outbox.take(Waiting(waiting.key, waiting.owner, items))
-                if claim is None:  # somebody else was faster
+                if claim is None:  # another worker was faster
                     break
                 await self.work(claim, self._learn)
         finally:

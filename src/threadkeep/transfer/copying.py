@@ -48,13 +48,13 @@ _ATTEMPTS: Final = 3
 class Copying:
     """One copy of *source* into *target*, both connected.
 
-    An entry whose item is in the target already, and the same, is left alone: so a copy that was
-    interrupted goes on where it was. A target that holds anything else is refused unless *merge*; what
+    An entry that the target has already, unchanged, is left alone: so an interrupted copy continues
+    where it was. A target that holds anything else is refused unless *merge*; what
     differs there is then kept, unless *overwrite*.
 
     Args:
         source: Where from.
-        target: Where to. Nobody else should write to it meanwhile; where somebody does, they win.
+        target: Where to. Other processes should not write to it meanwhile; if one does, it wins.
         clock: When the copy began.
         embedder: Makes the vectors of foreign entries; ``None``: they come without.
         merge: Whether the target may hold something.
@@ -149,7 +149,7 @@ class Copying:
         self._copied.left_out = list(self._source.left_out)
 
     async def _write(self, page: Sequence[TransferItem]) -> None:
-        """Bring one page into the target; where somebody else writes there meanwhile, look again."""
+        """Write one page to the target; after a conflict with another writer, compare again."""
 
         async def write() -> None:
             found = await self._target.get([entry.ref for entry in page])
@@ -291,7 +291,7 @@ class _Checking:
         namespace, key = item.ref.namespace, item.ref.key
         internal = "".join(namespace[:1]).startswith(".")
         if not internal and item.ref.partition.kind != "collection" and partition_of(namespace) != item.ref.partition:
-            detail = "it lies in another partition than its namespace belongs to, so nobody finds it there"
+            detail = "it lies in another partition than its namespace belongs to, so no search finds it there"
             self._wrong("partition", namespace, key, detail)
         if (item.ttl is None) != (item.expires_at is None):
             self._wrong("expiry", namespace, key, "it has a time to live without an end, or an end without one")
@@ -330,7 +330,7 @@ def _wrong_vectors(embedding: Embedding, texts: int) -> str:
 
 
 def _advice(vectors: Counter[Kind | None], embedder: Embedder | None) -> list[str]:
-    """Say what is found by words only, with this *embedder*, whose dimensions may not be known yet."""
+    """Report what is found by words only, with this *embedder*; its dimensions may not be known yet."""
     if embedder is None:
         return []
     other = [
@@ -364,8 +364,8 @@ async def embed_anew(
 ) -> Embedded:
     """Give every searchable item of *storage* the vectors of *embedder*, and change nothing else about it.
 
-    Items that have them are left alone, so an interrupted run goes on where it was. Somebody may write
-    meanwhile: an item that they change is looked at again.
+    Items that have them are left alone, so an interrupted run goes on where it was. Other processes may
+    write meanwhile: an item that they change is read again.
 
     Args:
         storage: Connected.

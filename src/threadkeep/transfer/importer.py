@@ -1,7 +1,7 @@
-"""What a foreign item becomes: whose it is, where it goes, and by what it is found. Pure rules.
+"""What a foreign item becomes: its owner, its namespace and its searchable fields. Pure rules.
 
 A user id that holds a period is no LangGraph label, so programs have replaced the periods by ``_``,
-and ``a_b@x_org`` may be ``a.b@x.org`` or itself. Nobody guesses which: a label with ``_`` is taken as a user
+and ``a_b@x_org`` may be ``a.b@x.org`` or itself. Nothing is guessed: a label with ``_`` is taken as a user
 id only where a mapping says so, or where it is said that labels are ids. One without ``_`` is what it says.
 """
 
@@ -32,7 +32,7 @@ WHOLE: Final = ("$",)
 
 _OURS: Final = "~tk~"
 _WAITS: Final = timedelta(days=36_500)
-"""What is moved in waits until somebody decides: counted from now, each run would write another proposal."""
+"""Imported proposals do not expire: counted from now, each run would write another proposal."""
 _LATEST: Final = datetime.max.replace(tzinfo=UTC) - _WAITS
 
 
@@ -88,11 +88,11 @@ class Labels:
     exact: bool = False
 
     def owner(self, label: str) -> Owner:
-        """Return whose *label* it is.
+        """Return the owner of *label*.
 
         Raises:
-            UnmappedLabelError: It may be several people's.
-            LeftOutError: The mapping leaves it out, or it is nobody's.
+            UnmappedLabelError: It may belong to several people.
+            LeftOutError: The mapping leaves it out, or it is no owner's.
         """
         if label in self.mapping:
             owner = self.mapping[label]
@@ -115,7 +115,7 @@ class Labels:
 
 
 def mapping_of(text: str) -> dict[str, Owner | None]:
-    """Read a mapping file: a JSON object whose keys are labels.
+    """Read a mapping file: a JSON object with labels as keys.
 
     A value is a user id, ``{"user_id": …, "tenant": …}``, or ``null``, which leaves the label's items out.
 
@@ -136,10 +136,10 @@ def mapping_of(text: str) -> dict[str, Owner | None]:
 def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None) -> TransferItem:
     """Return the entry that *item* becomes, without vectors.
 
-    A memory that needs somebody's approval and names none is approved by *approval*; without one it becomes a proposal.
+    A memory that needs an approval and names none is approved by *approval*; without one it becomes a proposal.
 
     Raises:
-        LeftOutError: It cannot be taken over, or nothing says whose it is.
+        LeftOutError: It cannot be taken over, or has no owner.
     """
     match item.namespace:
         case (root, label, *below) if root in OWNED_ROOTS:
@@ -175,7 +175,7 @@ def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None)
 
 
 def _asked(namespace: Namespace, item: ForeignItem, value: dict[str, Any]) -> Memory | None:
-    """Return the memory that *value* is, where nobody has approved it and somebody has to."""
+    """Return the memory of *value* if it needs an approval and has none."""
     if not is_memory_namespace(namespace) or value.get("status") == "proposed":
         return None
     ref = Ref(partition_of(namespace), namespace, item.key)
@@ -187,7 +187,7 @@ def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Transf
     """Return the proposal to keep *memory*: the same one whenever the same is moved in."""
     owner = owner_of_label(namespace[1])
     if owner is None:
-        msg = "it needs an approval and belongs to nobody who could be asked"
+        msg = "it needs an approval and has no owner who could be asked"
         raise LeftOutError(msg)
     proposal = Proposal(
         proposal_id=ProposalId(short_digest("moved in", *namespace, item.key)),
@@ -196,7 +196,7 @@ def _proposed(namespace: Namespace, item: ForeignItem, memory: Memory) -> Transf
         kind=memory.kind,
         sources=memory.sources,
         trust=memory.trust,
-        reason="moved in, and nobody has approved it",
+        reason="imported without an approval",
         memory_id=memory.memory_id,
         base_revision=None,
         base_text=None,

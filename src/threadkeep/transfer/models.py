@@ -207,11 +207,11 @@ class Embedded:
     """What embedding anew came to.
 
     Attributes:
-        model: Whose vectors they are now.
+        model: The model of the vectors now.
         searchable: Items that a query may find.
         current: Of them, had vectors of this model already.
         embedded: Of them, were given some.
-        changed: Of them, somebody else wrote meanwhile, three times; run it again.
+        changed: Of them, changed three times by other writers meanwhile; run it again.
     """
 
     model: str

@@ -147,7 +147,7 @@ class ForeignSource:
     Args:
         reader: Where it comes from; it is connected and closed here.
         labels: Who is meant by a label.
-        approval: Who has approved what needs it; ``None``: nobody, and it becomes proposals.
+        approval: The approval of memories that need one; ``None``: they become proposals.
     """
 
     foreign: bool = True

@@ -16,8 +16,8 @@ class Extraction:
     """What an extractor found in a turn.
 
     Attributes:
-        candidates: Lasting facts and an episode, best first; reconciled with what is known afterwards. Whose word
-            each is is checked afterwards, too, whatever its source says.
+        candidates: Lasting facts and an episode, best first; reconciled with what is known afterwards. Their
+            sources are checked afterwards, too.
         removals: Memories that should go; they are proposed, never removed.
         usage: What it took of a model; ``None`` where none was asked.
         remarks: What the extractor has to say of how it went, for the receipt, such as that a model only talked.

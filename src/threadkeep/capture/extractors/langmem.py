@@ -1,9 +1,8 @@
 """The extractor that runs LangMem's memory manager over a view of the owner's memories.
 
 LangMem searches, inserts, updates and deletes in a store. The store that it is given here shows what
-Learning found to be alike, and writes down what LangMem would change instead of changing it: there is
-no second way to write a memory, whose word each is is judged afterwards, and a row of another shape
-cannot break it.
+Learning found to be alike, and records LangMem's changes instead of applying them: there is no second way to write
+a memory, the source of each is determined afterwards, and a row of another shape cannot break it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from threadkeep.models.helper_models import HelperModel
 QUERY_LIMIT: Final = 20
 """LangMem asks ``query_limit // 4`` times and looks at so many memories; below 4 it looks at none and knows nothing."""
 ONLY_TALKED: Final = "the extraction model called nothing and only talked"
-"""Whether that is a model's way to say that nothing is worth keeping, or garbage, nobody can tell by its words."""
+"""The words of such an answer do not tell whether nothing is worth keeping, or the answer is garbage."""
 _PLACE: Final = ("memories", "owner")
 """The view has one owner, so the name says nothing; a user's id would be read as a template where it has braces."""
 
@@ -190,7 +189,7 @@ class LangMem(NamedTuple):
 
 
 def imported() -> LangMem:
-    """Import LangMem, whose own imports warn of what LangGraph will drop.
+    """Import LangMem without the deprecation warnings of its own imports.
 
     Raises:
         SettingsError: It is not installed; the message says how to install it.

@@ -121,7 +121,7 @@ def _length(sentence: str) -> int:
 
 
 def _weight(sentence: str) -> int:
-    """Return how much *sentence* tells of its turn: by the words that carry it, and whose matter it is."""
+    """Return how much *sentence* says about its turn: by its content words and its subject."""
     said = min(_length(sentence), MOST_WORDS)
     if is_request(sentence):
         return said + _OWN_MATTER

@@ -41,7 +41,7 @@ class Meter(BaseCallbackHandler):
         self._guard = threading.Lock()
         self._calls = self._input = self._output = 0
         self.faults = 0
-        """Tool calls whose arguments were no JSON: LangChain sets them aside, and LangMem does not see them."""
+        """Tool calls with arguments that were not JSON: LangChain sets them aside, and LangMem does not see them."""
         self.words = 0
         """Replies that called no tool."""
 

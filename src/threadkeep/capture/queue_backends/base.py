@@ -1,7 +1,7 @@
 """The seam to engines.
 
-Whether a turn waits, who has it and how often it failed is in its record, in the storage. An engine only sees to
-it that somebody looks: a wake-up that it loses delays, one that it repeats changes nothing.
+Whether a turn waits, who has it and how often it failed is in its record, in the storage. A queue backend only
+wakes workers: a lost wake-up delays, a repeated one changes nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class DueTurns:
     """What a worker found to do.
 
     Attributes:
-        keys: Threads whose turns may be learnt from now, the longest waiting first.
+        keys: Threads with turns that are due, the longest waiting first.
         next_at: When there may be more, as far as is known.
     """
 
@@ -51,7 +51,7 @@ class Work(Protocol):
 
 
 class Engine(Protocol):
-    """Sees to it that somebody learns."""
+    """Wakes workers for recorded turns."""
 
     name: str
     """``embedded``, ``procrastinate``, …"""

@@ -1,7 +1,7 @@
 """The engine for fleets that run procrastinate already: wake-ups are jobs of its, in PostgreSQL.
 
 A job says nothing but that a thread waits, by a digest. It may be lost or repeated: workers look at the turn records
-as well, now and then, and a job whose thread somebody else was at does nothing.
+as well, now and then, and a job for a thread that another worker has leased does nothing.
 """
 
 from __future__ import annotations
