@@ -26,11 +26,9 @@ from threadkeep.observability import (
     span,
 )
 from threadkeep.recall.models import Recall
-from threadkeep.recall.service import RecallRequest
 from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
 from threadkeep.service import OwnerScope, to_owner
 from threadkeep.sync_bridge import blocking
-from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
     from langchain.agents.middleware import AgentMiddleware
@@ -104,6 +102,19 @@ def open(  # noqa: A001 - the verb of the public surface
         reranker=reranker or create_reranker(settings, model),
     )
     return Threadkeep(app, owner=owner, model=model)
+
+
+def open_for_reading(settings: Settings) -> Threadkeep:
+    """Open a memory to read rows only, without models and background work; no I/O happens before the first operation.
+
+    Args:
+        settings: The settings.
+
+    Raises:
+        SettingsError: One sentence that names the variable to correct.
+    """
+    clock = SystemClock()
+    return Threadkeep(Container(settings, create_storage(settings, clock), None, clock, background=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +392,7 @@ class Threadkeep:
         """
         from threadkeep.langgraph.agent import chosen_model
         from threadkeep.langgraph.window import Compaction, talk_of
+        from threadkeep.threads.thread_access import thread_id_from
 
         settings = self._app.settings
         talk = talk_of(
@@ -446,6 +458,8 @@ class Threadkeep:
             The memories, best first, and the text. ``degraded`` names what failed or took too long; a failing storage
             or model raises no error.
         """
+        from threadkeep.recall.service import RecallRequest
+
         settings, named = self._app.settings, ThreadId(thread_id) if thread_id is not None else None
         request = RecallRequest(
             question if isinstance(question, str) else _newest_question(question),
@@ -482,6 +496,7 @@ class Threadkeep:
             StorageError: Nothing was recorded; the next turn records it.
         """
         from threadkeep.models.langchain import plain_messages
+        from threadkeep.threads.thread_access import thread_id_from
 
         resolved, plain = self._scope.resolve(owner), plain_messages(messages)
         if not self._app.capturing:

@@ -14,12 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
-from threadkeep.capture.extractors.base import Extractor
 from threadkeep.clock import Clock, SystemClock
 from threadkeep.concurrency import TimeoutBudget
 from threadkeep.errors import EmbedderUnavailableError, StorageError
 from threadkeep.event_loop import EventLoopThread
-from threadkeep.models.base import UsesConnections
+from threadkeep.models.base import EMBEDDER, UsesConnections
 from threadkeep.observability import (
     DEGRADED,
     MEMORIES,
@@ -34,7 +33,6 @@ from threadkeep.observability import (
     span,
 )
 from threadkeep.recall.models import Recall
-from threadkeep.recall.service import RecallRequest
 from threadkeep.registry import (
     create_erasure_receipts,
     create_postgres_pool,
@@ -42,16 +40,16 @@ from threadkeep.registry import (
     parse_memory_rules,
     parse_prices,
 )
-from threadkeep.search.retriever import EMBEDDER
 from threadkeep.services import Services
 from threadkeep.settings import Settings
 from threadkeep.storage.encryption import refuse_encrypted
-from threadkeep.threads.choice import check
 from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
 
 if TYPE_CHECKING:
+    from threadkeep.capture.extractors.base import Extractor
     from threadkeep.identity import Owner
     from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.recall.service import RecallRequest
     from threadkeep.storage.encryption.storage import EncryptedStorage
     from threadkeep.storage.interface import Storage
     from threadkeep.storage.postgres.pool import PostgresPool
@@ -132,9 +130,13 @@ class Container:
             delete_threads=self._delete_threads,
             postgres_pool=self.postgres_pool,
         )
+        if self.background:  # imported now, so that the first turn does not wait for it
+            _ = self.services.recalls
         if self.capturing and self.background:
             _ = self.services.captures
-        if settings.checkpoint_type or settings.checkpoint_ttl or settings.checkpoint_key:
+        if settings.checkpoint_type not in (None, "memory") or settings.checkpoint_ttl or settings.checkpoint_key:
+            from threadkeep.threads.choice import check
+
             check(settings)
         self.closers += [user.aclose for user in (self.extractor, self.reranker) if isinstance(user, UsesConnections)]
         _open.add(self)

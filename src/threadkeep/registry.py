@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from threadkeep.capture.extractors.base import Extractor
 from threadkeep.capture.models import Prices
-from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
-from threadkeep.capture.service import POLL
 from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError, missing_extra, optional_import
 from threadkeep.memories.retention import Limits
@@ -30,6 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from pydantic import SecretStr
 
+    from threadkeep.capture.extractors.base import Extractor
     from threadkeep.capture.queue_backends.base import Engine
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.models.helper_models import HelperModel
@@ -145,6 +143,9 @@ def create_queue_backend(settings: Settings, clock: Clock, telemetry: Telemetry)
         SettingsError: A setting or a package is missing.
     """
     if settings.queue == "embedded":
+        from threadkeep.capture.queue_backends.embedded import EmbeddedEngine
+        from threadkeep.capture.service import POLL
+
         return EmbeddedEngine(clock, telemetry, workers=settings.workers, poll=POLL)
     variable = "THREADKEEP_QUEUE_POSTGRES_DSN"
     dsn = settings.queue_postgres_dsn or settings.store_postgres_dsn

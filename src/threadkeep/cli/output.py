@@ -99,11 +99,12 @@ def read(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | 
         work: The work.
         data_dir: Folder of the SQLite files.
     """
-    settings = settings_of_existing(load_settings(data_dir)).model_copy(update={"capture": "off"})
+    from threadkeep.client import open_for_reading
+
+    settings = settings_of_existing(load_settings(data_dir))
 
     async def run_unchecked() -> T:
-        async with open_memory(data_dir, settings=settings, embedder="none") as tk:
-            tk.app.background = False
+        async with open_for_reading(settings) as tk:
             return await work(tk)
 
     return wait(run_unchecked())

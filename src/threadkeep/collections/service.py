@@ -18,7 +18,7 @@ from threadkeep.errors import (
     optional_import,
 )
 from threadkeep.ids import short_digest
-from threadkeep.search.retriever import EMBEDDER
+from threadkeep.models.base import EMBEDDER
 from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Delete, Embedding, Item, Put, Ref
 

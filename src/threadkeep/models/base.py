@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from threadkeep.ids import MessageId
+
+EMBEDDER: Final = "embedder"
+"""What ``degraded`` says of results without vectors: the embedder is missing, failed or took too long."""
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
-from threadkeep.models.base import ImmediateEmbedder
+from threadkeep.models.base import EMBEDDER, ImmediateEmbedder
 from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking, ValueNotIndexedError
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from threadkeep.storage.interface import Changes, Namespace, Partition, Position, Storage
     from threadkeep.text.languages import Language
 
-EMBEDDER: Final = "embedder"
-"""What stands in ``degraded`` when only words were compared."""
 
 VECTORS: Final = "vectors"
 """What is counted as degraded where stored vectors cannot be compared with the embedder's."""
