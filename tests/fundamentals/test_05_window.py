@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from langchain.agents import create_agent
+from langchain_core.messages import AnyMessage
 
 import threadkeep
 from tests.fundamentals.conversation import turn
@@ -17,6 +18,7 @@ class TestCompact:
         agent = create_agent(model, [], middleware=[window], checkpointer=tk.checkpointer)
         config = tk.config(user_id="ana@x.org", thread_id="1")
 
+        state: dict[str, list[AnyMessage]] = {}
         for number in range(12):
             state = agent.invoke(turn(f"{number}: " + "We talk about the hills. " * 20), config)
 

@@ -129,10 +129,8 @@ def _serving(dsn: str, size: int) -> str:
 
 def _server(running: ExitStack) -> tuple[str, str]:
     """Start a PostgreSQL, and return where it is, or why there is none."""
-    from threadkeep_conformance.servers import PostgresServer
-
     try:
-        return start_server(PostgresServer, running), ""
+        return start_server("PostgresServer", running), ""
     except SettingsError as error:
         return "", str(error)
 

@@ -58,15 +58,13 @@ def beside(kind: str, folder: Path, lookup: Lookup, running: ExitStack) -> Besid
         return _memory(lookup, index)
     if kind == "sqlite":
         return _sqlite(folder, lookup, index)
-    from threadkeep.testing import servers
-
     if kind == "postgres":
         durable = {"fsync": "on", "full_page_writes": "on"}
-        url = start_server(servers.PostgresServer, running, durable)
+        url = start_server("PostgresServer", running, durable)
         return _postgres(url, lookup, index)
     if kind == "redis":
-        return _redis(start_server(servers.RedisStackServer, running), lookup, index)
-    return _mongodb(start_server(servers.MongoServer, running), lookup)
+        return _redis(start_server("RedisStackServer", running), lookup, index)
+    return _mongodb(start_server("MongoServer", running), lookup)
 
 
 def _ours(url: str, lookup: Lookup) -> Callable[[], AbstractAsyncContextManager[Threadkeep]]:

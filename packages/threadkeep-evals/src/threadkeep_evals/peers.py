@@ -226,11 +226,10 @@ async def _postgres(index: Any, running: AsyncExitStack) -> Any:
     Raises:
         SettingsError: The packages that the server is started from are not installed.
     """
-    from threadkeep_conformance.servers import PostgresServer
     from threadkeep_evals.rig import start_server
 
     on_server = running.enter_context(ExitStack())
-    url = start_server(PostgresServer, on_server)
+    url = start_server("PostgresServer", on_server)
     from langgraph.store.postgres import AsyncPostgresStore
 
     store = await running.enter_async_context(AsyncPostgresStore.from_conn_string(url, index=index))

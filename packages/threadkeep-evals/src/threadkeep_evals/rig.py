@@ -241,19 +241,31 @@ async def open_in_file(embedder: Any, *, owner: str | None = None) -> AsyncGener
             yield tk
 
 
-def start_server(kind: type[Server], running: ExitStack, *arguments: Any) -> str:
+def start_server(name: str, running: ExitStack, *arguments: Any) -> str:
     """Start a server that *running* ends, and return its URL.
+
+    Args:
+        name: Of a class of ``threadkeep_conformance.servers``.
+        running: Ends the server.
+        arguments: Of the class.
 
     Raises:
         SettingsError: The packages of the server are not installed.
     """
-    if lacking := kind.missing():
-        msg = (
-            f"The server needs {', '.join(lacking)}, which is not installed. "
-            'Install it: pip install "threadkeep-evals[servers]"'
-        )
-        raise SettingsError(msg)
-    return running.enter_context(kind(*arguments)).url
+    try:
+        from threadkeep_conformance import servers
+    except ImportError:
+        lacking: Sequence[str] = ("threadkeep-conformance",)
+    else:
+        kind: type[Server] = getattr(servers, name)
+        lacking = kind.missing()
+        if not lacking:
+            return running.enter_context(kind(*arguments)).url
+    msg = (
+        f"The server needs {', '.join(lacking)}, which is not installed. "
+        'Install it: pip install "threadkeep-evals[servers]"'
+    )
+    raise SettingsError(msg)
 
 
 async def learn(tk: Threadkeep, owner: str, facts: Sequence[Fact]) -> None:
