@@ -2,7 +2,7 @@
 
 They take any LangGraph ``BaseStore``; with ours (:func:`create_store`) an item in
 ``("memories", user)``, ``("summaries", user)`` or ``("users", user, "memories", …)`` *is* a memory
-or summary of that user, whoever wrote it. User ids may be any text: the label is made here.
+or summary of that user, whichever program wrote it. User ids may be any text: the label is made here.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ RESET_MESSAGE: Final = (
     "This conversation could not be continued from where it was, so it begins anew. What you told me before is "
     "remembered; please repeat what you need now."
 )
-"""What a thread says whose messages could not be repaired."""
+"""The reply for a thread with messages that could not be repaired."""
 
 _PAGE: Final = 500
 _LOOK_AT: Final = 200

@@ -73,7 +73,7 @@ _API: Final = "opentelemetry.trace"
 
 
 class Recording:
-    """A span that is being recorded, or nothing where nobody traces."""
+    """A span that is being recorded; does nothing without tracing."""
 
     def __init__(self, span: OtelSpan | None) -> None:
         self._span = span
@@ -169,11 +169,11 @@ trace_agent_stream = trace_agent
 
 
 def run_metadata(*, user_id: str, thread_id: str, trace_id: str | None = None) -> dict[str, str]:
-    """Return what LangSmith, and whoever else reads a run's metadata, is told: who, which thread, which trace.
+    """Return a run's metadata for LangSmith and other tracers: user, thread and trace.
 
     Args:
-        user_id: Whose run it is.
-        thread_id: Of which thread; LangSmith puts runs of one thread together by it.
+        user_id: The user of the run.
+        thread_id: The thread of the run; LangSmith groups runs by it.
         trace_id: The application's; ``None``: that of the OpenTelemetry span that is open, if one is.
     """
     trace_id = trace_id or current_trace_id()

@@ -105,7 +105,7 @@ class Settings(SettingsFields):
 
     @property
     def lease_time(self) -> timedelta:
-        """How long a lease on a thread lasts that nobody renews."""
+        """How long a lease on a thread lasts without renewal."""
         return timedelta(seconds=self.lease_seconds)
 
     @property

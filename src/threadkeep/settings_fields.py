@@ -187,7 +187,7 @@ class SettingsFields(BaseSettings):
         gt=0,
         le=3600,
         allow_inf_nan=False,
-        description="After how many seconds a thread is free again whose process went down, a number.",
+        description="After how many seconds a thread is free again if its process went down, a number.",
     )
     queue_seconds: float = Field(
         default=300,
@@ -339,7 +339,7 @@ class SettingsFields(BaseSettings):
         gt=0,
         allow_inf_nan=False,
         le=36_500,
-        description="After how many days a proposal that nobody decided expires, a number.",
+        description="After how many days an undecided proposal expires, a number.",
     )
     tombstone_days: Days = Field(
         default=365,
@@ -436,8 +436,8 @@ class SettingsFields(BaseSettings):
     reranker: str | None = Field(
         default=None,
         validation_alias="THREADKEEP_RERANKER",
-        description="Who orders what recall found once more: model (the chat model), cohere:MODEL, fastembed:MODEL "
-        "or sentence-transformers:MODEL; unset: nobody.",
+        description="The reranker of recalled memories: model (the chat model), cohere:MODEL, fastembed:MODEL "
+        "or sentence-transformers:MODEL; unset: none.",
     )
     rerank_timeout_ms: Milliseconds = Field(
         default=150,

@@ -34,7 +34,7 @@ LEARNING_SECONDS: Final = 5.0
 """How long the command waits after a reply to show what was learnt."""
 
 EMPTY_STREAM: Final = "No generations found in stream."
-"""What LangChain says of a model whose stream ends before it began."""
+"""LangChain's message about a stream that ends before it begins."""
 
 _REFUSED: Final = (401, 403, 404)
 """What providers answer, by HTTP, to a key or a model that they do not know."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Documents that are shared: ingest, search, list and delete them.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
-Tenant = Annotated[str, typer.Option("--tenant", help="Whose collection it is.")]
+Tenant = Annotated[str, typer.Option("--tenant", help="The tenant of the collection.")]
 
 
 @app.command()

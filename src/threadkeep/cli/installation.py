@@ -252,7 +252,7 @@ def _lifecycle(tk: Threadkeep) -> str:
         f"are archived after {settings.inactive_days:g} days without use" if settings.inactive_days else "",
         f"an owner has at most {settings.max_memories_per_owner:,}" if settings.max_memories_per_owner else "",
     ]
-    return ", ".join(part for part in said if part) or "memories stay until somebody removes them"
+    return ", ".join(part for part in said if part) or "memories stay until they are removed"
 
 
 def _flows(tk: Threadkeep) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ def _folder(path: str) -> Path:
 
 DEFAULT_USER: Final = "me"
 
-User = Annotated[str, typer.Option("--user", "-u", help="Whose memory; any id.")]
+User = Annotated[str, typer.Option("--user", "-u", help="The user; any id.")]
 DataDir = Annotated[
     Path | None,
     typer.Option(

@@ -22,7 +22,7 @@ _WORKERS: Final = 4
 _STOP_TIMEOUT_SECONDS: Final = 9.5
 """How long the worker may take to end after a signal. A model's thread that hangs would delay its end for ever."""
 
-TurnOwner = Annotated[str | None, typer.Option("--user", "-u", help="Whose turns; unset: everybody's.")]
+TurnOwner = Annotated[str | None, typer.Option("--user", "-u", help="The user of the turns; unset: all users.")]
 
 
 def worker(

@@ -345,8 +345,8 @@ async def _source(
         return ForeignSource(reader, Labels(mapping_of(text), exact=exact), approval)
     if mapping is not None or exact or approved_by is not None:
         msg = (
-            "A mapping of labels and an approval are for foreign stores; Threadkeep's own storages know whose "
-            "everything is and who approved it."
+            "A mapping of labels and an approval are for foreign stores; Threadkeep's own storages hold "
+            "the owner and the approval of every item."
         )
         raise InvalidInputError(msg)
     base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
@@ -377,7 +377,7 @@ def _with_long_timeouts(settings: Settings) -> Settings:
 
 
 async def _require_labels(source: TransferSource, *, dry_run: bool) -> None:
-    """Refuse to begin while nobody has said whose some labels are; a dry run lists them among what is left out."""
+    """Refuse to begin while labels without an owner are left; a dry run lists them among what is left out."""
     from threadkeep.transfer.sources import ForeignSource
 
     if isinstance(source, ForeignSource) and not dry_run:
@@ -439,7 +439,7 @@ def _show_copied(done: Copied) -> None:
             f"{done.differing:,} differ in the target and were left as they are there; --overwrite replaces them."
         )
     if done.unequal:
-        err.print(f"{done.unequal:,} were not found as they should be: somebody writes meanwhile; run it again.")
+        err.print(f"{done.unequal:,} do not match: another process writes meanwhile; run it again.")
     for left in done.left_out[:_SHOWN]:
         place = " / ".join(map(plain, left.namespace))
         err.print(f"left out {place} {plain(left.key)}: {left.reason}", markup=False)

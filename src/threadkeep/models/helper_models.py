@@ -3,7 +3,7 @@
 LangChain's clients share one asynchronous HTTP client per base URL in the process, and a connection belongs to the
 event loop that opened it. Helper calls run in Threadkeep's own event loop, so a shared client would fail them, and the
 agent's own turns with them. A helper model therefore has an HTTP client of its own in each event loop that calls it; a
-model whose client cannot be replaced is called synchronously in a thread.
+model with a client that cannot be replaced is called synchronously in a thread.
 """
 
 from __future__ import annotations

@@ -346,7 +346,7 @@ def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
     role = _role_of(message)
     if role == "user" and unnamed and message.name:
         role = "system"
-    # A file that is uploaded with a question is often a block of its own: a paragraph, whose question is another.
+    # A file that is uploaded with a question is often a block of its own: a paragraph, and the question is another.
     return Message(role, _text_of(message.content, between="\n\n" if role == "user" else "\n"), message_id)
 
 

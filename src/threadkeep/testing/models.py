@@ -1,4 +1,4 @@
-"""Models for tests: a chat model whose replies are given, and embedders that need no model at all."""
+"""Models for tests: a chat model with scripted replies, and embedders that need no model at all."""
 
 from __future__ import annotations
 

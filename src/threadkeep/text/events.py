@@ -1,4 +1,4 @@
-"""Sentences that tell what somebody did or what happened to them, with when it was. Pure rules, English only.
+"""Sentences about what a person did or what happened to them, with the time. Pure rules, English only.
 
 A person says ``Had an interview yesterday`` and ``my car broke down last Friday`` with any verb at all, so
 these are known by their grammar: the first person, a verb in the past, and a time.

@@ -308,14 +308,14 @@ def is_small_talk(sentence: str) -> bool:
 
 
 def is_request(sentence: str) -> bool:
-    """Return whether *sentence* asks or tells somebody to do something."""
+    """Return whether *sentence* is a request or a command."""
     said = straight(sentence)
     told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
     return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {said}"))
 
 
 def is_standing(statement: str) -> bool:
-    """Return whether *statement* says how to behave from now on; what somebody is to be called is their name."""
+    """Return whether *statement* says how to behave from now on; how a person is to be called is their name."""
     said = straight(statement)
     return _stands(said) and _NAMING.match(said) is None
 
@@ -325,7 +325,7 @@ def _stands(said: str) -> bool:
 
 
 def addresses(sentence: str) -> bool:
-    """Return whether *sentence* speaks of whoever it is said to."""
+    """Return whether *sentence* is about the person addressed."""
     return _ADDRESSED.search(straight(sentence)) is not None
 
 
@@ -424,7 +424,7 @@ def _is_sized(said: str) -> bool:
 
 
 def _is_quotation(said: str) -> bool:
-    """Whether it is somebody else's: in quotation marks, but for a short title."""
+    """Return whether it quotes another person: it is in quotation marks, and not a short title."""
     return QUOTATION in said or said[0] in "\"'«„" or any(len(quoted.split()) > 4 for quoted in _QUOTED.findall(said))  # noqa: PLR2004 - a title's length
 
 
@@ -439,7 +439,7 @@ def _details(said: str, *, anchored: bool) -> float:
 def _refused(said: str, *, of_the_past: bool = False) -> bool:
     """Whether it is a question, a request, a hypothesis, a report or talk about the present exchange.
 
-    What somebody did at a time that is past is no talk about the present exchange, unless they tell of their work at it.
+    What a person did in the past is not about the present exchange, unless it is their work on it.
     """
     rules = (_QUESTION, _COMMAND, _HYPOTHETICAL, _REPORTED, _ADDRESSED, _ROLE_PLAY)
     if any(rule.search(said) for rule in rules):

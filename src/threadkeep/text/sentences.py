@@ -50,7 +50,7 @@ _SPEAKER: Final = re.compile(
     r"^(?!(?:Note|Also|Update|Reminder|Correction|Edit|PS|FYI|BTW): )(?:[A-Z][\w.'-]{1,30}(?: [A-Z][\w.'-]{1,30})?|[A-Z]{2,20}):\s"
 )
 
-# What follows such a colon is somebody else's text, whoever typed it in.
+# What follows such a colon is another author's text, even if the user typed it.
 _INTRODUCES: Final = re.compile(
     r"""(?ix)\b(?:
         translate|translation|summar(?:y|i[sz]e|ising|izing)|rewrite|reword|rephrase|paraphrase|proof-?read|improve|edit|correct|polish|shorten
@@ -63,7 +63,7 @@ _INTRODUCES: Final = re.compile(
         |üb?ersetze?|fasse|traduis|traduisez|résume|traduce|resume|traduza|resuma|traduci|riassumi
         )\b[^:\n]{0,200}:"""
 )
-# Whoever asks about a text has put it into a paragraph of its own.
+# A user who asks about a text has put it into a paragraph of its own.
 _ASKS_ABOUT: Final = re.compile(
     r"""(?ix)\b(?:
         (?:this|the|these|my|attached|pasted)\ (?:\w+\ ){0,2}(?:texts?|pages?|documents?|docs?|articles?|e-?mails?|mails?|letters?|messages?|notes?|posts?|drafts?|papers?|reports?|reviews?|comments?|transcripts?|passages?|paragraphs?|quotes?)
@@ -117,7 +117,7 @@ _QUOTED: Final = re.compile(
 _WORD: Final = re.compile(r"\w[\w'’-]*")
 _CAPITALISED: Final = re.compile(r"[A-Z][a-z'’-]*|[A-Z]+|\d{1,4}")
 _SHORT_WORDS: Final = 4
-"""So many words in quotation marks inside a sentence are called something, not said by somebody."""
+"""At most so many words in quotation marks inside a sentence are a title, not a quotation."""
 _TITLE_WORDS: Final = 10
 
 _ABOUT_ME: Final = re.compile(
@@ -139,7 +139,7 @@ def sentences(text: str) -> list[str]:
     """Return the sentences of *text* that the person wrote about the moment, in order, white space made plain.
 
     Left out are fenced and indented code, quoted lines, tables, logs, mails with their headers, what
-    follows a colon that introduces somebody else's text, and very long paragraphs.
+    follows a colon that introduces another author's text, and very long paragraphs.
     """
     own = _typed(text[:MAX_CHARACTERS])
     found = [sentence for paragraph in _paragraphs(own) for sentence in _split(paragraph)]
@@ -154,7 +154,7 @@ def _is_task(sentence: str) -> bool:
 
 
 def _typed(text: str) -> str:
-    """Return *text* without what stands between marks that somebody sets around a text that is not theirs.
+    """Return *text* without the parts between marks that users put around texts of other authors.
 
     From the first such mark to the last: what is between may hold marks of its own. Where the first or the last
     paragraph asks about a text, the others are that text.
@@ -168,7 +168,7 @@ def _typed(text: str) -> str:
         return text
     first, *_, last = blocks
     asks_first, asks_last = (_ASKS_ABOUT.search(one) and not _INTRODUCES.search(one) for one in (first, last))
-    if asks_last:  # where the first speaks of a text, too, nobody can tell which of them is the text
+    if asks_last:  # if the first speaks of a text, too, either may be the text
         return "" if asks_first or _INTRODUCES.search(first) else last
     return first if asks_first else text
 
@@ -253,7 +253,7 @@ def _is_foreign(line: str, body: str) -> bool:
 
 
 def _until_introduced(paragraph: str) -> tuple[str, bool]:
-    """Return what stands before somebody else's text, and whether there is such a text."""
+    """Return the part before another author's text, and whether there is such a text."""
     if found := _INTRODUCES.search(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
         return paragraph[:start], True
@@ -316,8 +316,8 @@ def extractive_summary(
 ) -> str:
     """Choose the sentences that together say most, in the order they were said, one a line.
 
-    Sentences are taken one after another: each time the one whose words are likeliest in what is
-    summarised, after which its words count less, so that what was said already does not win again.
+    Sentences are taken one after another: each time the one with the most frequent words in the
+    text, after which its words count less, so that what was said already does not win again.
 
     Args:
         said: The messages, oldest first.

@@ -77,7 +77,7 @@ class _Call:
 class RedisClient:
     """A client of one server, or of a cluster after :meth:`use_cluster`.
 
-    Every command must be repeatable, because a command whose reply is lost is sent again: reads are, and scripts that
+    Every command must be repeatable, because a command is sent again if its reply is lost: reads are, and scripts that
     write take a commit token.
 
     Args:

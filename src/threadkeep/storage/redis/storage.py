@@ -2,7 +2,7 @@
 
 A commit is one call of one script, which Redis runs to its end before anything else: it checks every expectation
 first and then writes, all or nothing. Each commit carries a token under which the server keeps the result for a
-while, so a commit whose reply was lost is sent again and done once. Reads of one partition are one call, too; those
+while, so a commit with a lost reply is sent again and done once. Reads of one partition are one call, too; those
 of more than a few megabytes come in parts.
 """
 

@@ -109,7 +109,7 @@ class Committing(World):
 
     @pytest.mark.parametrize("operation", [note("1", "new", expect="absent"), delete("1", expect="absent")])
     async def test_absent_is_met_by_nothing_only(self, storage: Storage, operation: Any) -> None:
-        """``absent`` lets the first one in and nobody after it."""
+        """``absent`` admits the first writer and no later one."""
         await commit(storage, operation)
         await commit(storage, note("1", "old"))
 
@@ -249,7 +249,7 @@ class Committing(World):
         assert (await require(storage, "1")).value == {"by": won[0]}
 
     async def test_concurrent_commits_each_have_a_number(self, storage: Storage) -> None:
-        """Commits of one partition are one after the other, whoever makes them."""
+        """Commits of one partition are one after the other, whichever writer makes them."""
         positions = await asyncio.gather(*(commit(storage, note(str(n))) for n in range(30)))
 
         assert sorted(position.sequence for position in positions) == list(range(1, 31))

@@ -101,7 +101,7 @@ class Scanning(World):
     async def test_pages_hold_while_others_write(
         self, storage: Storage, clock: FrozenClock, direction: Direction
     ) -> None:
-        """What nobody touches is seen once, though items come, go and change between the pages."""
+        """Items that do not change are seen once, though items come, go and change between the pages."""
         for number in range(40):
             await commit(storage, note(f"{number:02}"))
             clock.advance(SECOND)

@@ -39,7 +39,7 @@ class Serving(World):
         assert await storage.namespaces() == (("a",), ("a", "z"), ("b",))
 
     async def test_an_empty_storage_has_no_namespaces(self, storage: Storage) -> None:
-        """Nor has one whose items are gone."""
+        """Nor has one after its items are gone."""
         assert await storage.namespaces() == ()
         await commit(storage, note("1"))
         await commit(storage, delete("1"))
@@ -47,7 +47,7 @@ class Serving(World):
         assert await storage.namespaces() == ()
 
     async def test_internal_namespaces_are_left_out(self, storage: Storage) -> None:
-        """Those whose first label begins with a period; a later one may."""
+        """Namespaces with a first label that begins with a period; a later label may."""
         await commit(storage, plain("1", namespace=(".turns", "ana")), plain("1", namespace=("a", ".b")))
 
         assert await storage.namespaces() == (("a", ".b"),)
@@ -151,7 +151,7 @@ class Serving(World):
         assert set(await storage.partitions()) == {ANA, BOB}
 
     async def test_the_longest_due_comes_first(self, storage: Storage, clock: FrozenClock) -> None:
-        """ "Unexpired items whose due is of kind and not later than now", across partitions."""
+        """Unexpired items that are due of the kind and not later than now, across partitions."""
         now = clock.now()
         await commit(
             storage,
@@ -169,7 +169,7 @@ class Serving(World):
         assert await storage.due("capture", now=now, limit=0) == ()
 
     async def test_any_text_is_a_kind_of_work(self, storage: Storage, clock: FrozenClock) -> None:
-        """And says whose it is, however the owner is spelled."""
+        """And names the owner, whichever characters the id has."""
         await commit(storage, *(plain(text, due=Due(text, clock.now())) for text in NASTY_TEXTS))
 
         for text in NASTY_TEXTS:

@@ -86,7 +86,7 @@ class Sharing(World):
             await second.close()
 
     async def test_storages_that_connect_together_are_all_connected(self, open_storage: OpenStorage) -> None:
-        """Who comes first makes what is needed; nobody fails over it."""
+        """The first process creates what is needed, and no process fails."""
         storages = [open_storage() for _ in range(4)]
 
         await asyncio.gather(*(storage.connect() for storage in storages))
