@@ -14,7 +14,7 @@ from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
 
 import threadkeep
-from tests.fakes.openai_server import OpenAIServer, ToolCalls
+from tests.fakes.model_server import ModelServer, ToolCalls
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
@@ -202,7 +202,7 @@ class TestThirtyTurns:
         asked = [turn for turn in TURNS if not turn.user.startswith(CONFESSION)]
         replies = [ToolCalls([("SemanticMemory", {"content": t.model})]) if t.model else "Nothing." for t in asked]
         settings = Settings.load(store_type="memory", enable_fact_extraction="true", extractor="langmem")
-        with OpenAIServer(replies) as server:
+        with ModelServer(replies) as server:
             helper = ChatOpenAI(model="helper", base_url=server.base_url, api_key="none", max_retries=0)  # pyright: ignore[reportArgumentType]
             async with threadkeep.open(
                 settings=settings, owner=ANA, model=helper, embedder=HashingEmbedder(), clock=clock

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 import threadkeep
-from tests.fakes.openai_server import Hang, OpenAIServer
+from tests.fakes.model_server import Hang, ModelServer
 from threadkeep.capture.extractors.base import Extraction, Extractor
 from threadkeep.capture.models import Turn
 from threadkeep.cli.main import app
@@ -124,7 +124,7 @@ class TestWorker:
         if queue == "procrastinate":
             pytest.importorskip("procrastinate")
             woken["THREADKEEP_QUEUE_POSTGRES_DSN"] = request.getfixturevalue("postgres_url")
-        with OpenAIServer([Hang()]) as server, opened() as tk:
+        with ModelServer([Hang()]) as server, opened() as tk:
             record(tk, "I live in Lisbon")
             process = started(
                 ENABLE_FACT_EXTRACTION="true",

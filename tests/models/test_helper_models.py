@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from typing_extensions import override
 
 import threadkeep
-from tests.fakes.loopback import LoopbackServer
+from tests.fakes.model_server import ModelServer, Reply, ToolCalls
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models.helper_models import HelperModel
 from threadkeep.models.langchain import LangChainEmbedder
@@ -28,105 +27,39 @@ FACT = {"text": "The user's team deploys with ArgoCD.", "kind": "semantic", "rep
 LEARNT = json.dumps({"facts": [FACT], "episode": "The user told how they deploy."})
 
 
-class _Exchange(BaseHTTPRequestHandler):
-    served: ClassVar[ModelServer]
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
+class LearningServer(ModelServer):
+    """Answers the prompt of the extractor with facts, and every other one with a short text."""
 
-    def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        status, body = self.served.answer(self.path, request)
-        encoded = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(encoded)))
-        self.end_headers()
-        self.wfile.write(encoded)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
-        """Print nothing."""
-
-
-@dataclass(eq=False)
-class ModelServer(LoopbackServer):
-    """Speaks OpenAI's chat completions and Anthropic's messages, with connections that are kept alive.
-
-    Attributes:
-        refuses: Fields of a request that are answered by status 400.
-        requests: Every request, with its status.
-    """
-
-    handler = _Exchange
-    refuses: frozenset[str] = frozenset()
-    requests: list[tuple[int, dict[str, Any]]] = field(default_factory=list[tuple[int, dict[str, Any]]])
-
-    def answer(self, path: str, request: dict[str, Any]) -> tuple[int, Mapping[str, Any]]:
-        """Return status and body; the learning prompt gets facts, another one a plain word."""
-        if path.endswith("/count_tokens"):
-            return 200, {"input_tokens": len(json.dumps(request)) // 4}
-        refused = sorted(self.refuses & request.keys())
-        self.requests.append((400 if refused else 200, request))
-        if refused:
-            return 400, _refusal(path, refused[0])
-        text = LEARNT if "known_memories" in json.dumps(request["messages"]) else "[1]"
-        return 200, _message(path, text, request)
-
-    @property
-    def refusals(self) -> int:
-        """How many requests were refused."""
-        return sum(status == 400 for status, _ in self.requests)
+    @override
+    def next_reply(self, request: dict[str, Any]) -> Reply:
+        if "known_memories" not in json.dumps(request["messages"]):
+            return "[1]"
+        if not request.get("tools"):
+            return LEARNT
+        (tool, *_) = request["tools"]
+        return ToolCalls([(tool["name"] if "name" in tool else tool["function"]["name"], LEARNT)])
 
     @property
     def learning(self) -> list[dict[str, Any]]:
         """The accepted requests that ask for facts."""
         return [
-            request for status, request in self.requests if status == 200 and "known_memories" in json.dumps(request)
+            request
+            for request in self.requests
+            if not self.refuses & request.keys() and "known_memories" in json.dumps(request)
         ]
 
 
-def _refusal(path: str, name: str) -> Mapping[str, Any]:
-    if path.endswith("/messages"):
-        error = {"type": "invalid_request_error", "message": f"`{name}` is not supported by this model."}
-        return {"type": "error", "error": error}
-    message = f"Unsupported value: '{name}' is not supported with this model."
-    return {"error": {"message": message, "type": "invalid_request_error", "param": name, "code": "unsupported_value"}}
-
-
-def _message(path: str, text: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-    if path.endswith("/messages"):
-        usage = {"input_tokens": 5, "output_tokens": 5}
-        content: list[dict[str, Any]] = [{"type": "text", "text": text}]
-        if request.get("tools") and "facts" in text:
-            called = {
-                "type": "tool_use",
-                "id": "call_1",
-                "name": request["tools"][0]["name"],
-                "input": json.loads(text),
-            }
-            content = [called]
-        fixed = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
-        return fixed | {"content": content, "usage": usage, "stop_sequence": None}
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    if request.get("tools") and "facts" in text:
-        function = {"name": request["tools"][0]["function"]["name"], "arguments": text}
-        message = {"role": "assistant", "content": None}
-        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
-    usage = {"prompt_tokens": 5, "completion_tokens": 5, "total_tokens": 10}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
-
-
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as entered:
+def server() -> Iterator[LearningServer]:
+    with LearningServer() as entered:
         yield entered
 
 
-def openai_model(server: ModelServer, **more: Any) -> ChatOpenAI:
-    return ChatOpenAI(model="small-helper", base_url=f"{server.origin}/v1", api_key="none", max_retries=0, **more)
+def openai_model(server: LearningServer, **more: Any) -> ChatOpenAI:
+    return ChatOpenAI(model="small-helper", base_url=server.base_url, api_key="none", max_retries=0, **more)
 
 
-def anthropic_model(server: ModelServer, **more: Any) -> ChatAnthropic:
+def anthropic_model(server: LearningServer, **more: Any) -> ChatAnthropic:
     made: Any = ChatAnthropic
     return made(model="claude-helper", base_url=server.origin, api_key="none", max_retries=0, max_tokens=500, **more)
 
@@ -138,7 +71,7 @@ class TestBesideTheAgent:
     @VENDORS
     @pytest.mark.parametrize("users", [1, 8])
     async def test_asynchronous_turns_and_helper_calls_share_a_base_url(
-        self, make: Any, users: int, server: ModelServer
+        self, make: Any, users: int, server: LearningServer
     ):
         """LangChain's cached client belongs to the agent's event loop; extraction and reranking use their own."""
         async with opened(make(server)) as tk:
@@ -159,7 +92,7 @@ class TestBesideTheAgent:
         assert len(server.learning) == 4 * users
 
     @VENDORS
-    def test_synchronous_turns_and_helper_calls_share_a_base_url(self, make: Any, server: ModelServer):
+    def test_synchronous_turns_and_helper_calls_share_a_base_url(self, make: Any, server: LearningServer):
         """The same from a program without an event loop, by several threads at once."""
         with opened(make(server)) as tk:
             agent = agent_with(tk, make(server))
@@ -178,7 +111,7 @@ class TestBesideTheAgent:
         assert counts == {}
         assert len(server.learning) == 16
 
-    async def test_the_same_model_object_serves_agent_and_helper(self, server: ModelServer):
+    async def test_the_same_model_object_serves_agent_and_helper(self, server: LearningServer):
         """The application may give open() the very model that its agent uses; it is copied, never changed."""
         model = openai_model(server)
         async with opened(model) as tk:
@@ -193,7 +126,7 @@ class TestBesideTheAgent:
         assert model.temperature is None
 
     @VENDORS
-    async def test_summaries_of_blocking_turns_disturb_no_asynchronous_ones(self, make: Any, server: ModelServer):
+    async def test_summaries_of_blocking_turns_disturb_no_asynchronous_ones(self, make: Any, server: LearningServer):
         """A blocking turn is compacted in Threadkeep's event loop, by a model that asynchronous turns use meanwhile."""
         async with opened(make(server), reranker=None) as tk:
             window = tk.window(max_tokens=400, keep_messages=1)
@@ -214,14 +147,14 @@ class TestBesideTheAgent:
 
         assert counted["window.compacted"] > 0
         assert "window.model" not in counted
-        summaries = [request for _, request in server.requests if "Summarise" in json.dumps(request)]
+        summaries = [request for request in server.requests if "Summarise" in json.dumps(request)]
         assert summaries
         assert all(request["temperature"] == 0 for request in summaries)
 
 
 class TestRefusedParameters:
     @VENDORS
-    async def test_refused_parameter_is_dropped_once_and_remembered(self, make: Any, server: ModelServer):
+    async def test_refused_parameter_is_dropped_once_and_remembered(self, make: Any, server: LearningServer):
         """gpt-5 and its like refuse a temperature: the first extraction asks twice, the next ones once."""
         server.refuses = frozenset({"temperature"})
         async with opened(make(server), reranker=None) as tk:
@@ -233,7 +166,7 @@ class TestRefusedParameters:
         assert counts == {}
         assert (server.refusals, len(server.learning)) == (1, 3)
 
-    async def test_refused_schema_is_asked_for_in_another_way(self, server: ModelServer):
+    async def test_refused_schema_is_asked_for_in_another_way(self, server: LearningServer):
         """A server without structured output is asked by a tool, and without tools by the instructions alone."""
         server.refuses = frozenset({"response_format", "tools"})
         async with opened(openai_model(server), reranker=None) as tk:
@@ -245,7 +178,7 @@ class TestRefusedParameters:
         assert counts == {}
         assert (server.refusals, len(server.learning)) == (2, 2)
 
-    async def test_a_refusal_is_shared_by_all_helpers_of_a_model(self, server: ModelServer):
+    async def test_a_refusal_is_shared_by_all_helpers_of_a_model(self, server: LearningServer):
         """What extraction was refused, reranking does not send."""
         server.refuses = frozenset({"temperature"})
         for _ in range(2):
@@ -255,7 +188,7 @@ class TestRefusedParameters:
 
         assert server.refusals == 1
 
-    async def test_another_refusal_is_raised(self, server: ModelServer):
+    async def test_another_refusal_is_raised(self, server: LearningServer):
         """A status of 400 that names nothing that we sent is no reason to ask again."""
         server.refuses = frozenset({"messages"})
         helper = HelperModel(openai_model(server), {"temperature": 0})
@@ -265,7 +198,7 @@ class TestRefusedParameters:
         await helper.aclose()
         assert server.refusals == 1
 
-    async def test_settings_reach_the_request(self, server: ModelServer):
+    async def test_settings_reach_the_request(self, server: LearningServer):
         """Reasoning effort and temperature are sent as they are set."""
         more = {"helper_temperature": "0.5", "helper_reasoning_effort": "low"}
         async with opened(openai_model(server), reranker=None, **more) as tk:
@@ -276,7 +209,7 @@ class TestRefusedParameters:
 
 
 class TestTransports:
-    async def test_transport_of_the_application_is_kept(self, server: ModelServer):
+    async def test_transport_of_the_application_is_kept(self, server: LearningServer):
         """A model with an HTTP client of the application's, such as one for a proxy, is called through that."""
         import openai
 

@@ -9,7 +9,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 import threadkeep
-from tests.fakes.openai_server import Hang, OpenAIServer, Raw, Reply, ToolCalls
+from tests.fakes.model_server import Hang, ModelServer, Raw, Reply, ToolCalls
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder
 
@@ -39,8 +39,8 @@ WRONG: Final[dict[str, dict[str, Reply]]] = {
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as running:
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
         yield running
 
 
@@ -48,7 +48,7 @@ def server() -> Iterator[OpenAIServer]:
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 @pytest.mark.parametrize("fault", WRONG)
 class TestFault:
-    async def test_nothing_is_erased_and_it_shows(self, server: OpenAIServer, extractor: str, fault: str):
+    async def test_nothing_is_erased_and_it_shows(self, server: ModelServer, extractor: str, fault: str):
         """In the receipt and the counters; and the turn is learnt from when the model has come to its senses."""
         server.replies = [WRONG[fault][extractor]]
         settings = Settings.load(

@@ -12,7 +12,7 @@ from langchain_openai import ChatOpenAI
 
 import threadkeep
 from tests.capture.extractors.test_structured import ANA, SAID, learn
-from tests.fakes.openai_server import Hang, OpenAIServer, Raw, ToolCalls
+from tests.fakes.model_server import Hang, ModelServer, Raw, ToolCalls
 from threadkeep.capture.extractors.langmem import ONLY_TALKED, MemoriesInView, imported
 from threadkeep.identity import Owner
 from threadkeep.settings import Settings
@@ -266,7 +266,7 @@ class TestWire:
     @pytest.mark.slow
     async def test_real_client(self, reply: Any, learnt: bool):
         """Over HTTP, as in production."""
-        with OpenAIServer([reply]) as server:
+        with ModelServer([reply]) as server:
             model = ChatOpenAI(model="helper", base_url=server.base_url, api_key="none", max_retries=0)
             async with opened(model, extraction_timeout_seconds="1" if isinstance(reply, Hang) else "30") as tk:
                 kept = await tk.memories.remember("I live in Lisbon.")

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 
 import threadkeep
-from tests.fakes.openai_server import Hang, OpenAIServer, Raw, ToolCalls
+from tests.fakes.model_server import Hang, ModelServer, Raw, ToolCalls
 from threadkeep.errors import SettingsError
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, Held, ScriptedModel
@@ -156,17 +156,17 @@ class TestStream:
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
-    with OpenAIServer() as running:
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
         yield running
 
 
-def client(server: OpenAIServer) -> ChatOpenAI:
+def client(server: ModelServer) -> ChatOpenAI:
     return ChatOpenAI(model="small-helper", base_url=server.base_url, api_key="none", max_retries=0, temperature=0.7)
 
 
 class TestWire:
-    async def test_real_client_asks_by_a_strict_schema_at_temperature_0(self, server: OpenAIServer):
+    async def test_real_client_asks_by_a_strict_schema_at_temperature_0(self, server: ModelServer):
         """One request, with extra fields refused; tokens and their cost are on the owner's account."""
         server.replies = [reply("User's team deploys with ArgoCD on prod-west.")]
         async with opened(client(server), extraction_prices="1.00,10.00") as tk:
@@ -204,7 +204,7 @@ class TestWire:
         ],
         ids=lambda one: str(one)[:24],
     )
-    async def test_wrong_answer_changes_nothing_and_shows(self, server: OpenAIServer, wrong: Any):
+    async def test_wrong_answer_changes_nothing_and_shows(self, server: ModelServer, wrong: Any):
         """Nothing is erased, the turn waits to be tried again, and receipt, counters and export say why."""
         server.replies = [wrong]
         async with opened(client(server)) as tk:
@@ -222,7 +222,7 @@ class TestWire:
         assert "extraction model" in row["value"]["reason"]
         assert "sk-" not in str(row)
 
-    async def test_hanging_model_is_given_up(self, server: OpenAIServer):
+    async def test_hanging_model_is_given_up(self, server: ModelServer):
         """After the time-out; turns go on meanwhile, and what it failed on is learnt when it answers again."""
         server.replies = [Hang(), reply("User's team deploys with ArgoCD on prod-west.")]
         async with opened(client(server), extraction_timeout_seconds="0.2") as tk:
@@ -241,7 +241,7 @@ class TestWire:
                 "User's team deploys with ArgoCD on prod-west."
             ]
 
-    async def test_model_that_never_answers_is_parked_with_a_reason(self, server: OpenAIServer):
+    async def test_model_that_never_answers_is_parked_with_a_reason(self, server: ModelServer):
         """After five tries; the receipt says failed and why."""
         server.replies = ["no JSON"]
         async with opened(client(server)) as tk:
