@@ -97,7 +97,7 @@ MAX_TOKENS: Final = 256
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """Texts that somebody waits for; those not embedded yet stand in ``left``, the longest first."""
+    """Texts that a caller waits for; those not embedded yet stand in ``left``, the longest first."""
 
     texts: Sequence[str]
     left: list[int]
@@ -150,14 +150,14 @@ class Batches:
                 if self._encode is None:
                     self._encode = self._load()
                 self._run(self._encode, [place for place in batch if place[1] >= 0])
-            except Exception as error:  # noqa: BLE001 - it is raised where somebody waits for it
+            except Exception as error:  # noqa: BLE001 - it is raised in the waiting caller
                 self._fail({request for request, _ in batch}, error)
 
     def _next(self) -> list[tuple[_Request, int]]:
         """Take the texts of the next batch.
 
         The smallest requests go first and whole, as many as fit; a large one is only cut where it stands alone, so
-        that nobody's question is computed together with a piece of somebody's thousand documents. A request
+        that a question is not computed together with a part of a thousand documents. A request
         without texts, which waits for loading, stands in the batch as place -1.
         """
         with self._guard:

@@ -4,5 +4,5 @@ An **index** holds one partition's vectors and postings in RAM and follows the s
 **search** keeps the indexes in use and answers with a **ranking** of **hits**; **recall** reads the
 best of them, fits them into a budget and renders the **block** that the model sees. Everything that
 decides (``text``, ``lexical``, ``rank``, ``budget``, ``render``) is pure. Doors: ``search.Search`` for
-the store, ``service.RecallService`` for a turn, ``render`` for whoever must tell recalled text from new.
+the store, ``service.RecallService`` for a turn, ``rendering`` for code that tells recalled text from new.
 """

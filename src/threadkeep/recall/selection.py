@@ -61,7 +61,7 @@ _SHORT_NEEDS_LESS: Final = 0.06
 """A long text is near to much of what is asked about its field; one statement that is as near says just that.
 
 Source:
-    Replays of LoCoMo's development half, whose facts are 65 characters long in the middle and are asked for as ``When
+    Replays of LoCoMo's development half, with facts of 65 characters long in the middle and are asked for as ``When
     did I ...?``: with it a block of 300 tokens holds 62 % of the evidence that the user spoke, without it 57, and 69
     with no floor at all; others' questions of that form then bring nothing in 71 % instead of 88. LoCoMo's and BEAM's
     own questions of others' memories move by less than a point.
@@ -78,7 +78,7 @@ LEAST_LEXICAL: Final = 0.10
 """The same where words alone are compared; among few memories a word that they share is not worth more."""
 
 _NEARER: Final[dict[Subject | None, float]] = {"participant": 0.2, "known": 0.05, "unknown": -0.1, None: 0.0}
-"""A question that names somebody who takes part is about them, and one that names a stranger hardly is.
+"""A question that names a participant is about them, and one that names a stranger hardly is.
 
 Source:
     Questions of LoCoMo's and BEAM's development halves, asked of another conversation's memory: 93 and 91 %
@@ -92,7 +92,7 @@ _IN_ITS_WORDS: Final = 0.40
 
 Source:
     A text of usual length that holds all of them once has .45. On both halves this changes nothing; it is for questions
-    of one word and for embedders whose cosines are lower.
+    of one word and for embedders with lower cosines.
 """
 
 _OF_THE_LINE: Final = 0.10
@@ -385,11 +385,11 @@ class StoredFacts:
     Selection skips what it needs and does not know; the caller reads that, and selects again.
 
     Attributes:
-        memories: The memories at places of the ranking whose values the index does not hold.
+        memories: The memories at places of the ranking that have no values in the index.
         other_branch: Of memories learnt in the thread in progress: whether on another branch of it.
         is_doubtful: Whether the storage must tell the branch of a memory; ``None``: of none.
-        missing: The places whose memories are needed.
-        undecided: The memories whose branch is needed.
+        missing: The places of the memories that are needed.
+        undecided: The memories that need their branch.
     """
 
     memories: dict[int, Memory | None] = field(default_factory=dict[int, "Memory | None"])
@@ -577,7 +577,7 @@ def turns_of_fact(memory: Memory) -> set[TurnId]:
 
 
 def repeats(memory: Memory, taught: Collection[TurnId]) -> bool:
-    """Return whether *memory* is the episode of a turn whose facts are recalled: it says them again."""
+    """Return whether *memory* is the episode of a turn and repeats facts that are recalled."""
     return memory.kind == "episodic" and any(source.turn_id in taught for source in memory.sources)
 
 
