@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from tools import banned_apis, host_names, naming
+from tools import banned_apis, host_names, language, naming
 from tools.finding import report
 
 if __name__ == "__main__":
-    sys.exit(report([*banned_apis.check_tree(), *naming.check_tree(), *host_names.check_tree()]))
+    sys.exit(
+        report([*banned_apis.check_tree(), *naming.check_tree(), *host_names.check_tree(), *language.check_tree()])
+    )

@@ -15,7 +15,7 @@ from threadkeep.errors import ThreadkeepError
 from threadkeep.storage.interface import Batch, Delete, Due, Operation, Partition, Put, Ref, Storage, Touch
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.storage_contract.following import Follower, expired
+from threadkeep.testing.storage_contract.changes import Follower, expired
 
 MINUTE = timedelta(minutes=1)
 PARTITIONS = [Partition("owner", ("", "ana")), Partition("owner", ("", "bob")), Partition("root", ("ana",))]

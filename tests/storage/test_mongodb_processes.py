@@ -17,7 +17,7 @@ from threadkeep.storage.mongodb import commits
 from threadkeep.storage.mongodb import storage as reads
 from threadkeep.storage.mongodb.storage import MongoStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.storage_contract.following import Follower
+from threadkeep.testing.storage_contract.changes import Follower
 
 pytestmark = [pytest.mark.linux, pytest.mark.slow]
 

@@ -32,7 +32,7 @@ from threadkeep.storage.redis.codec import RedisKeys, to_digest
 from threadkeep.storage.redis.scripts import COMMIT, ERASE
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
-from threadkeep.testing.storage_contract.following import Follower
+from threadkeep.testing.storage_contract.changes import Follower
 from threadkeep_conformance.servers import RedisServer
 
 RECOVERY_SECONDS = 5.0

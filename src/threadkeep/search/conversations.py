@@ -42,7 +42,7 @@ class Traits(NamedTuple):
         threads: The conversation that it is from; ``None``: none.
         said_at: When it was said, seconds since 1970.
         roles: Who said it: one of this module's numbers.
-        trust: How far whoever is behind it is trusted, in [0, 1].
+        trust: How far its speaker is trusted, in [0, 1].
         pinned: Whether it is pinned.
         labels: The name of who said it, where the text begins with ``Name: ``; empty otherwise.
         asks: Whether it ends in a question.
@@ -261,7 +261,7 @@ def _rank(said: ConversationColumns, slot: int) -> tuple[int, tuple[Namespace, s
 NONE: Final = -1
 
 _A_PARTICIPANT_SAYS: Final = 3
-"""From so many statements on a name that texts begin with is somebody who takes part, rather than a heading."""
+"""From so many statements on a name that texts begin with is a participant, rather than a heading."""
 
 _NAME_BYTES: Final = 120
 _NEIGHBOUR_BYTES: Final = 40  # of an item in a snapshot's order

@@ -52,11 +52,11 @@ class PartitionIndex:
     the old one until enough of them are dropped together. So a snapshot stays as it was while the index
     changes, and no change costs more than its own size, amortized.
 
-    An item has one row for each of its texts; the best row counts. An item whose vectors are of
+    An item has one row for each of its texts; the best row counts. An item with vectors of
     another model or length, or that cannot be used, is found by its words only.
 
     Args:
-        model: Name of the embedder whose vectors are compared; ``None``: none are.
+        model: Name of the embedder of the vectors that are compared; ``None``: none are.
         dims: Their length; ``None``: that of the first one seen.
         precision: How their numbers are held.
         language: What all texts are in; ``None``: each in its own.

@@ -53,7 +53,7 @@ _PREFIXES_CACHED: Final = 8
 
 Method: TypeAlias = Literal["hybrid", "dense", "lexical"]
 Subject: TypeAlias = Literal["participant", "known", "unknown"]
-"""Whom a question names: somebody who takes part, a name that is kept, or only names that are not."""
+"""The person a question names: a participant, a name that is kept, or only names that are not."""
 
 
 class Hit(NamedTuple):
@@ -80,7 +80,7 @@ class Hits(Sequence[Hit]):
     """What was found, best first: the strongest, of equals the newest revision, then by namespace and key.
 
     A block holds a tenth of what is looked at for it, so a hit is made when it is asked for, and names are compared
-    when one of those that they decide between is. To whoever reads it this is a tuple.
+    when one of those that they decide between is. To its readers this is a tuple.
 
     No hit's score is higher than one before it: the order is decided by comparison within the partition, how close
     something is is absolute, and where the two disagree the order stands.
@@ -165,7 +165,7 @@ class Hits(Sequence[Hit]):
         return self._scores.item(place)
 
     def where(self, mask: NDArray[np.bool_]) -> list[int]:
-        """Return the places of the hits for whose rows *mask* is true, ascending."""
+        """Return the places of the hits with rows where *mask* is true, ascending."""
         mixed = [start for start, end in self._tied if 0 < np.count_nonzero(mask[start:end]) < end - start]
         if mixed:
             self._settle(max(mixed))
@@ -219,7 +219,7 @@ class Ranking:
         hits: Best first.
         degraded: What could not be used, so that only words were compared: ``embedder``, or ``vectors`` where a
             vector engine is down or late.
-        subject: Whom the question names; ``None``: nobody.
+        subject: The person the question names; ``None``: it names none.
         closest: How close the closest hit is to the question, in [0, 1], wherever it stands.
         by_words: Whether nothing but words was compared.
         alike: Cosines of the first hits with each other, shape ``(n, n)``, where that was asked for.
@@ -350,7 +350,7 @@ class IndexSnapshot:
             query: The query.
             vector: Of the query, shape ``(dims,)``; ``None``: compare words only.
             aspect: Of the query without its names; ``None``: it has none.
-            prefixes: Only items whose namespace begins with one of these.
+            prefixes: Only items in namespaces that begin with one of these.
             threads: The conversation in progress, and those it branched off.
             method: The signals to use.
             limit: The number of hits; ``None``: all.
@@ -420,7 +420,7 @@ class IndexSnapshot:
         return self.values.memory(slot, self.names[slot], self.revisions.item(slot), self.updated_at.item(slot))
 
     def unkeyed(self) -> list[int]:
-        """Return the slots of the memories whose secondary keys are not computed yet."""
+        """Return the slots of the memories without secondary keys so far."""
         return [
             slot
             for slot in range(self.statements.keyed_to, len(self.alive))

@@ -169,7 +169,7 @@ class Retriever:
 
     @property
     def embeds_here(self) -> bool:
-        """Whether what is asked is embedded on this machine, so that nobody has to say that it may leave it."""
+        """Whether what is asked is embedded on this machine, so that no consent to send it elsewhere is needed."""
         return self._embedder is not None and not self._embedder.remote
 
     async def ranking(
@@ -193,7 +193,7 @@ class Retriever:
         Args:
             partition: Where to look; nothing outside it is read.
             query: Any text; the first 32,768 characters count.
-            prefixes: Only items whose namespace begins with one of these.
+            prefixes: Only items in namespaces that begin with one of these.
             ranking: ``hybrid``: cosine and BM25; ``dense``: the raw cosine; ``lexical``: BM25.
             limit: How many; ``None``: all.
             vector: The query's, shape ``(dims,)``, if it is known already; nothing is embedded then.
@@ -357,7 +357,7 @@ class Retriever:
     def embed_ahead(self, question: str) -> None:
         """Begin to embed what will be asked, if that is done on this machine; runs on the event loop."""
         if not self.embeds_here:
-            return  # nobody said yet that it may leave this machine
+            return  # no consent yet to send it elsewhere
         texts = tuple(self.parse(question).texts_to_embed(()))
         if texts not in self._ahead and any(text.strip() for text in texts):
             embedding = asyncio.ensure_future(self._embedded(texts))

@@ -134,7 +134,7 @@ class Matrix:
     """One row for each text: its vector in unit length, or zeros where there is none that can be compared.
 
     Args:
-        model: Name of the embedder whose vectors are compared; ``None``: none are.
+        model: Name of the embedder of the vectors that are compared; ``None``: none are.
         dims: Their length; ``None``: that of the first one seen.
         precision: How their numbers are held.
     """

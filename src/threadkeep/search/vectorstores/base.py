@@ -44,7 +44,7 @@ class Near(NamedTuple):
     Attributes:
         namespace: Of the item.
         key: Of the item.
-        revision: Of the vectors that were compared; whoever knows of a newer one passes it over.
+        revision: Of the vectors that were compared; a caller that knows a newer one skips it.
         cosine: Of the question and the nearest of the item's texts, in [-1, 1].
     """
 
@@ -72,7 +72,7 @@ class VectorUpdate:
     """What brings the copy of a partition from one position to the next.
 
     Attributes:
-        partition: Whose.
+        partition: The owner's partition.
         space: Of the vectors.
         since: Where the copy has to stand for this; ``None``: there is none.
         position: Where it stands afterwards.
@@ -113,7 +113,7 @@ class VectorEngine(Protocol):
         ...
 
     async def position(self, partition: Partition, space: Space) -> Position | None:
-        """Return how far the copy of *partition* has come; ``None``: there is none whose vectors are of *space*."""
+        """Return how far the copy of *partition* has come; ``None``: there is none with vectors of *space*."""
         ...
 
     async def holds(self, partition: Partition) -> bool:
@@ -123,7 +123,7 @@ class VectorEngine(Protocol):
     async def apply(self, update: VectorUpdate) -> bool:
         """Upsert, delete or, with ``reset``, rebuild; ``False``: it is elsewhere than *since*, and nothing was done.
 
-        The position is moved last: whoever is interrupted leaves the copy at *since*, with some of the update in it at
+        The position is moved last: an interrupted copy leaves the copy at *since*, with some of the update in it at
         most, and applying it or a later one from there gives what it would have given. After an update has been
         applied, a search sees it, at once or after the delay that the engine's class states.
         """
@@ -142,7 +142,7 @@ class VectorEngine(Protocol):
         Args:
             partition: Where to look.
             vector: Shape ``(dims,)``, unit length.
-            prefixes: Only items whose namespace begins with one of these.
+            prefixes: Only items in namespaces that begin with one of these.
             limit: How many; 0: none.
         """
         ...

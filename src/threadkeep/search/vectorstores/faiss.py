@@ -86,7 +86,7 @@ class FaissEngine:
     """Compares exactly (``IndexFlatIP``), within one partition and what is below the prefixes asked for.
 
     An update is applied in RAM, and written to the folder after a rebuild, when a tenth has changed, when room is made
-    for others, and in the end. A process that dies leaves an older file, whose position says what to read
+    for others, and in the end. A process that dies leaves an older file; its position says what to read
     again, and a file that cannot be read counts as none. Several processes may share the folder, each with copies
     of its own in RAM; an erasure by one is seen by the others before they use or write what they hold.
 

@@ -87,7 +87,7 @@ class PgVectorEngine:
     its own, built while it is used, and searched by iterative scans: an index over all partitions would find others'
     rows first. Vectors of more than 2,000 numbers are kept in half precision, and of more than 4,000 compared exactly.
 
-    Row-level security is forced: each transaction names its partition, and sees no other row unless whoever connects
+    Row-level security is forced: each transaction names its partition, and sees no other row unless the connected role
     is a superuser or may bypass it; every statement names the partition as well.
 
     Args:

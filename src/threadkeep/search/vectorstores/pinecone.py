@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 REQUEST_TIMEOUT: Final = timedelta(seconds=20)
-"""How long one request may take; a search is given up earlier by whoever asks."""
+"""How long one request may take; the caller of a search gives up earlier."""
 
 VISIBLE_WITHIN: Final = timedelta(seconds=60)
 """So long what was written may stay unseen by searches until it counts as a failure."""
@@ -68,7 +68,7 @@ class _Record(NamedTuple):
 class PineconeEngine:
     """Keeps vectors in one index of Pinecone's: a namespace for each partition, named by a digest.
 
-    The index is made by whoever owns the account, with the metric ``cosine`` (or ``dotproduct``) and at least as many
+    The owner of the account creates the index, with the metric ``cosine`` (or ``dotproduct``) and at least as many
     dimensions as the embedder's vectors have; shorter ones are filled up with zeros, which changes no cosine.
 
     The service is eventually consistent and has no transactions, so :meth:`apply` returns when searches see what it
@@ -342,7 +342,7 @@ def _space_of(update: VectorUpdate) -> str:
 
 
 def _label(partition: Partition) -> str:
-    """Return the label by which namespaces of *partition* name its owner; empty: it is nobody's."""
+    """Return the label by which namespaces of *partition* name its owner; empty: it has no owner."""
     if partition.kind != "owner":
         return ""
     tenant, user_id = partition.parts

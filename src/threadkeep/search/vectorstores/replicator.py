@@ -36,7 +36,7 @@ class Replicator:
     """The only one who writes to an engine; every method runs on one event loop.
 
     Args:
-        engine: Whose copies are kept.
+        engine: The vector engine to keep current.
         storage: What is followed.
         telemetry: Counts and logs when the engine is down.
         timeout: How long a search waits; following goes on after it.
@@ -243,4 +243,4 @@ def spread_of(sample: NDArray[np.float32], vector: NDArray[np.float32]) -> tuple
 
 def _retrieved(task: asyncio.Future[None]) -> None:
     if not task.cancelled():
-        task.exception()  # whoever waited has raised it; nobody may be left who did
+        task.exception()  # a waiting caller has raised it; there may be none left

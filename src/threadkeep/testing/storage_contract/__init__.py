@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import pytest
 
+from threadkeep.testing.storage_contract.changes import Following
 from threadkeep.testing.storage_contract.committing import Committing
 from threadkeep.testing.storage_contract.expiring import Expiring
-from threadkeep.testing.storage_contract.following import Following
 from threadkeep.testing.storage_contract.item_bytes import ItemBytes
 from threadkeep.testing.storage_contract.limiting import Limiting
 from threadkeep.testing.storage_contract.reading import Reading
