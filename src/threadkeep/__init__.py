@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import Receipt
-    from threadkeep.client import Health, Threadkeep, open  # noqa: A004 - the verb of the public surface
+    from threadkeep.client import Threadkeep, open  # noqa: A004 - the verb of the public surface
     from threadkeep.errors import ThreadkeepError
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Forgotten, Memory, NewMemory, RememberResult, Source, Version
     from threadkeep.owners.models import Erased, Holdings
     from threadkeep.proposals.models import Choice, DecisionResult, Proposal, Proposed, Tombstone
     from threadkeep.recall.models import Recall, Recalled
+    from threadkeep.services import Health
     from threadkeep.settings import Settings
 
 __all__ = [
@@ -59,7 +60,7 @@ _HOMES = {
     "DecisionResult": "proposals.models",
     "Erased": "owners.models",
     "Forgotten": "memories.models",
-    "Health": "client",
+    "Health": "services",
     "Holdings": "owners.models",
     "RememberResult": "memories.models",
     "Memory": "memories.models",

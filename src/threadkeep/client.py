@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from types import TracebackType
@@ -28,6 +27,7 @@ from threadkeep.observability import (
 from threadkeep.recall.models import Recall
 from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
 from threadkeep.service import OwnerScope, to_owner
+from threadkeep.services import Health
 from threadkeep.sync_bridge import blocking
 
 if TYPE_CHECKING:
@@ -115,23 +115,6 @@ def open_for_reading(settings: Settings) -> Threadkeep:
     """
     clock = SystemClock()
     return Threadkeep(Container(settings, create_storage(settings, clock), None, clock, background=False))
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The state of a memory after :meth:`Threadkeep.ready`.
-
-    Attributes:
-        storage: Kind and location, e.g. ``sqlite /home/ana/.local/share/threadkeep/memory.sqlite3``.
-        embedder: Its name; ``None``: search is by words only.
-        remote: Whether texts leave this machine to be embedded.
-        degraded: The missing parts: ``("embedder",)``.
-    """
-
-    storage: str
-    embedder: str | None
-    remote: bool
-    degraded: tuple[str, ...]
 
 
 class Threadkeep:

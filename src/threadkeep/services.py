@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -66,6 +67,23 @@ else:
             """Return the component, building it if this is the first use."""
             with instance.building:
                 return super().__get__(instance, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The state of a memory after :meth:`Threadkeep.ready`.
+
+    Attributes:
+        storage: Kind and location, e.g. ``sqlite /home/ana/.local/share/threadkeep/memory.sqlite3``.
+        embedder: Its name; ``None``: search is by words only.
+        remote: Whether texts leave this machine to be embedded.
+        degraded: The missing parts: ``("embedder",)``.
+    """
+
+    storage: str
+    embedder: str | None
+    remote: bool
+    degraded: tuple[str, ...]
 
 
 class Services:

@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
 from threadkeep.capture.models import QueuedTurn, Receipt
-from threadkeep.client import ChatModel, Health, Messages, OwnerSource, Threadkeep
+from threadkeep.client import ChatModel, Messages, OwnerSource, Threadkeep
 from threadkeep.collections.models import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
@@ -34,6 +34,7 @@ from threadkeep.proposals.models import Action, Choice, DecisionResult, Proposal
 from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.runs.models import Run, Step
+from threadkeep.services import Health
 from threadkeep.threads.fencing import Strategy
 from threadkeep.threads.maintenance import ThreadStats
 
