@@ -27,8 +27,8 @@ class Settings(SettingsFields):
     _env_file: Path | None = PrivateAttr(default=None)
 
     def __init__(self, **given: Any) -> None:
-        if by_field := [name for name in given if name in type(self).model_fields]:
-            msg = f"Settings() takes variables, not fields, and would not see {by_field[0]}; use Settings.load()."
+        if fields := [name for name in given if name in type(self).model_fields]:
+            msg = f"Settings() takes variables, not fields, and would not see {fields[0]}; use Settings.load()."
             raise SettingsError(msg)
         super().__init__(**given)
 
@@ -48,11 +48,11 @@ class Settings(SettingsFields):
         Raises:
             SettingsError: One sentence that names the variable, or the file where that cannot be read.
         """
-        named = {_variables(field)[0]: value for field, value in given.items() if value is not None}
+        by_variable = {_variables(field)[0]: value for field, value in given.items() if value is not None}
         try:
-            settings = cls(_env_file=env_file, **named)
+            settings = cls(_env_file=env_file, **by_variable)
         except ValidationError as error:
-            raise _explained(error) from None
+            raise _to_settings_error(error) from None
         except (OSError, UnicodeDecodeError) as error:
             msg = f"{env_file} cannot be read ({type(error).__name__}); save it as UTF-8 where this user may read it."
             raise SettingsError(msg) from error
@@ -60,11 +60,11 @@ class Settings(SettingsFields):
         return settings
 
     def variable_of(self, field: str, environment: Mapping[str, str] | None = None) -> str:
-        """Return the variable that says *field*: the one that is set, else the strongest that can be."""
-        return _set_by(field, self.surroundings(environment)) or _variables(field)[0]
+        """Return the variable of *field*: the one that is set, else the first of its names."""
+        return _set_by(field, self.variables_in_force(environment)) or _variables(field)[0]
 
-    def surroundings(self, environment: Mapping[str, str] | None) -> dict[str, str | None]:
-        """Return all variables: those of the file that these settings were read from, and over them *environment*'s."""
+    def variables_in_force(self, environment: Mapping[str, str] | None) -> dict[str, str | None]:
+        """Return the variables of the ``.env`` file, overridden by those of *environment*."""
         from dotenv import dotenv_values
 
         environment = os.environ if environment is None else environment
@@ -78,12 +78,12 @@ class Settings(SettingsFields):
 
     @property
     def proposal_lifetime(self) -> timedelta:
-        """How long a proposal waits."""
+        """After how long a proposal expires."""
         return timedelta(days=self.proposal_days)
 
     @property
     def tombstone_lifetime(self) -> timedelta | None:
-        """How long what was rejected or forgotten is not learnt again; ``None``: for ever."""
+        """How long rejected and forgotten statements are not learnt again; ``None``: for ever."""
         return timedelta(days=self.tombstone_days) if self.tombstone_days else None
 
     @property
@@ -93,12 +93,12 @@ class Settings(SettingsFields):
 
     @property
     def checkpoint_timeout(self) -> timedelta:
-        """How long a checkpoint is waited for."""
+        """Timeout of a checkpoint's write or read."""
         return timedelta(seconds=self.checkpoint_timeout_seconds)
 
     @property
     def workers(self) -> int:
-        """From how many threads this process learns at once."""
+        """How many workers this process runs."""
         if self.capture_workers is None:
             return 4 if self.queue == "embedded" else 0
         return self.capture_workers
@@ -110,24 +110,24 @@ class Settings(SettingsFields):
 
     @property
     def queue_time(self) -> timedelta:
-        """How long an input waits for the one before it."""
+        """How long an input waits for the run in progress."""
         return timedelta(seconds=self.queue_seconds)
 
     @property
     def personal_kinds(self) -> tuple[str, ...]:
-        """Which kinds of personal data are cut out."""
+        """Which kinds of personal data are redacted."""
         return tuple(dict.fromkeys(self.redact.replace(",", " ").split()))
 
     @property
     def sealed(self) -> bool:
-        """Whether items are sealed."""
+        """Whether items are encrypted."""
         return self.master_key is not None or self.master_key_file is not None
 
     def master_keys(self) -> tuple[str, str]:
-        """Return the master keys as text, and the variable that says them.
+        """Return the master keys as text, and the variable that they come from.
 
         Raises:
-            SettingsError: None are set, or both ways, or the file cannot be read.
+            SettingsError: Both variables are set, or the file cannot be read.
         """
         variable = "THREADKEEP_MASTER_KEY_FILE"
         if self.master_key is not None and self.master_key_file is not None:
@@ -143,12 +143,12 @@ class Settings(SettingsFields):
 
     @property
     def recall_timeout(self) -> timedelta:
-        """How long a turn waits for recall."""
+        """Timeout of recall in a turn."""
         return timedelta(milliseconds=self.recall_timeout_ms)
 
     @property
     def under_langgraph_server(self) -> bool:
-        """Whether a LangGraph server runs this process and brings checkpointer and store."""
+        """Whether a LangGraph server runs this process, with its own checkpointer and store."""
         return self.langgraph_dev.strip().lower() in _TRUTHY or self.langgraph_api_variant == "local_dev"
 
     @property
@@ -173,7 +173,7 @@ class Settings(SettingsFields):
 
     @property
     def erasure_path(self) -> Path | None:
-        """The file of the receipts of erasures; ``None``: what is in the process alone needs none."""
+        """The file of the receipts of erasures; ``None``: memories in RAM need no receipts."""
         if self.erasure_log is not None:
             return self.erasure_log.expanduser()
         if self.store_type == "memory":
@@ -191,13 +191,13 @@ class Settings(SettingsFields):
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """One setting as it is in force.
+    """One setting in force.
 
     Attributes:
-        variable: The environment variable that sets it, the first of them where there are several.
+        variable: The environment variable that sets it; the first of several.
         value: As text, secrets masked.
         origin: The variable that it came from, or ``default``.
-        description: What it means and what it takes.
+        description: Its meaning and its values.
     """
 
     variable: str
@@ -207,35 +207,35 @@ class Resolved:
 
 
 def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -> list[Resolved]:
-    """Return every setting with its value and where that came from."""
-    surroundings = settings.surroundings(environment)
+    """Return every setting with its value and its origin."""
+    in_force = settings.variables_in_force(environment)
     rows: list[Resolved] = []
     for name, field in Settings.model_fields.items():
         variables = _variables(name)
         value = getattr(settings, name)
-        said = _set_by(name, surroundings)
-        origin = said or ("given" if name in settings.model_fields_set else "default")
+        origin = _set_by(name, in_force) or ("given" if name in settings.model_fields_set else "default")
         text = "" if value is None else "********" if isinstance(value, SecretStr) else str(value)
         rows.append(Resolved(variables[0], text, origin, field.description or ""))
     return rows
 
 
 def keep_onnxruntime_silent() -> None:
-    """Have ONNX Runtime send nothing to its maker and write no id of this machine; call it before that is imported.
+    """Switch the telemetry of ONNX Runtime off; call it before the package is imported.
 
-    From 1.29 on its packages do both unless this variable is set when it starts; its own function comes too late.
+    From 1.29 on it sends data to its maker and writes an id of this machine unless this variable is set at import;
+    its own function to switch that off comes too late.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 def named_variables(names: Iterable[str], environment: Mapping[str, str] | None = None) -> dict[str, SecretStr]:
-    """Return those of the environment variables *names* that are set and not empty: credentials that a file names."""
+    """Return the environment variables of *names* that are set and not empty: a TOML file's credentials."""
     environment = os.environ if environment is None else environment
     return {name: SecretStr(value) for name in names if (value := environment.get(name))}
 
 
 def variables() -> list[tuple[str, ...]]:
-    """Return the environment variables of every setting, the strongest first."""
+    """Return the environment variables of every setting; of several names the first one wins."""
     return [_variables(name) for name in Settings.model_fields]
 
 
@@ -244,11 +244,11 @@ def _variables(field: str) -> tuple[str, ...]:
     return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else (str(alias),)
 
 
-def _set_by(field: str, surroundings: Mapping[str, str | None]) -> str | None:
-    return next((variable for variable in _variables(field) if surroundings.get(variable)), None)
+def _set_by(field: str, in_force: Mapping[str, str | None]) -> str | None:
+    return next((variable for variable in _variables(field) if in_force.get(variable)), None)
 
 
-def _explained(error: ValidationError) -> SettingsError:
+def _to_settings_error(error: ValidationError) -> SettingsError:
     first = error.errors(include_url=False, include_context=False)[0]
     variable = str(first["loc"][0])
     for name, field in Settings.model_fields.items():

@@ -35,53 +35,53 @@ class SettingsFields(BaseSettings):
     store_redis_url: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_REDIS_URL", "REDIS_URL"),
-        description="Where Redis is, for LANGGRAPH_STORE_TYPE=redis.",
+        description="URL of Redis, for LANGGRAPH_STORE_TYPE=redis.",
     )
     store_postgres_dsn: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_POSTGRES_DSN", "POSTGRES_DSN"),
-        description="Where PostgreSQL is, for LANGGRAPH_STORE_TYPE=postgres.",
+        description="URL of PostgreSQL, for LANGGRAPH_STORE_TYPE=postgres.",
     )
     store_mongodb_uri: SecretStr | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_MONGODB_URI", "MONGODB_URI"),
-        description="Where MongoDB is, for LANGGRAPH_STORE_TYPE=mongodb.",
+        description="URL of MongoDB, for LANGGRAPH_STORE_TYPE=mongodb.",
     )
     store_key_prefix: str = Field(
         default="",
         validation_alias="LANGGRAPH_STORE_KEY_PREFIX",
         max_length=200,
-        description="Tells deployments that share one storage apart; at most 200 characters.",
+        description="Prefix of all keys, so that several deployments can share one storage; at most 200 characters.",
     )
     redact: str = Field(
         default="",
         validation_alias="THREADKEEP_REDACT",
-        description="Personal data to cut out beside secrets: any of email, phone, iban, ip, parted by commas.",
+        description="Personal data to redact beside secrets: any of email, phone, iban, ip, separated by commas.",
     )
     redact_region: str | None = Field(
         default=None,
         validation_alias="THREADKEEP_REDACT_REGION",
-        description="Where telephone numbers without a + are from, two letters such as US; unset: those stay.",
+        description="Country of telephone numbers without a +, two letters such as US; unset: those are not redacted.",
     )
     master_key: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_MASTER_KEY",
-        description="Seals every item: 32 bytes in base64; several, parted by commas, where one replaces another.",
+        description="Key that encrypts every item: 32 bytes in base64; several, with commas, during a rotation.",
     )
     master_key_file: Path | None = Field(
         default=None,
         validation_alias="THREADKEEP_MASTER_KEY_FILE",
-        description="A file that holds what THREADKEEP_MASTER_KEY would, one key a line.",
+        description="File with the value of THREADKEEP_MASTER_KEY, one key a line.",
     )
     keys: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_KEYS",
-        description="Where the owners' wrapped keys are: a SQLite file or a storage's URL; unset: beside the items.",
+        description="Storage of the owners' wrapped keys: a SQLite file or a URL; unset: the storage of the items.",
     )
     erasure_key: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_ERASURE_KEY",
-        description="Names the erased in receipts: 32 or more characters; unset: a file beside THREADKEEP_ERASURE_LOG.",
+        description="Key of the pseudonyms in receipts: 32 or more characters; unset: a file beside the receipts.",
     )
     erasure_log: Path | None = Field(
         default=None,
@@ -102,7 +102,7 @@ class SettingsFields(BaseSettings):
         default=0,
         validation_alias="THREADKEEP_MAX_MEMORIES_PER_OWNER",
         ge=0,
-        description="How many active memories an owner has at most, a whole number; 0: any. Pinned ones stay.",
+        description="How many active memories an owner has at most, a whole number; 0: any number. Pinned ones stay.",
     )
     store_max_summaries: int = Field(
         default=10,
@@ -131,7 +131,7 @@ class SettingsFields(BaseSettings):
         validation_alias="LANGGRAPH_STORE_EMBEDDINGS_DIMS",
         ge=1,
         le=16_384,
-        description="Length of the model's vectors, a whole number; unset: known or learnt.",
+        description="Length of the model's vectors, a whole number; unset: known, or read from the first vector.",
     )
     checkpoint_type: CheckpointType | None = Field(
         default=None,
@@ -146,17 +146,17 @@ class SettingsFields(BaseSettings):
     checkpoint_redis_url: SecretStr | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_REDIS_URL",
-        description="Where the threads' Redis is, with its JSON and Search modules; unset: the memories' one.",
+        description="URL of the threads' Redis, with its JSON and Search modules; unset: the one of the memories.",
     )
     checkpoint_postgres_dsn: SecretStr | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_POSTGRES_DSN",
-        description="Where the threads' PostgreSQL is; unset: the memories' one.",
+        description="URL of the threads' PostgreSQL; unset: the one of the memories.",
     )
     checkpoint_mongodb_uri: SecretStr | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_MONGODB_URI",
-        description="Where the threads' MongoDB is; unset: the memories' one.",
+        description="URL of the threads' MongoDB; unset: the one of the memories.",
     )
     checkpoint_ttl_minutes: Minutes = Field(
         default=0,
@@ -166,7 +166,7 @@ class SettingsFields(BaseSettings):
     checkpoint_key: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_CHECKPOINT_KEY",
-        description="Encrypts checkpoints: 32 or more characters, and behind a comma older keys that are still read.",
+        description="Key that encrypts checkpoints: 32 or more characters; after a comma older keys, for reading.",
     )
     checkpoint_timeout_seconds: float = Field(
         default=10,
@@ -174,12 +174,12 @@ class SettingsFields(BaseSettings):
         gt=0,
         le=3600,
         allow_inf_nan=False,
-        description="How long a checkpoint is waited for before the run fails, in seconds, a number.",
+        description="Timeout of a checkpoint's write or read, in seconds, a number; then the run fails.",
     )
     multitask_strategy: MultitaskStrategy = Field(
         default="enqueue",
         validation_alias="THREADKEEP_MULTITASK_STRATEGY",
-        description="What becomes of a second input to a thread at work: enqueue, reject, interrupt or rollback.",
+        description="Treatment of an input while a run is in progress: enqueue, reject, interrupt or rollback.",
     )
     lease_seconds: float = Field(
         default=12,
@@ -187,7 +187,7 @@ class SettingsFields(BaseSettings):
         gt=0,
         le=3600,
         allow_inf_nan=False,
-        description="After how many seconds a thread is free again if its process went down, a number.",
+        description="How long a lease on a thread lasts after a crash, in seconds, a number.",
     )
     queue_seconds: float = Field(
         default=300,
@@ -195,7 +195,7 @@ class SettingsFields(BaseSettings):
         ge=0,
         le=86_400,
         allow_inf_nan=False,
-        description="How many seconds an input waits for the one before it, a number.",
+        description="How long an input waits for the run in progress, in seconds, a number.",
     )
     langgraph_dev: str = Field(
         default="",
@@ -211,40 +211,40 @@ class SettingsFields(BaseSettings):
         default=100_000,
         validation_alias="MAX_CONTEXT_TOKENS",
         ge=1_000,
-        description="Tokens that the window lets a model read, a whole number; less where the model's profile says so.",
+        description="Upper bound of the window, in tokens, a whole number; less if the model's profile says so.",
     )
     min_messages_to_keep: int = Field(
         default=4,
         validation_alias="MIN_MESSAGES_TO_KEEP",
         ge=1,
-        description="How many of the newest messages the window keeps as far as they fit, a whole number.",
+        description="How many of the newest messages stay in the window if they fit, a whole number.",
     )
     auto_compression: bool = Field(
         default=True,
         validation_alias="ENABLE_AUTO_COMPRESSION",
-        description="true or false: whether older messages give way to a summary when the context grows too large.",
+        description="true or false: whether a summary replaces older messages when the context is too large.",
     )
     capture: Literal["local", "off"] = Field(
         default="local",
         validation_alias="THREADKEEP_CAPTURE",
-        description="How turns are learnt from: local (no model) or off.",
+        description="Whether memories are extracted from turns: local or off.",
     )
     queue: Literal["embedded", "procrastinate"] = Field(
         default="embedded",
         validation_alias="THREADKEEP_QUEUE",
-        description="Who tells workers that turns wait: embedded (nothing further) or procrastinate (in PostgreSQL).",
+        description="Queue that wakes the workers: embedded (in the process) or procrastinate (in PostgreSQL).",
     )
     queue_postgres_dsn: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_QUEUE_POSTGRES_DSN",
-        description="Where procrastinate's PostgreSQL is; unset: the memories' one.",
+        description="URL of procrastinate's PostgreSQL; unset: the one of the memories.",
     )
     capture_workers: int | None = Field(
         default=None,
         validation_alias="THREADKEEP_CAPTURE_WORKERS",
         ge=0,
         le=256,
-        description="From how many threads a process learns at once, a whole number; 0: threadkeep worker does it;"
+        description="How many workers a process runs, a whole number; 0: none, threadkeep worker runs them;"
         " unset: 4, or 0 with procrastinate.",
     )
     capture_tries: int = Field(
@@ -252,7 +252,7 @@ class SettingsFields(BaseSettings):
         validation_alias="THREADKEEP_CAPTURE_TRIES",
         ge=1,
         le=100,
-        description="After how many failures a turn is kept aside, a whole number.",
+        description="After how many failures a turn is dead and not tried again, a whole number.",
     )
     capture_lease_seconds: float = Field(
         default=10,
@@ -260,7 +260,7 @@ class SettingsFields(BaseSettings):
         ge=0.1,
         le=3600,
         allow_inf_nan=False,
-        description="How long a turn stays with a worker that is not heard of, in seconds, a number.",
+        description="How long a worker's lease on a turn lasts without renewal, in seconds, a number.",
     )
     capture_debounce_seconds: float = Field(
         default=0,
@@ -268,12 +268,12 @@ class SettingsFields(BaseSettings):
         ge=0,
         le=86_400,
         allow_inf_nan=False,
-        description="How long a thread has to be quiet before it is learnt from, in seconds, a number.",
+        description="How long a thread must be idle before its turns are processed, in seconds, a number.",
     )
     enable_fact_extraction: bool = Field(
         default=False,
         validation_alias="ENABLE_FACT_EXTRACTION",
-        description="true: a model extracts what is remembered, one call a turn; false: rules on the user's words do.",
+        description="true: a model extracts memories, one call a turn; false: rules on the user's words do.",
     )
     fact_extraction_model: str | None = Field(
         default=None,
@@ -315,22 +315,22 @@ class SettingsFields(BaseSettings):
         gt=0,
         le=3600,
         allow_inf_nan=False,
-        description="How long extracting from a turn may take, in seconds, a number; then it is tried again later.",
+        description="Timeout of the extraction from one turn, in seconds, a number; then it is tried again later.",
     )
     extraction_deletes: bool = Field(
         default=False,
         validation_alias="THREADKEEP_EXTRACTION_DELETES",
-        description="true: LangMem may propose that memories are forgotten.",
+        description="true: LangMem may propose to forget memories.",
     )
     extraction_prices: str = Field(
         default="",
         validation_alias="THREADKEEP_EXTRACTION_PRICES",
-        description="US dollars for a million tokens read and written by the extracting model, e.g. 0.25,2.00.",
+        description="US dollars for a million input and output tokens of the extracting model, e.g. 0.25,2.00.",
     )
     memory_policy: str = Field(
         default="",
         validation_alias="THREADKEEP_MEMORY_POLICY",
-        description="What is kept by itself, asked, or never kept: who, kind or both = auto, ask or never,"
+        description="What is remembered, proposed, or never remembered: speaker, kind or both = auto, ask or never,"
         " e.g. tool=never, user.episodic=never.",
     )
     proposal_days: float = Field(
@@ -344,7 +344,7 @@ class SettingsFields(BaseSettings):
     tombstone_days: Days = Field(
         default=365,
         validation_alias="THREADKEEP_TOMBSTONE_DAYS",
-        description="How many days what was rejected or forgotten is not learnt again, a number; 0: for ever.",
+        description="How many days rejected and forgotten statements are not learnt again, a number; 0: for ever.",
     )
     model: str | None = Field(
         default=None,
@@ -354,7 +354,7 @@ class SettingsFields(BaseSettings):
     agents_file: Path | None = Field(
         default=None,
         validation_alias="THREADKEEP_AGENTS",
-        description="TOML file that declares sub-agents; unset: GitHub, GitLab, Slack, AWS and Splunk as shipped.",
+        description="TOML file that declares sub-agents; unset: the shipped GitHub, GitLab, Slack, AWS and Splunk.",
     )
     data_dir: Path | None = Field(
         default=None,
@@ -369,41 +369,41 @@ class SettingsFields(BaseSettings):
     migrate: Literal["auto", "check"] = Field(
         default="auto",
         validation_alias="THREADKEEP_MIGRATE",
-        description="auto: a database's tables are made and changed at start; check: they must be as needed already.",
+        description="auto: tables are created and migrated at start; check: they must be up to date already.",
     )
     postgres_pool_size: int = Field(
         default=10,
         validation_alias="THREADKEEP_POSTGRES_POOL_SIZE",
         ge=1,
         le=1000,
-        description="How many connections to PostgreSQL a process holds at most, a whole number.",
+        description="Size of a process's connection pool to PostgreSQL, a whole number.",
     )
     postgres_wait_ms: Milliseconds = Field(
         default=1000,
         validation_alias="THREADKEEP_POSTGRES_WAIT_MS",
-        description="How long to wait while all those connections are in use, in milliseconds, a whole number.",
+        description="Timeout of waiting for a connection of that pool, in milliseconds, a whole number.",
     )
     postgres_statement_timeout_ms: Milliseconds = Field(
         default=2000,
         validation_alias="THREADKEEP_POSTGRES_STATEMENT_TIMEOUT_MS",
-        description="How long a turn's statement may take in PostgreSQL, in milliseconds, a whole number.",
+        description="Timeout of a statement in PostgreSQL, in milliseconds, a whole number.",
     )
     redis_timeout_ms: Milliseconds = Field(
         default=1000,
         validation_alias="THREADKEEP_REDIS_TIMEOUT_MS",
-        description="How long a read or a commit may take in Redis, in milliseconds, a whole number.",
+        description="Timeout of a read or a commit in Redis, in milliseconds, a whole number.",
     )
     postgres_partitions: int = Field(
         default=0,
         validation_alias="THREADKEEP_POSTGRES_PARTITIONS",
         ge=0,
         le=1024,
-        description="Over how many hash partitions new PostgreSQL tables are spread, a whole number; 0: none.",
+        description="Number of hash partitions of new PostgreSQL tables, a whole number; 0: not partitioned.",
     )
     recall_timeout_ms: Milliseconds = Field(
         default=300,
         validation_alias="THREADKEEP_RECALL_TIMEOUT_MS",
-        description="How long a turn waits for recall, in milliseconds, a whole number.",
+        description="Timeout of recall in a turn, in milliseconds, a whole number.",
     )
     recall_budget_tokens: int = Field(
         default=300,
@@ -431,39 +431,39 @@ class SettingsFields(BaseSettings):
     ] = Field(
         default="auto",
         validation_alias="THREADKEEP_LANGUAGE",
-        description="What words are stemmed in; auto: each text in the language that its function words are of.",
+        description="Language of the stemming; auto: the language of each text, detected by its function words.",
     )
     reranker: str | None = Field(
         default=None,
         validation_alias="THREADKEEP_RERANKER",
-        description="The reranker of recalled memories: model (the chat model), cohere:MODEL, fastembed:MODEL "
+        description="Reranker of recalled memories: model (the chat model), cohere:MODEL, fastembed:MODEL "
         "or sentence-transformers:MODEL; unset: none.",
     )
     rerank_timeout_ms: Milliseconds = Field(
         default=150,
         validation_alias="THREADKEEP_RERANK_TIMEOUT_MS",
-        description="How long recall waits for the reranker until it keeps its order, in milliseconds, a whole number.",
+        description="Timeout of the reranker, in milliseconds, a whole number; then recall keeps its order.",
     )
     cohere_key: SecretStr | None = Field(
         default=None,
         validation_alias="COHERE_API_KEY",
-        description="Key of Cohere's reranking service.",
+        description="API key of Cohere's reranking service.",
     )
     cohere_url: str | None = Field(
         default=None,
         validation_alias="CO_API_URL",
-        description="Where Cohere's service, or one that speaks its protocol, is; unset: https://api.cohere.com.",
+        description="URL of Cohere's service, or of one with its protocol; unset: https://api.cohere.com.",
     )
     index_megabytes: int = Field(
         default=512,
         validation_alias="THREADKEEP_INDEX_MEGABYTES",
         ge=1,
-        description="How much memory the search indexes may take, in megabytes, a whole number.",
+        description="Upper bound of the RAM of search indexes, in megabytes, a whole number.",
     )
     index_precision: Literal["float32", "int8"] = Field(
         default="float32",
         validation_alias="THREADKEEP_INDEX_PRECISION",
-        description="How search indexes hold vectors: float32 as they are, int8 in a quarter of the memory.",
+        description="Precision of vectors in search indexes: float32, or int8 in a quarter of the RAM.",
     )
 
     vectors: Literal["exact", "pgvector", "faiss", "pinecone"] = Field(
@@ -475,17 +475,17 @@ class SettingsFields(BaseSettings):
         default=20_000,
         validation_alias="THREADKEEP_VECTORS_FROM",
         ge=1,
-        description="From how many items on an owner is searched there, a whole number.",
+        description="From how many items on an owner's vectors are searched there, a whole number.",
     )
     vectors_timeout_ms: Milliseconds = Field(
         default=200,
         validation_alias="THREADKEEP_VECTORS_TIMEOUT_MS",
-        description="How long a search waits for the vector engine, in milliseconds, a whole number.",
+        description="Timeout of a search in the vector store, in milliseconds, a whole number.",
     )
     vectors_postgres_dsn: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_VECTORS_POSTGRES_DSN",
-        description="Where pgvector's PostgreSQL is; unset: the memories' one.",
+        description="URL of pgvector's PostgreSQL; unset: the one of the memories.",
     )
     vectors_folder: Path | None = Field(
         default=None,
@@ -495,7 +495,7 @@ class SettingsFields(BaseSettings):
     pinecone_key: SecretStr | None = Field(
         default=None,
         validation_alias="PINECONE_API_KEY",
-        description="Key of the Pinecone project that the vectors' index is in.",
+        description="API key of the Pinecone project with the vectors' index.",
     )
     pinecone_host: str | None = Field(
         default=None,
@@ -510,5 +510,5 @@ class SettingsFields(BaseSettings):
     tracing: str = Field(
         default="",
         validation_alias=AliasChoices("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2"),
-        description="LangSmith's own switch; where it is true, LangChain sends prompts and replies there.",
+        description="LangSmith's own switch; if true, LangChain sends prompts and replies to LangSmith.",
     )

@@ -63,6 +63,7 @@ app = typer.Typer(
     cls=ExtensibleGroup,
     help="Memory for LangGraph agents: recalled before each turn, learnt after it, yours to see, correct and erase.",
     no_args_is_help=True,
+    context_settings={"max_content_width": 160},  # click cuts descriptions at 80 columns otherwise
     add_completion=False,
     rich_markup_mode=None,  # Rich would take longer to import than the whole rest
     pretty_exceptions_enable=False,
