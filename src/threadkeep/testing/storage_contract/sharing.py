@@ -11,8 +11,8 @@ import pytest_asyncio
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.storage.interface import Due, ImmediateReads, Position, Ref, Storage
 from threadkeep.testing.clock import FrozenClock
+from threadkeep.testing.storage_contract.changes import Follower
 from threadkeep.testing.storage_contract.expiring import MINUTE
-from threadkeep.testing.storage_contract.following import Follower
 from threadkeep.testing.storage_contract.world import (
     ANA,
     NOTES,
