@@ -84,7 +84,7 @@ class TestPostgres:
         error = refusal(postgres_url)
 
         assert isinstance(error, StorageVersionError)
-        assert "newer Threadkeep (its schema is 9, and this version knows 1). Upgrade" in str(error)
+        assert "newer Threadkeep (its schema is 9, and this version knows 2). Upgrade" in str(error)
 
     def test_a_migration_broke_off(self, postgres_url: str):
         """It says what finishes it, and nothing that this very start has tried in vain."""
@@ -94,7 +94,7 @@ class TestPostgres:
         error = refusal(postgres_url)
 
         assert isinstance(error, StorageVersionError)
-        assert "broke off" in str(error)
+        assert "failed halfway" in str(error)
         assert "start the one that began it, or restore a backup" in str(error)
         assert "THREADKEEP_MIGRATE" not in str(error)
 
@@ -238,7 +238,7 @@ class TestMongoDb:
             error = refusal(f"{server.url}/notes")
 
         assert isinstance(error, StorageVersionError)
-        assert "4.4.29; 5.0 is the oldest" in str(error)
+        assert "4.4.29, and Threadkeep needs 5.0 or later" in str(error)
 
     def test_a_wrong_password_is_masked(self):
         """Neither the wrong one nor a part of it is told."""
@@ -247,7 +247,7 @@ class TestMongoDb:
             error = refusal(f"{server.url.replace('//', '//ana:wrong-one@')}/notes")
 
         assert isinstance(error, StorageDeniedError)
-        assert "refused the user name or the password; correct them in the URI" in str(error)
+        assert "refused the user name or the password: correct them in the URI" in str(error)
 
 
 class TestVectors:

@@ -302,11 +302,12 @@ class TestClosing:
     def test_a_program_that_forgets_to_close_ends(self, path: Path):
         """No thread of ours keeps the interpreter, and what was acknowledged is in the file."""
         program = (
-            "import sys; from pathlib import Path; from threadkeep.event_loop import Home\n"
+            "import sys; from pathlib import Path; from threadkeep.event_loop import EventLoopThread\n"
             "from threadkeep.threads.factory import checkpointer_over\n"
             "from threadkeep.threads.sqlite import SqliteCheckpoints\n"
             "from tests.threads.checkpoints import put, config_of\n"
-            "put(checkpointer_over(SqliteCheckpoints(Path(sys.argv[1])), home=Home()), config_of('1'), 'kept')\n"
+            "saver = checkpointer_over(SqliteCheckpoints(Path(sys.argv[1])), home=EventLoopThread())\n"
+            "put(saver, config_of('1'), 'kept')\n"
         )
 
         ended = subprocess.run([sys.executable, "-c", program, str(path)], timeout=60, check=False, capture_output=True)

@@ -24,11 +24,11 @@ import os, sys
 from pathlib import Path
 from tests.threads.checkpoints import config_of, put, value_of
 from threadkeep.errors import ClosedError
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.threads.factory import checkpointer_over
 from threadkeep.threads.sqlite import SqliteCheckpoints
 path = Path(sys.argv[1])
-checkpointer = checkpointer_over(SqliteCheckpoints(path), home=Home())
+checkpointer = checkpointer_over(SqliteCheckpoints(path), home=EventLoopThread())
 """
 
 WRITING = f"""{OPENED}
@@ -44,7 +44,7 @@ if child == 0:
     try:
         value_of(checkpointer, config_of("1"))
     except ClosedError:
-        own = checkpointer_over(SqliteCheckpoints(path), home=Home())
+        own = checkpointer_over(SqliteCheckpoints(path), home=EventLoopThread())
         put(own, config_of("2"), "child's")
         own.close()
         os._exit(7)

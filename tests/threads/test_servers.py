@@ -56,7 +56,7 @@ TOGETHER = """
 import sys
 from tests.threads.checkpoints import config_of, put
 from threadkeep.registry import create_postgres_pool
-from threadkeep.event_loop import Home
+from threadkeep.event_loop import EventLoopThread
 from threadkeep.settings import Settings
 from threadkeep.threads.factory import create_checkpointer
 thread, postgres, redis, mongodb = sys.argv[1:]
@@ -64,7 +64,7 @@ pool = lambda dsn, variable: create_postgres_pool(dsn, settings, variable=variab
 checkpointers = []
 for kind, url in (("postgres_dsn", postgres), ("redis_url", redis), ("mongodb_uri", mongodb)):
     settings = Settings.load(checkpoint_type=kind.partition("_")[0], **{f"checkpoint_{kind}": url})
-    checkpointers.append(create_checkpointer(settings, home=Home(), pool=pool))
+    checkpointers.append(create_checkpointer(settings, home=EventLoopThread(), pool=pool))
 print("ready", flush=True); sys.stdin.readline()
 for checkpointer in checkpointers:
     for n in range(10): put(checkpointer, config_of(thread), n)

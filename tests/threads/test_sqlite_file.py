@@ -95,11 +95,11 @@ class TestOpening:
     def test_processes_that_begin_one_file_together_all_succeed(self, path: Path):
         """Nobody fails because somebody else is just setting the file up."""
         program = (
-            "import sys; from pathlib import Path; from threadkeep.event_loop import Home\n"
+            "import sys; from pathlib import Path; from threadkeep.event_loop import EventLoopThread\n"
             "from threadkeep.threads.factory import checkpointer_over\n"
             "from threadkeep.threads.sqlite import SqliteCheckpoints\n"
             "from tests.threads.checkpoints import put, config_of\n"
-            "checkpointer = checkpointer_over(SqliteCheckpoints(Path(sys.argv[1])), home=Home())\n"
+            "checkpointer = checkpointer_over(SqliteCheckpoints(Path(sys.argv[1])), home=EventLoopThread())\n"
             "print('ready', flush=True); sys.stdin.readline()\n"
             "for n in range(20): put(checkpointer, config_of(sys.argv[2]), n)\n"
             "checkpointer.close()\n"
