@@ -35,14 +35,14 @@ PAGE_SIZE: Final = 200
 
 @dataclass(frozen=True)
 class Partition:
-    """The unit of a commit: an owner, a collection, or the root label of other namespaces.
+    """The unit of a commit: an owner, a thread, a collection, or the root label of other namespaces.
 
     Attributes:
-        kind: ``owner``, ``collection`` or ``root``.
+        kind: ``owner``, ``thread``, ``collection`` or ``root``.
         parts: The name of the partition within its kind, e.g. ``(tenant, user_id)``.
     """
 
-    kind: Literal["owner", "collection", "root"]
+    kind: Literal["owner", "thread", "collection", "root"]
     parts: tuple[str, ...]
 
     @cached_property

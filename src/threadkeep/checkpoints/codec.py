@@ -1,0 +1,311 @@
+"""Checkpoints and writes as items: what is encoded, under which namespace and key, and how it is read again.
+
+A thread is a partition. Its items are
+
+- ``(".thread",)``, ``head``: the :class:`~threadkeep.checkpoints.head.Head`;
+- ``(".checkpoints", namespace, checkpoint id)``, ``checkpoint``: a checkpoint with its metadata and small values;
+- ``(".checkpoints", namespace, checkpoint id)``, ``write:<task>``: what a task wrote after that checkpoint;
+- ``(".values", namespace, channel)``, checkpoint id: a large value, stored once by the first checkpoint that has it.
+
+Data that is longer than :data:`CHUNK_BYTES` continues in items with the keys ``chunk:1:<key>``, ``chunk:2:<key>``, …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+
+import ormsgpack
+from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, writes_sort_key
+
+from threadkeep.errors import DamagedItemError
+from threadkeep.storage.interface import Item, Namespace, Partition, Put, Ref
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+CHECKPOINTS: Final = ".checkpoints"
+VALUES: Final = ".values"
+HEAD: Final[tuple[Namespace, str]] = (".thread",), "head"
+
+CHECKPOINT: Final = "checkpoint"
+WRITE: Final = "write:"
+
+INLINE_BYTES: Final = 2_048
+"""Up to this size a value is stored in the checkpoint; a larger one is stored once and referred to."""
+
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""How much data one item carries; every backend takes twice as much."""
+
+_CHUNK: Final = "chunk:"
+
+Entry: TypeAlias = tuple[int, str, str, bytes]
+"""One write of a task: its index (negative for LangGraph's own channels), channel, encoding and data."""
+
+
+class ValueRef(NamedTuple):
+    """Where a large value is stored: the checkpoint that stored it, its encoding and its number of chunks."""
+
+    checkpoint_id: str
+    encoding: str
+    chunks: int
+
+
+StoredValues: TypeAlias = MutableMapping[tuple[str, str, str], ValueRef]
+"""The large values that are stored already, by namespace, channel and version."""
+
+
+class Place(NamedTuple):
+    """The address of a checkpoint within its thread."""
+
+    namespace: str
+    checkpoint_id: str
+
+    @property
+    def path(self) -> Namespace:
+        """The namespace of its items."""
+        return (CHECKPOINTS, self.namespace, self.checkpoint_id)
+
+
+def encode_checkpoint(
+    namespace: str,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    *,
+    parent_id: str,
+    run: str,
+    serde: SerializerProtocol,
+    stored: StoredValues,
+) -> list[Put]:
+    """Return the puts that store *checkpoint*; large values that are *stored* already are not written again.
+
+    Args:
+        namespace: The checkpoint namespace.
+        checkpoint: The checkpoint, as LangGraph gives it.
+        metadata: Its metadata.
+        parent_id: The checkpoint before it; ``""``: none.
+        run: The run that writes it; ``""``: none.
+        serde: Encodes values.
+        stored: Gets the large values of this checkpoint, too.
+    """
+    puts: list[Put] = []
+    inline: dict[str, tuple[str, bytes]] = {}
+    refs: dict[str, Sequence[Any]] = {}
+    versions = checkpoint["channel_versions"]
+    for channel, value in checkpoint["channel_values"].items():
+        known = (namespace, channel, str(versions.get(channel)))
+        if known in stored:
+            refs[channel] = stored[known]
+            continue
+        encoding, data = serde.dumps_typed(value)
+        if len(data) <= INLINE_BYTES:
+            inline[channel] = encoding, data
+            continue
+        chunks = to_puts((VALUES, namespace, channel), checkpoint["id"], {}, data)
+        puts += chunks
+        refs[channel] = stored[known] = ValueRef(checkpoint["id"], encoding, len(chunks))
+    rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+    data = ormsgpack.packb([*serde.dumps_typed([rest, dict(metadata)]), inline])
+    value: dict[str, Any] = {"parent": parent_id, "run": run}
+    if refs:
+        value["values"] = {channel: list(ref) for channel, ref in refs.items()}
+    return [*to_puts(Place(namespace, checkpoint["id"]).path, CHECKPOINT, value, data), *puts]
+
+
+def encode_writes(writes: Sequence[tuple[str, Any]], serde: SerializerProtocol) -> list[Entry]:
+    """Return the entries of what a task wrote."""
+    return [
+        (WRITES_IDX_MAP.get(channel, index), channel, *serde.dumps_typed(value))
+        for index, (channel, value) in enumerate(writes)
+    ]
+
+
+def merge_entries(before: Iterable[Entry], new: Sequence[Entry]) -> list[Entry]:
+    """Return the entries of a task after a further write: the first regular one of an index stays, a special one is
+    replaced."""
+    merged = {entry[0]: entry for entry in before}
+    for entry in new:
+        if entry[0] < 0 or entry[0] not in merged:
+            merged[entry[0]] = entry
+    return [*merged.values()]
+
+
+def writes_to_puts(place: Place, task_id: str, task_path: str, entries: Sequence[Entry], run: str) -> list[Put]:
+    """Return the puts that store everything a task wrote after the checkpoint at *place*."""
+    value = {"path": task_path, "run": run}
+    return to_puts(place.path, f"{WRITE}{task_id}", value, ormsgpack.packb(list(entries)))
+
+
+def to_puts(namespace: Namespace, key: str, value: Mapping[str, Any], data: bytes) -> list[Put]:
+    """Return the puts of one item whose data may need several."""
+    if len(data) <= CHUNK_BYTES:
+        return [Put(namespace, key, value, data=data)]
+    parts = [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
+    first = Put(namespace, key, {**value, "chunks": len(parts)}, data=parts[0])
+    return [first, *(Put(namespace, _chunk(key, number), {}, data=part) for number, part in enumerate(parts[1:], 1))]
+
+
+def value_refs(partition: Partition, namespace: str, channel: str, ref: Sequence[Any]) -> list[Ref]:
+    """Return the refs of all chunks of a large value."""
+    checkpoint_id, _, chunks = ref
+    path = (VALUES, namespace, channel)
+    return [Ref(partition, path, checkpoint_id)] + [
+        Ref(partition, path, _chunk(checkpoint_id, number)) for number in range(1, chunks)
+    ]
+
+
+def _chunk(key: str, number: int) -> str:
+    return f"{_CHUNK}{number}:{key}"
+
+
+@dataclass(slots=True)
+class StoredCheckpoint:
+    """The items of one checkpoint.
+
+    Attributes:
+        place: Its address.
+        item: The checkpoint's item.
+        writes: The items of its writes, by task.
+        chunks: Further chunks of these, by their keys.
+    """
+
+    place: Place
+    item: Item
+    writes: dict[str, Item] = field(default_factory=dict[str, Item])
+    chunks: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    @property
+    def parent_id(self) -> str:
+        """The checkpoint before it; ``""``: none."""
+        return str(self.item.value.get("parent", ""))
+
+    @property
+    def refs(self) -> Mapping[str, Sequence[Any]]:
+        """The :class:`ValueRef` of each channel with a large value."""
+        return self.item.value.get("values", {})
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its items, without the large values it refers to."""
+        items = [self.item, *self.writes.values()]
+        return sum(len(item.data or b"") for item in items) + sum(map(len, self.chunks.values()))
+
+    def entries(self, task_id: str) -> list[Entry]:
+        """Return what a task wrote."""
+        return parse_entries(self._data(self.writes[task_id])) if task_id in self.writes else []
+
+    def read(self, serde: SerializerProtocol) -> tuple[Checkpoint, CheckpointMetadata, dict[str, tuple[str, bytes]]]:
+        """Return the checkpoint without its values, its metadata, and its small values, encoded.
+
+        Raises:
+            DamagedItemError: It cannot be read.
+        """
+        data = self._data(self.item)
+        try:
+            encoding, rest, inline = ormsgpack.unpackb(data)
+            checkpoint, metadata = serde.loads_typed((encoding, rest))
+        except (ValueError, TypeError) as error:
+            raise damaged() from error
+        return checkpoint, metadata, inline
+
+    def pending_writes(self, serde: SerializerProtocol) -> list[tuple[str, str, Any]]:
+        """Return what tasks wrote after it, in the order in which LangGraph applies it."""
+        ordered: list[tuple[tuple[str, str, int], str, Entry]] = []
+        for task_id, item in self.writes.items():
+            path = str(item.value.get("path", ""))
+            ordered += [(writes_sort_key(path, task_id, entry[0]), task_id, entry) for entry in self.entries(task_id)]
+        ordered.sort(key=lambda one: one[0])
+        return [
+            (task_id, channel, serde.loads_typed((encoding, data)))
+            for _, task_id, (_, channel, encoding, data) in ordered
+        ]
+
+    def to_tuple(
+        self, thread_id: str, serde: SerializerProtocol, values: Mapping[str, tuple[str, bytes]]
+    ) -> CheckpointTuple:
+        """Return the checkpoint as LangGraph reads it.
+
+        Args:
+            thread_id: The id of the thread as the application gave it.
+            serde: Decodes.
+            values: Its large values, encoded, by channel.
+        """
+        checkpoint, metadata, inline = self.read(serde)
+        encoded = {**inline, **values}
+        checkpoint["channel_values"] = {
+            channel: serde.loads_typed((encoding, data)) for channel, (encoding, data) in encoded.items()
+        }
+        return CheckpointTuple(
+            config_of(thread_id, self.place),
+            checkpoint,
+            metadata,
+            config_of(thread_id, Place(self.place.namespace, self.parent_id)) if self.parent_id else None,
+            self.pending_writes(serde),
+        )
+
+    def _data(self, item: Item) -> bytes:
+        return join_chunks(item, [self.chunks.get(key, b"") for key in chunk_keys(item)])
+
+
+def chunk_keys(item: Item) -> list[str]:
+    """Return the keys of an item's further chunks."""
+    return [_chunk(item.ref.key, number) for number in range(1, int(item.value.get("chunks", 1)))]
+
+
+def join_chunks(item: Item, more: Sequence[bytes]) -> bytes:
+    """Return the whole data of an item."""
+    return (item.data or b"") + b"".join(more)
+
+
+def parse_entries(data: bytes) -> list[Entry]:
+    """Return the entries of a stored write.
+
+    Raises:
+        DamagedItemError: It cannot be read.
+    """
+    try:
+        return [cast("Entry", tuple(entry)) for entry in ormsgpack.unpackb(data)]
+    except (ValueError, TypeError) as error:
+        raise damaged() from error
+
+
+def group_items(items: Iterable[Item]) -> dict[Place, StoredCheckpoint]:
+    """Return the checkpoints among *items*; writes without a checkpoint are left out."""
+    checkpoints: dict[Place, StoredCheckpoint] = {}
+    others: list[tuple[Place, Item]] = []
+    for item in items:
+        _, namespace, checkpoint_id = item.ref.namespace
+        place = Place(namespace, checkpoint_id)
+        if item.ref.key == CHECKPOINT:
+            checkpoints[place] = StoredCheckpoint(place, item)
+        else:
+            others.append((place, item))
+    for place, item in others:
+        stored = checkpoints.get(place)
+        if stored is None:
+            continue
+        key = item.ref.key
+        if key.startswith(_CHUNK):
+            stored.chunks[key] = item.data or b""
+        else:
+            stored.writes[key.removeprefix(WRITE)] = item
+    return checkpoints
+
+
+def config_of(thread_id: str, place: Place) -> RunnableConfig:
+    """Return the config that addresses a checkpoint."""
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": place.namespace,
+            "checkpoint_id": place.checkpoint_id,
+        }
+    }
+
+
+def damaged() -> DamagedItemError:
+    """Return the error for a checkpoint that cannot be read."""
+    return DamagedItemError("A checkpoint cannot be read: it is damaged; restore it from a backup, or delete it.")

@@ -1,0 +1,185 @@
+"""The head of a thread: its owner, its newest checkpoint and its lease; and the rules that admit a write.
+
+Every commit to a thread writes the head and expects the revision that it read, so two writers never commit on the
+same state. LangGraph takes the checkpoint with the largest id for the newest: a late writer would hide what another
+run added. So a write is admitted only if it continues the thread from where it is. These are pure rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from threadkeep.errors import ConflictError, OwnerMismatchError, ThreadBusyError, ThreadMovedOnError
+from threadkeep.identity import Owner
+
+Strategy: TypeAlias = Literal["enqueue", "reject", "interrupt", "rollback"]
+"""What a run does if another run has the lease: it waits, fails, or takes the lease and keeps or undoes its work."""
+
+STRATEGIES: Final[tuple[Strategy, ...]] = ("enqueue", "reject", "interrupt", "rollback")
+
+
+@dataclass(frozen=True, slots=True)
+class HeadLease:
+    """The lease of a run as the head records it.
+
+    Attributes:
+        run: The fencing token: the random id of the run that holds it.
+        until: When it expires unless it is renewed.
+        began: The newest checkpoint when the run began; ``""``: there was none.
+    """
+
+    run: str
+    until: datetime
+    began: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The state of a thread.
+
+    Attributes:
+        thread_id: The id as the application gave it.
+        owner: The label of the owner; ``""``: no run has named one yet.
+        newest: The largest checkpoint id of the root graph; ``""``: there is none.
+        writer: The run that wrote it; ``""``: it was written outside of a run.
+        lease: The lease; ``None``: no run has one.
+    """
+
+    thread_id: str
+    owner: str = ""
+    newest: str = ""
+    writer: str = ""
+    lease: HeadLease | None = None
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> Head:
+        """Parse the value of a stored head."""
+        lease = value.get("lease")
+        return cls(
+            str(value.get("thread", "")),
+            str(value.get("owner", "")),
+            str(value.get("newest", "")),
+            str(value.get("writer", "")),
+            None if lease is None else HeadLease(lease["run"], datetime.fromisoformat(lease["until"]), lease["began"]),
+        )
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the head as a JSON object."""
+        value: dict[str, Any] = {"thread": self.thread_id, "newest": self.newest, "writer": self.writer}
+        if self.owner:
+            value["owner"] = self.owner
+        if self.lease is not None:
+            value["lease"] = {
+                "run": self.lease.run,
+                "until": self.lease.until.isoformat(),
+                "began": self.lease.began,
+            }
+        return value
+
+    def is_leased(self, now: datetime) -> bool:
+        """Return whether a run has a lease that has not expired by *now*."""
+        return self.lease is not None and self.lease.until > now
+
+    def require_owner(self, owner: Owner | None) -> None:
+        """Check that *owner* may read the thread; a thread without an owner is open to everybody.
+
+        Raises:
+            OwnerMismatchError: It belongs to another owner.
+        """
+        if owner is not None and self.owner not in ("", owner.label):
+            msg = "This thread belongs to another owner; use a thread id of your own."
+            raise OwnerMismatchError(msg, thread_id=self.thread_id)
+
+
+def bind_to(owner: Owner) -> Callable[[Head], Head]:
+    """Return what binds a thread without an owner to *owner*."""
+
+    def bind(head: Head) -> Head:
+        head.require_owner(owner)
+        return replace(head, owner=owner.label)
+
+    return bind
+
+
+WriteKind: TypeAlias = Literal["put", "writes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write as the head judges it.
+
+    Attributes:
+        kind: A checkpoint, or what a task wrote after one.
+        namespace: The checkpoint namespace; ``""``: the root graph's.
+        checkpoint_id: The checkpoint that is put, or after which something is written.
+        parent_id: The checkpoint before it; ``""``: none.
+        run: The run whose lease it needs; ``None``: it is written outside of a lease.
+        in_graph: Whether LangGraph's loop writes it. Other writers name the checkpoint that they continue.
+    """
+
+    kind: WriteKind
+    namespace: str
+    checkpoint_id: str
+    parent_id: str = ""
+    run: str | None = None
+    in_graph: bool = False
+
+
+def admit(head: Head, write: Write, now: datetime) -> Head:
+    """Return the head after *write*.
+
+    Raises:
+        ThreadBusyError: Another run has the lease.
+        ThreadMovedOnError: The lease has passed to another run, or another writer continued the thread.
+        ConflictError: The checkpoint would not become the newest one.
+    """
+    if write.run is not None:
+        _require_lease(head, write)
+    elif write.in_graph and not write.namespace:
+        if head.is_leased(now):
+            raise busy()
+        base = write.parent_id if write.kind == "put" else write.checkpoint_id
+        if head.newest not in (base, write.checkpoint_id):
+            raise moved_on()
+    if write.kind == "writes" or write.namespace:
+        return head
+    if (write.run is not None or write.in_graph) and write.checkpoint_id < head.newest:
+        raise _not_newest(head.newest)
+    if write.checkpoint_id < head.newest:
+        return head
+    return replace(head, newest=write.checkpoint_id, writer=write.run or "")
+
+
+def _require_lease(head: Head, write: Write) -> None:
+    if head.lease is None or head.lease.run != write.run:
+        raise passed_on()
+    if not write.namespace and head.newest != head.lease.began and head.writer != write.run:
+        raise moved_on()
+
+
+def busy() -> ThreadBusyError:
+    """Return the error for a thread that another run has the lease on."""
+    return ThreadBusyError("Another run is at work on this thread; wait for it, or try again later.")
+
+
+def passed_on() -> ThreadMovedOnError:
+    """Return the error for a run that lost its lease."""
+    msg = "The lease on this thread has passed to another run, or it was deleted; nothing more of this run is kept."
+    return ThreadMovedOnError(msg)
+
+
+def moved_on() -> ThreadMovedOnError:
+    """Return the error for a run that another writer overtook."""
+    msg = "Another writer continued this thread in the meantime; read its state, and send the input again if needed."
+    return ThreadMovedOnError(msg)
+
+
+def _not_newest(newest: str) -> ConflictError:
+    msg = (
+        "Nothing can come after the thread's newest checkpoint: its id is of a time far ahead of this machine's "
+        "clock, or is no time. Set the clock right, or fork the thread at a checkpoint before that one."
+    )
+    return ConflictError(msg, checkpoint_id=newest)

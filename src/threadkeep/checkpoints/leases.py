@@ -1,0 +1,332 @@
+"""Leases: the right to run on a thread. A run takes it when it begins and gives it back before it returns.
+
+A lease is a part of the thread's head: its token is the random id of the run, every write of the run renews it, and
+a write without it is refused (:mod:`~threadkeep.checkpoints.head`). The lease of a process that died expires. Runs of
+one process wait for each other in the order in which they came; runs of other processes ask again. Everything but
+:meth:`Leases.of` runs in the event loop of the storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
+
+from threadkeep.checkpoints.codec import CHECKPOINT, Place
+from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, passed_on
+from threadkeep.errors import ConflictError, InvalidInputError, StorageError, ThreadMovedOnError
+from threadkeep.ids import new_id
+from threadkeep.storage.interface import Delete, Operation, Ref
+
+if TYPE_CHECKING:
+    from threadkeep.checkpoints.codec import StoredValues
+    from threadkeep.checkpoints.directory import ThreadDirectory
+    from threadkeep.checkpoints.threads import Thread, Threads
+    from threadkeep.event_loop import EventLoopThread
+    from threadkeep.identity import Owner
+    from threadkeep.storage.interface import Partition
+
+STRATEGY: Final = "multitask_strategy"
+"""The key of a run's ``configurable`` that says what the run does if another run has the lease."""
+
+LEASE_TIME: Final = timedelta(seconds=12)
+"""How long a lease lasts without renewal: after a crash the next run waits no longer."""
+
+QUEUE_TIME: Final = timedelta(minutes=5)
+"""How long a run waits for the one before it."""
+
+_FIRST_PAUSE_SECONDS: Final = 0.02
+_LONGEST_PAUSE_SECONDS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTerms:
+    """How leases are given.
+
+    Attributes:
+        strategy: What a run does that names no strategy.
+        lease: How long a lease lasts without renewal.
+        queue: How long a run waits for the one before it.
+    """
+
+    strategy: Strategy = "enqueue"
+    lease: timedelta = LEASE_TIME
+    queue: timedelta = QUEUE_TIME
+
+    def strategy_of(self, configurable: Mapping[str, Any]) -> Strategy:
+        """Return the strategy of a run.
+
+        Raises:
+            InvalidInputError: It names one that there is not.
+        """
+        named = configurable.get(STRATEGY) or self.strategy
+        for strategy in STRATEGIES:
+            if named == strategy:
+                return strategy
+        msg = f"{STRATEGY} is one of {', '.join(STRATEGIES)}, not {str(named)[:40]!r}."
+        raise InvalidInputError(msg)
+
+
+@dataclass(eq=False)
+class Lease:
+    """The lease of one run of this process on one thread.
+
+    Attributes:
+        run: The fencing token.
+        thread: The thread.
+        owner: The owner that the thread is bound to; ``None``: the run named none.
+        epoch: The owner's epoch when the run began; ``None``: it was not read.
+        stored: The large values of the thread that need not be stored again.
+        written: The newest checkpoint that the run put; ``""``: none.
+        ending: Whether the run has ended and the lease is being given back.
+        over: Whether it was given back or lost.
+    """
+
+    run: str
+    thread: Thread
+    owner: Owner | None
+    epoch: str | None = None
+    stored: StoredValues = field(default_factory=dict)
+    written: str = ""
+    ending: bool = False
+    over: bool = False
+    turn: asyncio.Lock | None = None
+
+
+current_lease: ContextVar[Lease | None] = ContextVar("threadkeep_lease", default=None)
+"""The lease of the run, or of the block of :meth:`Leases.hold`, that this context belongs to."""
+
+
+class Leases:
+    """Gives the leases of this process's runs.
+
+    Args:
+        threads: The threads.
+        directory: The threads of each owner.
+        loop: The event loop of the storage.
+        terms: How leases are given.
+    """
+
+    def __init__(self, threads: Threads, directory: ThreadDirectory, loop: EventLoopThread, terms: LeaseTerms) -> None:
+        self.terms = terms
+        self._threads = threads
+        self._directory = directory
+        self._loop = loop
+        self._runs: dict[int, tuple[object, Lease]] = {}
+        self._active: dict[Partition, Lease] = {}
+        self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
+        self._renewing: asyncio.Task[None] | None = None
+
+    def of(self, run: object, thread: Thread) -> Lease | None:
+        """Return the lease on *thread* of the run that *run* identifies; from any thread of the process."""
+        _, lease = self._runs.get(id(run), (None, None))
+        return lease if lease is not None and lease.thread.partition == thread.partition else None
+
+    def assign(self, run: object, lease: Lease) -> None:
+        """Let the run that *run* identifies write with *lease*."""
+        self._runs[id(run)] = run, lease
+
+    def unassign(self, run: object) -> None:
+        """End what :meth:`assign` did."""
+        self._runs.pop(id(run), None)
+
+    async def take(
+        self, thread: Thread, owner: Owner | None, strategy: Strategy, *, scoped: bool, locked_to: Owner | None
+    ) -> Lease:
+        """Return the lease on *thread* for a new run, waiting for it if *strategy* says so; bind the thread.
+
+        Args:
+            thread: The thread.
+            owner: The owner of the run; ``None``: it names none.
+            strategy: What to do if another run has it.
+            scoped: Whether the thread is of a scoped view.
+            locked_to: The owner to check the thread by.
+
+        Raises:
+            ThreadBusyError: Another run has the lease, and *strategy* is not to wait; or it took too long.
+            OwnerMismatchError: The thread belongs to another owner.
+            PartitionErasedError: The owner was erased since the run began to wait, or is being erased.
+        """
+        clock = asyncio.get_running_loop()
+        deadline = clock.time() + self.terms.queue.total_seconds()
+        lease = Lease(new_id(), thread, owner)
+        waits = strategy in ("enqueue", "reject")
+        if waits:
+            await self._await_turn(lease, strategy, deadline)
+        try:
+            pause, fresh = _FIRST_PAUSE_SECONDS, False
+            while True:
+                head = await thread.head(fresh=fresh) or Head(thread.thread_id)
+                head.require_owner(locked_to)
+                fresh = True
+                if waits and head.is_leased(self._threads.clock.now()):
+                    if strategy == "reject" or clock.time() > deadline:
+                        raise busy()
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+                    continue
+                if owner is not None and not head.owner:
+                    lease.epoch = lease.epoch or await self._directory.epoch(owner)
+                    await self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=lease.epoch)
+                if await self._commit(lease, head, strategy):
+                    break
+        except BaseException:
+            _next_turn(lease)
+            raise
+        self._active[thread.partition] = lease
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.ensure_future(self._renew())
+        return lease
+
+    async def release(self, lease: Lease) -> None:
+        """Give *lease* back; when this returns, no other run can undo what its run wrote.
+
+        Raises:
+            ThreadMovedOnError: Another run has undone it.
+            StorageError: The storage did not answer: until the lease expires, another run can undo it.
+        """
+        if lease.over:
+            return
+        lease.ending = True
+        try:
+            await lease.thread.commit(lambda head: _without(head, lease))
+        except ConflictError:
+            await self._require_kept(lease)
+        finally:
+            lease.over = True
+            if self._active.get(lease.thread.partition) is lease:
+                del self._active[lease.thread.partition]
+            for key, (_, held) in [*self._runs.items()]:
+                if held is lease:
+                    self._runs.pop(key, None)
+            _next_turn(lease)
+
+    def release_soon(self, lease: Lease) -> None:
+        """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
+        if not lease.over:
+            self._loop.soon(lambda: asyncio.ensure_future(self._release_quietly(lease)))
+
+    async def close(self) -> None:
+        """Give back every lease."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+        for lease in [*self._active.values()]:
+            await self._release_quietly(lease)
+
+    async def _release_quietly(self, lease: Lease) -> None:
+        with suppress(ConflictError, StorageError):  # it expires
+            await self.release(lease)
+
+    async def _await_turn(self, lease: Lease, strategy: Strategy, deadline: float) -> None:
+        """Wait until no other run of this process uses the thread."""
+        partition = lease.thread.partition
+        turn = self._turns.get(partition)
+        if turn is None:
+            turn = self._turns[partition] = asyncio.Lock()
+        if turn.locked():
+            active = self._active.get(partition)
+            if strategy == "reject" and (active is None or not active.ending):
+                raise busy()
+            if lease.owner is not None:  # what was said before an erasure is not kept after it
+                lease.epoch = await self._directory.epoch(lease.owner)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await turn.acquire()
+        except TimeoutError:
+            raise busy() from None
+        lease.turn = turn
+
+    async def _commit(self, lease: Lease, seen: Head, strategy: Strategy) -> bool:
+        """Write the lease into the head if it is still as *seen*; return whether it was."""
+        thread, now = lease.thread, self._threads.clock.now()
+        operations: list[Operation] = []
+        newest, writer = seen.newest, seen.writer
+        if strategy == "rollback" and seen.lease is not None and seen.is_leased(now):
+            operations, newest = await self._undo(thread, seen.lease.run)
+            writer = "" if newest != seen.newest else writer
+        taken = replace(
+            seen,
+            owner=seen.owner or (lease.owner.label if lease.owner is not None else ""),
+            newest=newest,
+            writer=writer,
+            lease=HeadLease(lease.run, now + self.terms.lease, newest),
+        )
+
+        def take(head: Head) -> Head:
+            if head != seen:
+                raise _ChangedError
+            return taken
+
+        try:
+            await thread.commit(take, operations)
+        except _ChangedError:
+            return False
+        return True
+
+    async def _undo(self, thread: Thread, run: str) -> tuple[list[Operation], str]:
+        """Return what deletes the checkpoints and writes of *run*, and the newest checkpoint of the rest."""
+        operations: list[Operation] = []
+        newest = ""
+        for stored in await thread.load_all():
+            items = [stored.item, *stored.writes.values()]
+            if stored.item.value.get("run") != run:
+                items = [item for item in stored.writes.values() if item.value.get("run") == run]
+                if not stored.place.namespace:
+                    newest = max(newest, stored.place.checkpoint_id)
+            operations += [Delete(item.ref.namespace, item.ref.key) for item in items]
+        return operations, newest
+
+    async def _require_kept(self, lease: Lease) -> None:
+        """Check that the last checkpoint of a run that lost its lease is still there.
+
+        Raises:
+            ThreadMovedOnError: It was undone, or the thread was deleted.
+        """
+        if not lease.written:
+            return
+        ref = Ref(lease.thread.partition, Place("", lease.written).path, CHECKPOINT)
+        (item,) = await self._threads.call(self._threads.storage.get([ref]))
+        if item is None:
+            msg = "Another run took this thread and undid what this run had written; send the input again if needed."
+            raise ThreadMovedOnError(msg)
+
+    async def _renew(self) -> None:
+        """Renew the leases of runs that write nothing, until there is none."""
+        while self._active:
+            await asyncio.sleep(self.terms.lease.total_seconds() / 3)
+            await asyncio.gather(*(self._renew_one(lease) for lease in [*self._active.values()]))
+
+    async def _renew_one(self, lease: Lease) -> None:
+        if lease.over or lease.ending:
+            return
+        try:
+            await lease.thread.commit(self._threads.renew(lease.run))
+        except ConflictError:
+            lease.over = True
+            self._active.pop(lease.thread.partition, None)
+            _next_turn(lease)
+        except StorageError:  # the next time, or it expires
+            return
+
+
+class _ChangedError(ConflictError):
+    """The head is not the one that the lease was decided on; decide again."""
+
+
+def _without(head: Head, lease: Lease) -> Head:
+    if head.lease is None or head.lease.run != lease.run:
+        raise passed_on()
+    return replace(head, lease=None)
+
+
+def _next_turn(lease: Lease) -> None:
+    turn, lease.turn = lease.turn, None
+    if turn is not None and turn.locked():
+        turn.release()
+
+

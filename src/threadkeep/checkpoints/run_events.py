@@ -1,0 +1,227 @@
+"""Beginnings and ends of LangGraph's runs: LangGraph tells savers and middleware of neither, but it calls callbacks.
+
+A handler that LangChain adds to every run tracks which run is current in a context, and ends what a run holds before
+the run returns to its caller: an async run awaits it, a sync run waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import cache
+from typing import Any, Final, Protocol
+from uuid import UUID
+from weakref import WeakSet, WeakValueDictionary
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.tracers.context import register_configure_hook
+
+
+class RunResource(Protocol):
+    """What a run holds until it ends, such as the lease on its thread."""
+
+    async def arelease(self) -> None:
+        """Release it before the run returns; an error is raised in the run."""
+        ...
+
+    def release(self) -> None:
+        """Do the same, blocking."""
+        ...
+
+
+class CurrentRun:
+    """A run that has begun.
+
+    Attributes:
+        name: The name of the graph, or of the run if it was given one.
+        ended: Whether it has ended.
+        children: The runs that it began and that go on: a graph within a step is current in its own context only.
+        resource: What it holds until it ends; ``None``: nothing.
+    """
+
+    def __init__(self, name: str, parent: CurrentRun | None = None) -> None:
+        self.name = name
+        self._root = parent.root if parent is not None else None
+        self.ended = False
+        self.children: dict[UUID, CurrentRun] = {}
+        self.resource: RunResource | None = None
+        self._at_end: list[Callable[[], object]] = []
+
+    @property
+    def root(self) -> CurrentRun:
+        """The outermost run around it, or itself."""
+        return self._root or self
+
+    def when_ended(self, call: Callable[[], object]) -> None:
+        """Call *call* when it has ended; at once if it has."""
+        self._at_end.append(call)
+        if self.ended:
+            call()
+
+    def end(self) -> None:
+        """Mark it as ended."""
+        self.ended = True
+        calls, self._at_end = self._at_end, []  # a caller's context may keep the run, and must not keep these
+        for call in calls:
+            call()
+
+
+class RunListener(Protocol):
+    """Something that is told when a run begins."""
+
+    def run_begins(self, name: str, given: object) -> None:
+        """Note that a run called *name*, which no other run began, begins with *given*. Called within that run."""
+        ...
+
+
+_listeners: WeakSet[RunListener] = WeakSet()
+_adding: Final = threading.Lock()
+_began: ContextVar[CurrentRun | None] = ContextVar("threadkeep_run", default=None)
+_current: WeakValueDictionary[UUID, CurrentRun] = WeakValueDictionary()
+
+
+class _SyncRuns(threading.local):
+    """How many sync runs with a resource are on this thread, where an event loop may be running, too."""
+
+    count: int = 0
+
+
+_sync_runs: Final = _SyncRuns()
+
+
+class _RunEvents(BaseCallbackHandler):
+    run_inline = True
+    """In the run's own context, so that what the run reads next sees it as current."""
+
+    raise_error = True
+    """A run whose work was undone is told so; LangChain ignores errors of other handlers."""
+
+    ignore_llm = ignore_retry = ignore_agent = ignore_retriever = ignore_chat_model = ignore_custom_event = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
+
+    def on_chain_start(
+        self,
+        serialized: Any,  # noqa: ARG002 - LangChain's name
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        name: str | None = None,
+        **_: Any,
+    ) -> None:
+        parent = _current.get(parent_run_id) if parent_run_id else None
+        run = _current[run_id] = CurrentRun(name or "", parent)
+        if parent is not None:
+            parent.children[run_id] = run
+        _began.set(run)
+        if parent_run_id is None:
+            with _adding:
+                listeners = tuple(_listeners)
+            for listener in listeners:
+                listener.run_begins(run.name, inputs)
+
+    @property
+    def on_chain_end(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The handler of a run's end: LangChain awaits it where an async run is, and calls it elsewhere."""
+        return _end_async if _is_async() else _end_sync
+
+    @property
+    def on_chain_error(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The handler of a run's failure."""
+        return _fail_async if _is_async() else _fail_sync
+
+
+def _is_async() -> bool:
+    if _sync_runs.count:
+        return False
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+async def _end_async(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
+    run = _leave(run_id, parent_run_id)
+    if run is None:
+        return
+    try:
+        if run.resource is not None:
+            await run.resource.arelease()
+    finally:
+        run.end()
+
+
+def _end_sync(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
+    run = _leave(run_id, parent_run_id)
+    if run is None:
+        return
+    try:
+        if run.resource is not None:
+            run.resource.release()
+    finally:
+        run.end()
+
+
+async def _fail_async(error: BaseException, **given: Any) -> None:
+    try:
+        await _end_async(**given)
+    except Exception as late:  # noqa: BLE001 - the run's own error is raised
+        error.add_note(f"The run's thread could not be released: {late}")
+
+
+def _fail_sync(error: BaseException, **given: Any) -> None:
+    try:
+        _end_sync(**given)
+    except Exception as late:  # noqa: BLE001 - the run's own error is raised
+        error.add_note(f"The run's thread could not be released: {late}")
+
+
+def _leave(run_id: UUID, parent_run_id: UUID | None) -> CurrentRun | None:
+    if parent_run_id is not None and (parent := _current.get(parent_run_id)):
+        parent.children.pop(run_id, None)
+    return _current.pop(run_id, None)
+
+
+_events: Final = _RunEvents()
+_handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_events", default=_events)
+
+
+@cache
+def listen() -> None:
+    """Follow every run of this process from now on."""
+    register_configure_hook(_handler, inheritable=True)
+
+
+def add_listener(listener: RunListener) -> None:
+    """Tell *listener* of every run that begins, as long as something else refers to it."""
+    listen()
+    with _adding:
+        _listeners.add(listener)
+
+
+def current_run() -> CurrentRun | None:
+    """Return the run that began last in this context and has not ended; ``None``: there is none."""
+    run = _began.get()
+    return run if run is not None and not run.ended else None
+
+
+def hold_until_end(run: CurrentRun, resource: RunResource, *, sync: bool) -> None:
+    """Release *resource* before *run* returns.
+
+    Args:
+        run: The run.
+        resource: What it holds.
+        sync: Whether the run was started by a blocking call: its end is one, too.
+    """
+    run.resource = resource
+    if sync:
+        _sync_runs.count += 1
+        run.when_ended(_one_less)
+
+
+def _one_less() -> None:
+    _sync_runs.count = max(0, _sync_runs.count - 1)
+
+

@@ -1,0 +1,607 @@
+"""LangGraph's checkpoint saver over the storage interface: works sync and async, on any loop, and opens at its first use."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.memory import InMemorySaver
+
+from threadkeep.checkpoints.codec import Place, StoredValues, ValueRef, encode_checkpoint, encode_writes, config_of
+from threadkeep.checkpoints.directory import ThreadDirectory, thread_partition
+from threadkeep.checkpoints.head import Write, bind_to, busy
+from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
+from threadkeep.checkpoints.maintenance import ANCHOR, KeptCheckpoints, Maintenance, ThreadStats
+from threadkeep.checkpoints.run_events import current_run, hold_until_end, listen
+from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
+from threadkeep.checkpoints.thread_ids import come_after, thread_id_from
+from threadkeep.checkpoints.threads import Change, Thread, Threads
+from threadkeep.errors import InvalidInputError
+from threadkeep.identity import RUNTIME, Owner, claimed_owner
+from threadkeep.ids import ThreadId
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from threadkeep.checkpoints.codec import StoredCheckpoint
+    from threadkeep.clock import Clock
+    from threadkeep.event_loop import EventLoopThread
+    from threadkeep.storage.interface import Storage
+
+T = TypeVar("T")
+
+_versions: Final = InMemorySaver()
+"""Numbers channel versions as all of LangGraph's savers do."""
+
+_TASK: Final = "__pregel_task_id"
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a config addresses.
+
+    Attributes:
+        thread: The thread.
+        place: The namespace and the checkpoint; an empty id: the newest one.
+        owner: The owner that the run names; ``None``: none.
+        lease: The lease of the run; ``None``: it has none.
+        in_graph: Whether LangGraph's loop made the config.
+    """
+
+    thread: Thread
+    place: Place
+    owner: Owner | None
+    lease: Lease | None
+    in_graph: bool
+
+
+class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
+    """Keeps LangGraph's checkpoints as items of a storage, one partition for each thread.
+
+    Thread ids are any text of 1–1,000 characters. If the run names its owner (its context, ``user_id``,
+    ``langgraph_user_id``, or a LangGraph server's user), the first run binds the thread to that owner, and every other
+    owner is refused before a checkpoint is read or written.
+
+    Listing without a thread lists the threads of this view: unscoped, all but scoped threads; scoped, its owner's.
+
+    Args:
+        storage: Keeps the threads; :meth:`connect` connects it at the first use.
+        loop: The event loop that the storage runs in.
+        clock: Returns the time that leases expire by.
+        connect: Connects the storage; ``None``: its own ``connect``.
+        owner_of: Returns the owner that a config names; by default :func:`~threadkeep.identity.claimed_owner`.
+        allowed_types: Types that checkpoints may keep, besides those of the graph's state; see :class:`StrictSerializer`.
+        timeout: How long a call of the storage may take.
+        terms: How runs get leases.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        loop: EventLoopThread,
+        clock: Clock,
+        timeout: timedelta,
+        connect: Callable[[], Coroutine[Any, Any, Any]] | None = None,
+        owner_of: Callable[[RunnableConfig], Owner | None] | None = None,
+        allowed_types: Collection[AllowedType] = (),
+        terms: LeaseTerms | None = None,
+    ) -> None:
+        super().__init__(serde=StrictSerializer(allowed_types))
+        let_graphs_list_their_types()
+        listen()
+        terms = terms or LeaseTerms()
+        self.storage = storage
+        self.directory = ThreadDirectory(storage, clock)
+        self._owner: Owner | None = None
+        self._owner_of = owner_of or _claimed_owner
+        self._loop = loop
+        self._connect = connect or storage.connect
+        self._threads = Threads(storage, clock, timeout=timeout, lease_time=terms.lease)
+        self._leases = Leases(self._threads, self.directory, loop, terms)
+
+    @property
+    def owner(self) -> Owner | None:
+        """The owner of this view; ``None``: it is not scoped."""
+        return self._owner
+
+    def scoped(self, owner: Owner) -> ThreadkeepCheckpointer:
+        """Return a view of *owner*'s threads only: it cannot name another owner's thread, nor others one of its."""
+        view = copy.copy(self)
+        view._owner = owner  # noqa: SLF001 - a copy of this very object
+        return view
+
+    def with_allowlist(self, extra_allowlist: Collection[type | tuple[str, ...]]) -> ThreadkeepCheckpointer:
+        """Return a view that also keeps objects of these classes, each given as itself or as ``(module, name)``."""
+        return cast(
+            "ThreadkeepCheckpointer", super().with_allowlist(cast("Collection[tuple[str, ...]]", extra_allowlist))
+        )
+
+    def identified(self, owner_of: Callable[[RunnableConfig], Owner | None]) -> ThreadkeepCheckpointer:
+        """Return a view that takes the owner of a run from *owner_of*."""
+        view = copy.copy(self)
+        view._owner_of = owner_of  # noqa: SLF001 - a copy of this very object
+        return view
+
+    def owner_by(self, config: RunnableConfig) -> Owner | None:
+        """Return the owner that a run's threads are bound to; ``None``: the view is scoped, or the run names none."""
+        return None if self._owner is not None else self._owner_of(config)
+
+    async def connect(self) -> None:
+        """Connect the storage now, instead of at the first use."""
+        await self._loop.run(self._connect())
+
+    async def aclose(self) -> None:
+        """Give back the leases; the storage stays open. All views are closed with it."""
+        if self._loop.running:
+            await self._loop.run(self._leases.close())
+
+    def close(self) -> None:
+        """Do what :meth:`aclose` does, blocking."""
+        if self._loop.running:
+            self._loop.run_sync(self._leases.close())
+
+    @asynccontextmanager
+    async def leased(self, config: RunnableConfig) -> AsyncGenerator[None]:
+        """Hold the lease on a thread for several calls; runs on that thread in this block use it.
+
+        Args:
+            config: As for a run: the thread, its owner, and the ``multitask_strategy``.
+
+        Raises:
+            ThreadBusyError: Another run has the lease, and the strategy is not to wait; or it took too long.
+        """
+        self._require_outside(config)
+        lease = await self._run(self._take(config))
+        token = current_lease.set(lease)
+        try:
+            yield
+        finally:
+            current_lease.reset(token)
+            with suppress(InvalidInputError):
+                await self._run(self._leases.release(lease))
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
+        if not _begins_run(config):
+            return self._run_sync(self._get(config))
+        self._require_outside(config)
+        lease, found = self._run_sync(self._begin(config, current_lease.get()))
+        self._follow(config, lease, sync=True)
+        return found
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
+        if not _begins_run(config):
+            return await self._run(self._get(config))
+        self._require_outside(config)
+        lease, found = await self._run(self._begin(config, current_lease.get()))
+        self._follow(config, lease, sync=False)
+        return found
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, newest first."""
+        yield from self._run_sync(self._list(config, filter, before, limit))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first."""
+        for found in await self._run(self._list(config, filter, before, limit)):
+            yield found
+
+    def put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        """Store *checkpoint*; when this returns, it is durable."""
+        target, change = self._put(config, checkpoint, metadata)
+        self._run_sync(self._write(target, change))
+        return _addressed(config, target.place.namespace, checkpoint["id"])
+
+    async def aput(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+    ) -> RunnableConfig:
+        """Store *checkpoint*; when this returns, it is durable."""
+        target, change = self._put(config, checkpoint, metadata)
+        await self._run(self._write(target, change))
+        return _addressed(config, target.place.namespace, checkpoint["id"])
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
+        if writes:
+            self._run_sync(self._write(*self._put_writes(config, writes, task_id, task_path)))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
+        if writes:
+            await self._run(self._write(*self._put_writes(config, writes, task_id, task_path)))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete everything of the thread, and its owner."""
+        self._run_sync(self._maintenance.delete(thread_id_from(thread_id)))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete everything of the thread, and its owner."""
+        await self._run(self._maintenance.delete(thread_id_from(thread_id)))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints whose metadata names one of these runs."""
+        self._run_sync(self._delete_for_runs(run_ids))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints whose metadata names one of these runs."""
+        await self._run(self._delete_for_runs(run_ids))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Do what :meth:`aprune` does, blocking."""
+        self._run_sync(self._prune(thread_ids, strategy))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
+
+        Raises:
+            InvalidInputError: There is no such strategy.
+            ThreadBusyError: A run has the lease on one of them, and did not end in time.
+        """
+        await self._run(self._prune(thread_ids, strategy))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread into one that has none."""
+        self._run_sync(self._maintenance.copy(thread_id_from(source_thread_id), thread_id_from(target_thread_id), None))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread into one that has none."""
+        await self.acopy(source_thread_id, target_thread_id)
+
+    async def acopy(self, source_thread_id: str, target_thread_id: str, *, until: str | None = None) -> int:
+        """Copy a thread, or what led to its checkpoint *until*, into one that has none; return how many checkpoints.
+
+        Raises:
+            ConflictError: The other one has checkpoints.
+            InvalidInputError: There is nothing to copy.
+        """
+        source, target = thread_id_from(source_thread_id), thread_id_from(target_thread_id)
+        return await self._run(self._maintenance.copy(source, target, until))
+
+    async def athin(self, thread_id: str, keep: KeptCheckpoints, *, wait: bool = True) -> int:
+        """Remove what *keep* does not name from a thread; return how many checkpoints were removed.
+
+        Raises:
+            ThreadBusyError: A run has the lease on it, and did not end in time or is not waited for.
+        """
+        return await self._run(self._maintenance.thin(thread_id_from(thread_id), keep, wait=wait))
+
+    async def astats(self, thread_id: str) -> ThreadStats:
+        """Return how large a thread is."""
+        return await self._run(self._maintenance.stats(thread_id_from(thread_id)))
+
+    async def aowner(self, thread_id: str) -> str | None:
+        """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""
+
+        async def owner() -> str | None:
+            head = await self._thread(thread_id_from(thread_id), None).head()
+            return (head.owner or None) if head is not None else None
+
+        return await self._run(owner())
+
+    async def aerase_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
+        """Erase the threads of *owner*, while no further one can begin; return their ids.
+
+        The caller erases the owner's partition afterwards, which ends the erasing.
+        """
+        return await self._run(self._maintenance.erase_owner(owner))
+
+    async def adelete_of_owner(self, thread_ids: Sequence[str], *, owner: Owner) -> None:
+        """Delete threads of *owner*: scoped ones, and unscoped ones that are bound to the owner."""
+        ids = [thread_id_from(one) for one in thread_ids]
+        await self._run(self._maintenance.delete_of_owner(ids, owner))
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return what was written to each of *channels* since its last snapshot."""
+        return self._run_sync(self._delta_history(config, channels))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return what was written to each of *channels* since its last snapshot."""
+        return await self._run(self._delta_history(config, channels))
+
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """Return the version after *current*."""
+        return _versions.get_next_version(current, channel)
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self._loop.run(self._connected(work))
+
+    def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_sync(self._connected(work))
+
+    async def _connected(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            await self._connect()
+        except BaseException:
+            work.close()
+            raise
+        return await work
+
+    def _thread(self, thread_id: ThreadId, owner: Owner | None) -> Thread:
+        return self._threads.get(thread_partition(thread_id, owner), thread_id)
+
+    def _target(self, config: RunnableConfig) -> _Target:
+        configurable = _configurable(config)
+        thread = self._thread(thread_id_from(configurable.get("thread_id")), self._owner)
+        place = Place(str(configurable.get("checkpoint_ns") or ""), str(configurable.get("checkpoint_id") or ""))
+        run = _run_of(configurable)
+        lease = None if run is None else self._leases.of(run, thread)
+        return _Target(thread, place, self._owner or self._owner_of(config), lease, run is not None)
+
+    async def _get(self, config: RunnableConfig) -> CheckpointTuple | None:
+        target = self._target(config)
+        await self._require_owner(target)
+        return await self._load(target.thread, target.place, None)
+
+    async def _load(self, thread: Thread, place: Place, stored: StoredValues | None) -> CheckpointTuple | None:
+        """Return a checkpoint; *stored* gets the large values that it refers to."""
+        loaded = await thread.load(place.namespace, place.checkpoint_id or None)
+        if loaded is None:
+            return None
+        found = await thread.to_tuple(loaded, self.serde)
+        come_after(found)
+        if stored is not None:
+            _note_stored(stored, loaded, found)
+        return found
+
+    async def _require_owner(self, target: _Target) -> None:
+        if self._owner is None and target.owner is not None:
+            head = await target.thread.head()
+            if head is not None:
+                head.require_owner(target.owner)
+
+    async def _take(self, config: RunnableConfig) -> Lease:
+        target = self._target(config)
+        strategy = self._leases.terms.strategy_of(_configurable(config))
+        locked_to = None if self._owner is not None else target.owner
+        return await self._leases.take(
+            target.thread, target.owner, strategy, scoped=self._owner is not None, locked_to=locked_to
+        )
+
+    async def _begin(self, config: RunnableConfig, around: Lease | None) -> tuple[Lease, CheckpointTuple | None]:
+        """Return the lease of the run that begins, and the checkpoint that it continues."""
+        target = self._target(config)
+        shared = around is not None and not around.over and around.thread.partition == target.thread.partition
+        lease = around if shared and around is not None else await self._take(config)
+        try:
+            return lease, await self._load(target.thread, target.place, lease.stored)
+        except BaseException:
+            if not shared:
+                with suppress(Exception):
+                    await self._leases.release(lease)
+            raise
+
+    def _require_outside(self, config: RunnableConfig) -> None:
+        """Refuse a run within a run of the same thread, which would wait for itself.
+
+        The block of :meth:`leased` is no run: runs in it use its lease.
+        """
+        lease, run = current_lease.get(), current_run()
+        if lease is None or lease.over or run is None or run.root.resource is None:
+            return
+        if lease.thread.partition == self._target(config).thread.partition:
+            raise busy()
+
+    def _follow(self, config: RunnableConfig, lease: Lease, *, sync: bool) -> None:
+        """Give the run its lease, and give the lease back when the run ends."""
+        identity = _run_of(_configurable(config))
+        self._leases.assign(identity, lease)
+        run = current_run()
+        if current_lease.get() is lease:  # of the block around the run
+            if run is not None:
+                run.when_ended(lambda: self._leases.unassign(identity))
+            return
+        current_lease.set(lease)
+        if run is not None:
+            hold_until_end(run, _HeldLease(self, lease), sync=sync)
+        writer = getattr(_configurable(config).get(RUNTIME), "stream_writer", None)
+        with suppress(TypeError):  # it lives as long as the run, which may be dropped without an end
+            weakref.finalize(writer, self._leases.release_soon, lease).atexit = False
+
+    def _put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
+    ) -> tuple[_Target, Change]:
+        target = self._target(config)
+        lease, (namespace, parent_id) = target.lease, target.place
+        run = lease.run if lease is not None else ""
+        puts = encode_checkpoint(
+            namespace,
+            checkpoint,
+            get_checkpoint_metadata(config, metadata),
+            parent_id=parent_id,
+            run=run,
+            serde=self.serde,
+            stored={} if lease is None else lease.stored,
+        )
+        write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.in_graph)
+        return target, Change(self._threads.revise(write), puts, run=run, put=Place(namespace, checkpoint["id"]))
+
+    def _put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
+    ) -> tuple[_Target, Change]:
+        target = self._target(config)
+        run = target.lease.run if target.lease is not None else ""
+        write = Write("writes", *target.place, run=run or None, in_graph=target.in_graph)
+        tasks = (target.place, task_id, task_path, encode_writes(writes, self.serde))
+        return target, Change(self._threads.revise(write), tasks=tasks, run=run)
+
+    async def _write(self, target: _Target, change: Change) -> None:
+        if target.lease is None:
+            await self._bind(target)
+        await target.thread.write(change)
+        if target.lease is not None and change.put is not None and not change.put.namespace:
+            target.lease.written = change.put.checkpoint_id
+
+    async def _bind(self, target: _Target) -> None:
+        """Bind the thread of a write outside of a run to its owner."""
+        owner, thread = target.owner, target.thread
+        if owner is None:
+            return
+        head = await thread.head()
+        if head is not None:
+            head.require_owner(None if self._owner is not None else owner)
+        if head is None or not head.owner:
+            epoch = await self.directory.epoch(owner)
+            await self.directory.enter(owner, thread.thread_id, scoped=self._owner is not None, epoch=epoch)
+            await thread.commit(bind_to(owner))
+
+    async def _list(
+        self,
+        config: RunnableConfig | None,
+        wanted: Mapping[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Sequence[CheckpointTuple]:
+        """Return checkpoints, newest first."""
+        if limit is not None and limit <= 0:
+            return []
+        found: list[CheckpointTuple] = []
+        for thread, namespace, only in await self._listed(config):
+            older = str(_configurable(before).get("checkpoint_id") or "") if before is not None else ""
+            for stored in await thread.load_all(namespace):
+                checkpoint_id = stored.place.checkpoint_id
+                if (only and checkpoint_id != only) or (older and checkpoint_id >= older):
+                    continue
+                metadata = stored.read(self.serde)[1]
+                if ANCHOR in metadata or not _matches(metadata, wanted):
+                    continue
+                found.append(await thread.to_tuple(stored, self.serde))
+                if config is not None and limit is not None and len(found) >= limit:
+                    return found
+        if config is None:
+            found.sort(key=lambda one: one.checkpoint["id"], reverse=True)
+        return found if limit is None else found[:limit]
+
+    async def _listed(self, config: RunnableConfig | None) -> Sequence[tuple[Thread, str | None, str]]:
+        """Return the threads to list, each with the namespace and checkpoint id to list only."""
+        if config is not None:
+            configurable, target = _configurable(config), self._target(config)
+            await self._require_owner(target)
+            namespace = configurable.get("checkpoint_ns")
+            return [(target.thread, None if namespace is None else str(namespace), target.place.checkpoint_id)]
+        if self._owner is not None:
+            listed = await self.directory.of_owner(self._owner)
+            return [(self._thread(one.thread_id, self._owner), None, "") for one in listed if one.scoped]
+        return [(self._thread(ThreadId(one), None), None, "") for one in await self._threads.unscoped_ids()]
+
+    async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
+        if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
+            msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
+            raise InvalidInputError(msg)
+        for thread_id in map(thread_id_from, thread_ids):
+            if strategy == "delete":
+                await self._maintenance.delete(thread_id)
+            else:
+                await self._maintenance.thin(thread_id, KeptCheckpoints(every_namespace=True))
+
+    async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        wanted = set(run_ids)
+        for thread, _, _ in await self._listed(None):
+            gone = [
+                stored for stored in await thread.load_all() if stored.read(self.serde)[1].get("run_id") in wanted
+            ]
+            if gone:
+                await self._maintenance.remove(thread, gone)
+
+    async def _delta_history(
+        self, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Walk from the parent of the checkpoint of *config* to the nearest value of each channel."""
+        target = self._target(config)
+        await self._require_owner(target)
+        return await self._maintenance.delta_history(target.thread, target.place, channels)
+
+    @property
+    def _maintenance(self) -> Maintenance:
+        return Maintenance(self._threads, self._leases, self.directory, self.serde, self._owner)
+
+
+@dataclass(frozen=True)
+class _HeldLease:
+    """The lease of a run, given back at the run's end."""
+
+    saver: ThreadkeepCheckpointer
+    lease: Lease
+
+    async def arelease(self) -> None:
+        if not self.lease.over:
+            await self.saver._loop.run(self.saver._leases.release(self.lease))  # noqa: SLF001 - the saver's own
+
+    def release(self) -> None:
+        if not self.lease.over:
+            self.saver._loop.run_sync(self.saver._leases.release(self.lease))  # noqa: SLF001 - the saver's own
+
+
+def _note_stored(stored: StoredValues, loaded: StoredCheckpoint, found: CheckpointTuple) -> None:
+    versions = found.checkpoint["channel_versions"]
+    for channel, ref in loaded.refs.items():
+        stored[loaded.place.namespace, channel, str(versions.get(channel))] = ValueRef(*ref)
+
+
+def _claimed_owner(config: RunnableConfig) -> Owner | None:
+    return claimed_owner(_configurable(config))
+
+
+def _configurable(config: RunnableConfig) -> dict[str, Any]:
+    return config.get("configurable", {})
+
+
+def _run_of(configurable: Mapping[str, Any]) -> object | None:
+    """Return what identifies the run: the control that LangGraph shares among a run, its tasks and its subgraphs."""
+    runtime = configurable.get(RUNTIME)
+    return None if runtime is None else (getattr(runtime, "control", None) or runtime)
+
+
+def _begins_run(config: RunnableConfig) -> bool:
+    """Return whether a graph reads the checkpoint that its run begins with: not a subgraph's, and not a look at it."""
+    configurable = _configurable(config)
+    return RUNTIME in configurable and _TASK not in configurable and not configurable.get("checkpoint_ns")
+
+
+def _addressed(config: RunnableConfig, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    return config_of(str(_configurable(config)["thread_id"]), Place(namespace, checkpoint_id))
+
+
+def _matches(metadata: CheckpointMetadata, wanted: Mapping[str, Any] | None) -> bool:
+    values = cast("Mapping[str, Any]", metadata)
+    return all(key in values and values[key] == value for key, value in (wanted or {}).items())

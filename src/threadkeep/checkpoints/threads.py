@@ -1,0 +1,407 @@
+"""One thread's reads and commits: every commit writes the thread's head and expects the revision that was read.
+
+The writes of a thread are committed in the order in which they arrive, and those that wait for the same commit are
+committed together. Runs in the event loop of the storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from cachetools import LRUCache
+
+from threadkeep.checkpoints.codec import (
+    CHECKPOINT,
+    CHECKPOINTS,
+    HEAD,
+    VALUES,
+    WRITE,
+    Entry,
+    Place,
+    StoredCheckpoint,
+    chunk_keys,
+    group_items,
+    join_chunks,
+    merge_entries,
+    parse_entries,
+    value_refs,
+    writes_to_puts,
+)
+from threadkeep.checkpoints.head import Head, Write, admit, passed_on
+from threadkeep.concurrency import CONFLICT_ATTEMPTS
+from threadkeep.errors import (
+    RevisionConflictError,
+    StorageUnavailableError,
+    ThreadBusyError,
+    ThreadkeepError,
+)
+from threadkeep.storage.interface import Batch, Item, Operation, Partition, Put, Ref, Storage
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import CheckpointTuple
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from threadkeep.clock import Clock
+
+T = TypeVar("T")
+
+_PAGE: Final = 500
+_VALUES_PAGE: Final = 20
+_NEWEST_ITEMS: Final = 60
+_LARGEST_COMMIT_BYTES: Final = 32 * 1024 * 1024
+_FIRST_PAUSE_SECONDS: Final = 0.002
+_THREADS_CACHED: Final = 10_000
+_TASKS_CACHED: Final = 1_000
+
+
+@dataclass(slots=True)
+class Change:
+    """A change of a thread that waits for its commit.
+
+    Attributes:
+        revise: Returns the new head, or raises if the change is not allowed.
+        operations: What it writes besides the head.
+        tasks: What tasks wrote: the place, task, task path and entries, to be merged with what is stored.
+        run: The run that writes; ``""``: none.
+        put: The checkpoint that is put; its tasks have written nothing yet.
+        done: Resolved when the change is committed.
+    """
+
+    revise: Callable[[Head], Head]
+    operations: Sequence[Operation] = ()
+    tasks: tuple[Place, str, str, Sequence[Entry]] | None = None
+    run: str = ""
+    put: Place | None = None
+    done: asyncio.Future[None] | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that it writes."""
+        return sum(len(one.data or b"") for one in self.operations if isinstance(one, Put))
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a thread at a revision of its head.
+
+    Attributes:
+        head: The head; ``None``: there is none.
+        revision: The revision of the stored head.
+        epoch: The epoch of the partition, if there is no head; a thread that is erased meanwhile gets another one.
+        fresh: The newest checkpoint of each namespace that was put at this or an earlier known revision.
+        tasks: What tasks wrote after these.
+    """
+
+    head: Head | None
+    revision: int = 0
+    epoch: str | None = None
+    fresh: dict[str, str] = field(default_factory=dict[str, str])
+    tasks: dict[tuple[Place, str], list[Entry]] = field(default_factory=dict["tuple[Place, str]", "list[Entry]"])
+
+
+class Thread:
+    """Reads and commits of one thread.
+
+    Args:
+        threads: The storage and its limits.
+        partition: The thread's partition.
+        thread_id: Its id as the application gave it.
+    """
+
+    def __init__(self, threads: Threads, partition: Partition, thread_id: str) -> None:
+        self.partition = partition
+        self.thread_id = thread_id
+        self._threads = threads
+        self._known: _Known | None = None
+        self._waiting: list[Change] = []
+        self._committing: asyncio.Task[None] | None = None
+
+    async def head(self, *, fresh: bool = True) -> Head | None:
+        """Return the head, or ``None`` if nothing was written yet; *fresh*: not what an earlier call has read."""
+        known = self._known
+        if known is None or (fresh and self._committing is None):
+            known = self._known = await self._read_head()
+        return known.head
+
+    async def commit(self, revise: Callable[[Head], Head], operations: Sequence[Operation] = ()) -> None:
+        """Commit one change; see :class:`Change`."""
+        await self.write(Change(revise, operations))
+
+    async def write(self, change: Change) -> None:
+        """Commit *change* after those that wait already.
+
+        Raises:
+            ThreadBusyError, ThreadMovedOnError, ConflictError: It is not allowed, and nothing of it was written.
+            StorageError: It may not have been written.
+        """
+        change.done = asyncio.get_running_loop().create_future()
+        self._waiting.append(change)
+        if self._committing is None:
+            self._committing = asyncio.ensure_future(self._commit_all())
+        await change.done
+
+    async def load(self, namespace: str, checkpoint_id: str | None) -> StoredCheckpoint | None:
+        """Return a checkpoint with its writes; without an id, the newest of *namespace*."""
+        if checkpoint_id is None:
+            checkpoint_id = await self._newest(namespace)
+            if not checkpoint_id:
+                return None
+        place = Place(namespace, checkpoint_id)
+        items = await self._scan(place.path)
+        return group_items(items).get(place)
+
+    async def load_all(self, namespace: str | None = None) -> list[StoredCheckpoint]:
+        """Return all checkpoints, newest first; *namespace*: only its."""
+        prefix = (CHECKPOINTS,) if namespace is None else (CHECKPOINTS, namespace)
+        stored = group_items(await self._scan(prefix))
+        return [stored[place] for place in sorted(stored, key=lambda one: one.checkpoint_id, reverse=True)]
+
+    async def to_tuple(self, stored: StoredCheckpoint, serde: SerializerProtocol) -> CheckpointTuple:
+        """Return a loaded checkpoint as LangGraph reads it, with its large values."""
+        refs = stored.refs
+        if not refs:
+            return stored.to_tuple(self.thread_id, serde, {})
+        wanted = {
+            channel: value_refs(self.partition, stored.place.namespace, channel, ref) for channel, ref in refs.items()
+        }
+        items = iter(await self._threads.call(self._threads.storage.get([one for each in wanted.values() for one in each])))
+        values: dict[str, tuple[str, bytes]] = {}
+        for channel, places in wanted.items():
+            parts = [next(items) for _ in places]
+            if not any(part is None for part in parts):
+                data = b"".join(part.data or b"" for part in parts if part is not None)
+                values[channel] = str(refs[channel][1]), data
+        return stored.to_tuple(self.thread_id, serde, values)
+
+    async def values(self) -> AsyncGenerator[Sequence[Item]]:
+        """Yield the items of the large values, a page at a time."""
+        after: str | None = None
+        while True:
+            page = await self._threads.call(
+                self._threads.storage.scan(self.partition, prefix=(VALUES,), after=after, limit=_VALUES_PAGE)
+            )
+            yield page.items
+            after = page.after
+            if after is None:
+                return
+
+    async def erase(self) -> None:
+        """Delete everything of the thread; whoever still writes is refused."""
+        self._known = None
+        await self._threads.call(self._threads.storage.erase(self.partition))
+
+    def forget(self) -> None:
+        """Read the head anew before the next commit."""
+        self._known = None
+
+    async def _newest(self, namespace: str) -> str | None:
+        if not namespace:
+            head = await self.head()
+            return head.newest if head is not None else None
+        page = await self._threads.call(
+            self._threads.storage.scan(self.partition, prefix=(CHECKPOINTS, namespace), limit=_NEWEST_ITEMS)
+        )
+        return max((item.ref.namespace[2] for item in page.items if item.ref.key == CHECKPOINT), default=None)
+
+    async def _scan(self, prefix: tuple[str, ...]) -> list[Item]:
+        items: list[Item] = []
+        after: str | None = None
+        while True:
+            page = await self._threads.call(
+                self._threads.storage.scan(self.partition, prefix=prefix, after=after, limit=_PAGE)
+            )
+            items += page.items
+            after = page.after
+            if after is None:
+                return items
+
+    async def _read_head(self) -> _Known:
+        storage = self._threads.storage
+        (item,) = await self._threads.call(storage.get([Ref(self.partition, *HEAD)]))
+        if item is not None:
+            return _Known(Head.from_value(item.value), item.revision)
+        epoch = (await self._threads.call(storage.position(self.partition))).epoch
+        return _Known(None, epoch=epoch)
+
+    async def _commit_all(self) -> None:
+        """Commit what waits, until nothing does."""
+        try:
+            while self._waiting:
+                changes = self._take()
+                try:
+                    await self._commit_together(changes)
+                except ThreadkeepError as error:
+                    self._known = None
+                    _fail(changes, error)
+                except BaseException as error:
+                    self._known = None
+                    _fail(changes, error if isinstance(error, Exception) else asyncio.CancelledError())
+                    raise
+        finally:
+            self._committing = None
+
+    def _take(self) -> list[Change]:
+        size = 0
+        for number, change in enumerate(self._waiting):
+            size += change.size_bytes
+            if size > _LARGEST_COMMIT_BYTES and number:
+                taken, self._waiting = self._waiting[:number], self._waiting[number:]
+                return taken
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    async def _commit_together(self, changes: list[Change]) -> None:
+        for attempt in range(CONFLICT_ATTEMPTS):
+            known = self._known = self._known or await self._read_head()
+            try:
+                if await self._try_commit(changes, known):
+                    return
+            except RevisionConflictError:
+                self._known = None
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS * attempt)
+        busy = ThreadBusyError("Other writers kept changing this thread; try again.")
+        _fail(changes, busy)
+
+    async def _try_commit(self, changes: list[Change], known: _Known) -> bool:
+        """Commit those of *changes* that are allowed; return whether each is committed or refused."""
+        before = await self._read_tasks(changes, known)
+        head = known.head or Head(self.thread_id)
+        operations: dict[tuple[tuple[str, ...], str], Operation] = {}
+        allowed: list[Change] = []
+        tasks = dict(before)
+        for change in changes:
+            if change.done is None or change.done.done():
+                continue
+            try:
+                head = change.revise(head)
+            except ThreadkeepError as error:
+                _fail([change], error)
+                continue
+            allowed.append(change)
+            puts = [*change.operations]
+            if change.tasks is not None:
+                place, task_id, path, entries = change.tasks
+                tasks[place, task_id] = merge_entries(tasks.get((place, task_id), ()), entries)
+                puts += writes_to_puts(place, task_id, path, tasks[place, task_id], change.run)
+            operations.update({(one.namespace, one.key): one for one in puts})
+        if not allowed:
+            return True
+        expect = "absent" if known.head is None else known.revision
+        operations[HEAD] = Put(*HEAD, head.to_value(), expect=expect)
+        batch = Batch(self.partition, [*operations.values()], known.epoch)
+        position = await self._threads.call(self._threads.storage.commit(batch))
+        fresh = {**known.fresh, **{change.put.namespace: change.put.checkpoint_id for change in allowed if change.put}}
+        kept = {key: entries for key, entries in tasks.items() if fresh.get(key[0].namespace) == key[0].checkpoint_id}
+        if len(kept) > _TASKS_CACHED or len(fresh) > _TASKS_CACHED:
+            fresh, kept = {}, {}
+        self._known = _Known(head, position.sequence, None, fresh, kept)
+        for change in allowed:
+            if change.done is not None and not change.done.done():
+                change.done.set_result(None)
+        return True
+
+    async def _read_tasks(self, changes: Sequence[Change], known: _Known) -> dict[tuple[Place, str], list[Entry]]:
+        """Return what the tasks of *changes* wrote before; of a checkpoint that is put just now, that is nothing."""
+        found = dict(known.tasks)
+        fresh = {**known.fresh, **{change.put.namespace: change.put.checkpoint_id for change in changes if change.put}}
+        wanted: dict[tuple[Place, str], Ref] = {}
+        for change in changes:
+            if change.tasks is None:
+                continue
+            place, task_id, _, _ = change.tasks
+            if fresh.get(place.namespace) != place.checkpoint_id and (place, task_id) not in found:
+                wanted[place, task_id] = Ref(self.partition, place.path, f"{WRITE}{task_id}")
+        if not wanted:
+            return found
+        storage = self._threads.storage
+        items = await self._threads.call(storage.get([*wanted.values()]))
+        for key, item in zip(wanted, items, strict=True):
+            if item is not None:
+                more = [Ref(self.partition, item.ref.namespace, one) for one in chunk_keys(item)]
+                rest = await self._threads.call(storage.get(more)) if more else ()
+                found[key] = parse_entries(join_chunks(item, [one.data or b"" for one in rest if one is not None]))
+        return found
+
+
+class Threads:
+    """The threads of one storage.
+
+    Args:
+        storage: Keeps them; connected before the first call.
+        clock: Returns the time that leases expire by.
+        timeout: How long a call of the storage may take.
+        lease_time: How long a lease lasts without renewal; every write of a run renews it.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, *, timeout: timedelta, lease_time: timedelta) -> None:
+        self.storage = storage
+        self.clock = clock
+        self.lease_time = lease_time
+        self._timeout = timeout.total_seconds()
+        self._threads: LRUCache[Partition, Thread] = LRUCache(_THREADS_CACHED)
+
+    def get(self, partition: Partition, thread_id: str) -> Thread:
+        """Return the thread of *partition*: the same object as long as it is in use."""
+        thread = self._threads.get(partition)
+        if thread is None:
+            thread = self._threads[partition] = Thread(self, partition, thread_id)
+        return thread
+
+    async def call(self, work: Awaitable[T]) -> T:
+        """Return the result of one call of the storage.
+
+        Raises:
+            StorageUnavailableError: It took too long; what it writes may still arrive.
+        """
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await work
+        except TimeoutError:
+            msg = (
+                f"{self.storage.location} did not answer within {self._timeout:g} seconds; look at its load, or try "
+                "again. What was to be written there may still arrive."
+            )
+            raise StorageUnavailableError(msg, location=self.storage.location) from None
+
+    def revise(self, write: Write) -> Callable[[Head], Head]:
+        """Return what makes the new head for *write*; the write of a run renews its lease."""
+
+        def revise(head: Head) -> Head:
+            now = self.clock.now()
+            after = admit(head, write, now)
+            if write.run is not None and after.lease is not None:
+                after = replace(after, lease=replace(after.lease, until=now + self.lease_time))
+            return after
+
+        return revise
+
+    def renew(self, run: str) -> Callable[[Head], Head]:
+        """Return what renews the lease of *run*."""
+
+        def revise(head: Head) -> Head:
+            if head.lease is None or head.lease.run != run:
+                raise passed_on()
+            return replace(head, lease=replace(head.lease, until=self.clock.now() + self.lease_time))
+
+        return revise
+
+    async def unscoped_ids(self) -> list[str]:
+        """Return the ids of all unscoped threads; service role: it reads the names of all partitions."""
+        found: list[str] = []
+        after: Partition | None = None
+        while partitions := await self.call(self.storage.partitions(after=after, limit=_PAGE)):
+            after = partitions[-1]
+            found += [one.parts[0] for one in partitions if one.kind == "thread" and len(one.parts) == 1]
+        return found
+
+
+def _fail(changes: Sequence[Change], error: BaseException) -> None:
+    for change in changes:
+        if change.done is not None and not change.done.done():
+            change.done.set_exception(error)
+
+
