@@ -70,6 +70,7 @@ def open(  # noqa: A001 - the verb of the public surface
     model: ChatModel | None = None,
     embedder: Embedder | Embeddings | str | None = None,
     reranker: Reranker | None = None,
+    allowed_types: Sequence[type | tuple[str, str]] = (),
     settings: Settings | None = None,
     clock: Clock | None = None,
 ) -> Threadkeep:
@@ -85,6 +86,9 @@ def open(  # noqa: A001 - the verb of the public surface
         embedder: A :class:`threadkeep.models.base.Embedder` or a LangChain ``Embeddings``; ``"none"``: search by words
             only; ``None``: the embedder of the settings, else the local model if it is installed.
         reranker: Orders recalled memories once more; ``None``: the reranker of the settings, by default none.
+        allowed_types: Classes of objects that checkpoints may keep, each as itself or as ``(module, name)``, besides
+            LangChain's and LangGraph's own and those that the types of a graph's state name. THREADKEEP_ALLOWED_TYPES
+            adds more. An object of any other class is refused when it is written.
         settings: Replaces the settings of the environment.
         clock: Replaces the system clock.
 
@@ -100,6 +104,7 @@ def open(  # noqa: A001 - the verb of the public surface
         clock,
         extractor=create_extractor(settings, model),
         reranker=reranker or create_reranker(settings, model),
+        allowed_types=(*allowed_types, *settings.allowed_type_names),
     )
     return Threadkeep(app, owner=owner, model=model)
 
@@ -373,9 +378,9 @@ class Threadkeep:
         Raises:
             ContextTooLargeError: The model refused the messages, and none is left to remove.
         """
+        from threadkeep.checkpoints.thread_ids import thread_id_from
         from threadkeep.langgraph.agent import chosen_model
         from threadkeep.langgraph.window import Compaction, talk_of
-        from threadkeep.threads.thread_access import thread_id_from
 
         settings = self._app.settings
         talk = talk_of(
@@ -478,8 +483,8 @@ class Threadkeep:
         Raises:
             StorageError: Nothing was recorded; the next turn records it.
         """
+        from threadkeep.checkpoints.thread_ids import thread_id_from
         from threadkeep.models.langchain import plain_messages
-        from threadkeep.threads.thread_access import thread_id_from
 
         resolved, plain = self._scope.resolve(owner), plain_messages(messages)
         if not self._app.capturing:

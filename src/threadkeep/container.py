@@ -36,6 +36,7 @@ from threadkeep.recall.models import Recall
 from threadkeep.registry import (
     create_erasure_receipts,
     create_postgres_pool,
+    create_thread_storage,
     parse_limits,
     parse_memory_rules,
     parse_prices,
@@ -43,17 +44,18 @@ from threadkeep.registry import (
 from threadkeep.services import Services
 from threadkeep.settings import Settings
 from threadkeep.storage.encryption import refuse_encrypted
-from threadkeep.threads.thread_ownership import GuardedBinding, ThreadBinding
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.base import Extractor
+    from threadkeep.checkpoints.directory import ThreadOwners
+    from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+    from threadkeep.checkpoints.serializer import AllowedType
     from threadkeep.identity import Owner
     from threadkeep.models.base import Embedder, Reranker
     from threadkeep.recall.service import RecallRequest
     from threadkeep.storage.encryption.storage import EncryptedStorage
     from threadkeep.storage.interface import Storage
     from threadkeep.storage.postgres.pool import PostgresPool
-    from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 T = TypeVar("T")
 
@@ -89,6 +91,7 @@ class Container:
         notice_every: The interval of reading erasures and opt-outs of other processes.
         extractor: Extracts memories from turns; ``None``: rules on the user's words.
         reranker: Orders recalled memories once more; ``None``: their order stays.
+        allowed_types: Types that checkpoints may keep, besides those of the graphs' states.
         background: Whether to learn from turns, remove expired rows and read other processes' changes meanwhile.
         embedder_seen: Whether the embedder was ready once; later turns do not wait for it.
     """
@@ -104,6 +107,7 @@ class Container:
     notice_every: timedelta = NOTICE_EVERY
     extractor: Extractor | None = None
     reranker: Reranker | None = None
+    allowed_types: Sequence[AllowedType] = ()
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     background: bool = True
     embedder_seen: bool = False
@@ -126,18 +130,15 @@ class Container:
             telemetry=self.telemetry,
             connect=self.connect,
             event_loop=self.event_loop,
+            thread_storage=self.thread_storage,
             thread_messages=self._messages,
-            delete_threads=self._delete_threads,
+            erase_threads=self._erase_threads,
             postgres_pool=self.postgres_pool,
         )
         if self.background:  # imported now, so that the first turn does not wait for it
             _ = self.services.recalls
         if self.capturing and self.background:
             _ = self.services.captures
-        if settings.checkpoint_type not in (None, "memory") or settings.checkpoint_ttl or settings.checkpoint_key:
-            from threadkeep.threads.choice import check
-
-            check(settings)
         self.closers += [user.aclose for user in (self.extractor, self.reranker) if isinstance(user, UsesConnections)]
         _open.add(self)
 
@@ -165,14 +166,60 @@ class Container:
         """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
         if self.settings.under_langgraph_server:
             return None
-        from threadkeep.threads.factory import create_checkpointer
+        from threadkeep.checkpoints.leases import LeaseTerms
+        from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
-        def pool(dsn: str, variable: str) -> PostgresPool:
-            return self.postgres_pool(dsn, variable=variable)
-
-        saver = create_checkpointer(self.settings, home=self.event_loop, pool=pool, binder=self.binder)
+        settings = self.settings
+        saver = ThreadkeepCheckpointer(
+            self.thread_storage,
+            loop=self.event_loop,
+            clock=self.clock,
+            timeout=settings.checkpoint_timeout,
+            connect=self.connect if self.thread_storage is self.storage else self.thread_storage.connect,
+            allowed_types=self.allowed_types,
+            terms=LeaseTerms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
+            ttl=settings.checkpoint_ttl,
+        )
         self.closers.append(saver.aclose)
         return saver
+
+    @cached_property
+    def thread_owners(self) -> ThreadOwners:
+        """The owners of threads; their checkpoints may be kept by another saver."""
+        if self.checkpointer is not None:
+            return self.checkpointer.owners
+        from threadkeep.checkpoints.directory import ThreadOwners
+        from threadkeep.checkpoints.threads import Threads
+
+        threads = Threads(self.storage, self.clock, timeout=self.settings.checkpoint_timeout, lease_time=timedelta())
+        return ThreadOwners(threads, self.services.thread_directory)
+
+    async def bind_thread(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
+        """Bind a thread of another saver to *owner*. Runs in the event loop.
+
+        Raises:
+            OwnerMismatchError: It belongs to another owner.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        owners = await self.connect_threads()
+        await owners.bind(thread_id, owner, epoch=epoch if self.thread_storage is self.storage else None)
+
+    async def connect_threads(self) -> ThreadOwners:
+        """Return the owners of threads, connected. Runs in the event loop."""
+        await self.connect()
+        if self.thread_storage is not self.storage:
+            await self.thread_storage.connect()
+        return self.thread_owners
+
+    @cached_property
+    def thread_storage(self) -> Storage:
+        """The storage of the threads: the memories', unless the settings name another one."""
+        if self.settings.under_langgraph_server:
+            return self.storage
+        storage = create_thread_storage(self.settings, self.storage, self.clock)
+        if storage is not self.storage:
+            self.closers.insert(0, storage.close)
+        return storage
 
     async def ready_checkpointer(self) -> None:
         """Connect the checkpointer now if it is in use or named by a setting.
@@ -215,18 +262,6 @@ class Container:
     def loading_budget(self) -> TimeoutBudget:
         """The timeout budget of a turn for loading the embedder; the load itself goes on."""
         return TimeoutBudget(timedelta(seconds=LOADING_SECONDS))
-
-    @cached_property
-    def binder(self) -> GuardedBinding:
-        """The owners of threads, connecting at the first use."""
-
-        async def connected() -> ThreadBinding:
-            return (await self.connect()).bindings
-
-        def there() -> ThreadBinding | None:
-            return None if (services := self.connected) is None else services.bindings
-
-        return GuardedBinding(connected, self.telemetry, patience=self.timeout_budget, there=there)
 
     async def connect(self) -> Services:
         """Return the services, connected; concurrent first calls connect once.
@@ -358,7 +393,7 @@ class Container:
         from threadkeep.models.langchain import plain_messages
 
         views = [self.checkpointer.scoped(owner)]
-        if await self.services.bindings.owner_of(thread_id) == owner:
+        if await self.checkpointer.aowner(thread_id) == owner.label:
             views.append(self.checkpointer)
         for view in views:
             found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
@@ -373,9 +408,8 @@ class Container:
                     }
                 return
 
-    async def _delete_threads(self, owner: Owner, thread_ids: Sequence[str]) -> None:
-        if self.checkpointer is not None:
-            await self.checkpointer.adelete_of_owner(thread_ids, owner=owner)
+    async def _erase_threads(self, owner: Owner) -> Sequence[str]:
+        return () if self.checkpointer is None else await self.checkpointer.aerase_owner(owner)
 
     async def _start(self) -> Services:
         await self.storage.connect()
@@ -385,7 +419,18 @@ class Container:
         if self.background:
             await self._start_background()
         self.services.is_connected = True
+        if self.background:
+            await self._finish_erasures()
         return self.services
+
+    async def _finish_erasures(self) -> None:
+        """Erase the owners again whose erasing was interrupted."""
+        try:
+            await self.connect_threads()
+            for owner in await self.services.thread_directory.unfinished():
+                await self.services.erasure.erase(owner)
+        except StorageError as error:  # the next start does it
+            self.telemetry.degraded("owners.erase", error)
 
     async def _start_background(self) -> None:
         try:
@@ -414,7 +459,13 @@ class Container:
             self.telemetry.count("storage.swept", await self.storage.sweep(now=self.clock.now()))
 
         services = self.services
+
+        async def expired() -> None:
+            if self.settings.checkpoint_ttl is not None and self.checkpointer is not None:
+                self.telemetry.count("threads.expired", await self.checkpointer.aexpire())
+
         rounds = {
+            "threads.expire": expired,
             "proposals.lapse": services.proposal_repository.lapse,
             "memories.tidying": services.retention.round,
             "storage.sweep": swept,

@@ -13,6 +13,7 @@ from threadkeep.capture.learning import judged, learnt
 from threadkeep.capture.models import Receipt
 from threadkeep.capture.reconcile import Propose, Rules, reconcile, writes
 from threadkeep.capture.turns import pending, split
+from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.clock import SystemClock
 from threadkeep.container import Services
 from threadkeep.errors import InvalidInputError, OwnerMismatchError, SettingsError
@@ -26,7 +27,6 @@ from threadkeep.registry import create_extractor
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Ref
 from threadkeep.text.redaction import Redact, redact, redactor
-from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
     from langgraph.store.base import BaseStore

@@ -20,6 +20,7 @@ from threadkeep.errors import InvalidInputError, OwnerMismatchError
 from threadkeep.fact_extraction import create_fact_extractor, extract_and_store_facts, is_fact_extraction_enabled
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, new_id
+from threadkeep.langgraph.window_rules import compacted, is_whole, over, repaired, safe_split
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_of
 from threadkeep.memories.models import Kind, Memory, Source, recallable
 from threadkeep.observability import log, trace_agent_stream
@@ -32,7 +33,6 @@ from threadkeep.runs.models import Run
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.text.sentences import extractive_summary
-from threadkeep.threads.window import compacted, is_whole, over, repaired, safe_split
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage, SystemMessage

@@ -5,6 +5,7 @@ It does no I/O, and is the only module that knows which backend, embedder and ex
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from threadkeep.capture.models import Prices
 from threadkeep.clock import Clock
 from threadkeep.errors import InvalidInputError, RerankerUnavailableError, SettingsError, missing_extra, optional_import
+from threadkeep.ids import digest
 from threadkeep.memories.retention import Limits
 from threadkeep.observability import Telemetry, log
 from threadkeep.owners.erasure import ErasureKey, ErasureReceipts
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from threadkeep.storage.postgres.pool import PostgresPool
 
 _KEY_CONNECTIONS: Final = 2
+_SHORTEST_THREAD_KEY: Final = 32
 
 
 def create_storage(settings: Settings, clock: Clock) -> Storage:
@@ -56,6 +59,71 @@ def create_storage(settings: Settings, clock: Clock) -> Storage:
         from threadkeep.storage.encryption.storage import EncryptedStorage
     masters = MasterKeys(text, variable=variable)
     return EncryptedStorage(inner, KeyStore(create_backend(_for_keys(settings), clock), masters, clock), clock)
+
+
+def create_thread_storage(settings: Settings, storage: Storage, clock: Clock) -> Storage:
+    """Return the storage of the threads: *storage*, unless the settings name another place or key for them. No I/O.
+
+    Raises:
+        SettingsError: A setting or a package is missing.
+    """
+    kind, memories = settings.checkpoint_type or settings.store_type or "sqlite", settings.store_type or "sqlite"
+    own, theirs = _thread_location(settings, kind), _memory_location(settings, memories)
+    encrypted = settings.checkpoint_key is not None
+    if kind == memories and own == theirs and not encrypted:
+        return storage
+    place = "sqlite_path" if kind == "sqlite" else _LOCATIONS.get(kind)
+    update: dict[str, object] = {"store_type": kind, **({f"store_{place}": own} if place else {})}
+    if encrypted:  # of its own, also where the place is that of the memories
+        update |= {
+            "store_key_prefix": f"{settings.store_key_prefix}~threads",
+            "master_key": _thread_keys(settings),
+            "master_key_file": None,
+        }
+    elif settings.sealed:
+        update["store_key_prefix"] = f"{settings.store_key_prefix}~threads"
+    if kind not in ("memory", "sqlite") and own is None:
+        variable = settings.variable_of(f"checkpoint_{_LOCATIONS[kind]}")
+        msg = f"LANGGRAPH_CHECKPOINT_TYPE is {kind}, which needs {variable}; set it to where the server is."
+        raise SettingsError(msg, variable=variable)
+    return create_storage(settings.model_copy(update=update), clock)
+
+
+_LOCATIONS: Final = {"postgres": "postgres_dsn", "redis": "redis_url", "mongodb": "mongodb_uri"}
+
+
+def _thread_location(settings: Settings, kind: str) -> object:
+    """Return where the threads are: a path or a URL; ``None``: unknown, or in RAM."""
+    if kind == "sqlite":
+        return settings.thread_path
+    name = _LOCATIONS.get(kind)
+    return getattr(settings, f"checkpoint_{name}") or getattr(settings, f"store_{name}") if name else None
+
+
+def _memory_location(settings: Settings, kind: str) -> object:
+    if kind == "sqlite":
+        return settings.sqlite_path
+    name = _LOCATIONS.get(kind)
+    return getattr(settings, f"store_{name}") if name else None
+
+
+def _thread_keys(settings: Settings) -> SecretStr:
+    """Return master keys derived from the texts of THREADKEEP_CHECKPOINT_KEY.
+
+    Raises:
+        SettingsError: A text is too short.
+    """
+    from pydantic import SecretStr
+
+    variable = "THREADKEEP_CHECKPOINT_KEY"
+    texts = settings.checkpoint_key.get_secret_value().replace(",", " ").split() if settings.checkpoint_key else []
+    if not texts or any(len(text) < _SHORTEST_THREAD_KEY for text in texts):
+        msg = (
+            f"{variable} needs keys of {_SHORTEST_THREAD_KEY} or more characters, separated by commas; "
+            "make one with: openssl rand -base64 32"
+        )
+        raise SettingsError(msg, variable=variable)
+    return SecretStr(",".join(base64.b64encode(digest("thread key", text)).decode() for text in texts))
 
 
 def _for_keys(settings: Settings) -> Settings:

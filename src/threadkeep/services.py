@@ -19,10 +19,12 @@ from threadkeep.registry import (
     parse_memory_rules,
     parse_prices,
 )
+from threadkeep.storage.interface import ImmediateReads
 
 if TYPE_CHECKING:
     from threadkeep.capture.extractors.base import Extractor
     from threadkeep.capture.service import CaptureService, QueueService
+    from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.clock import Clock
     from threadkeep.collections.service import CollectionService
     from threadkeep.event_loop import EventLoopThread
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
     from threadkeep.settings import Settings
     from threadkeep.storage.interface import Storage
     from threadkeep.storage.postgres.pool import PostgresPool
-    from threadkeep.threads.thread_ownership import ThreadBinding
 
 T = TypeVar("T")
 
@@ -99,8 +100,9 @@ class Services:
         telemetry: Counts events.
         connect: Connects the storage at the first call. Runs in the event loop.
         event_loop: Runs all operations.
+        thread_storage: Keeps the threads.
         thread_messages: Yields the messages of an owner's thread, oldest first.
-        delete_threads: Deletes the checkpoints of an owner's threads.
+        erase_threads: Erases the threads of an owner and returns their ids.
         postgres_pool: Returns the connection pool of a URL; the setting that holds it is passed as ``variable=``.
 
     Attributes:
@@ -119,14 +121,16 @@ class Services:
         telemetry: Telemetry,
         connect: Callable[[], Awaitable[object]],
         event_loop: EventLoopThread,
+        thread_storage: Storage,
         thread_messages: Callable[[Owner, str], AsyncIterator[dict[str, Any]]],
-        delete_threads: Callable[[Owner, Sequence[str]], Awaitable[None]],
+        erase_threads: Callable[[Owner], Awaitable[Sequence[str]]],
         postgres_pool: Callable[..., PostgresPool],
     ) -> None:
         self.settings = settings
         self.storage = storage
         self.clock = clock
         self.telemetry = telemetry
+        self.thread_storage = thread_storage
         self.thread_messages = thread_messages
         self.building = threading.RLock()
         self._embedder = embedder
@@ -135,9 +139,16 @@ class Services:
         self._connect = connect
         self.is_connected = False
         self._event_loop = event_loop
-        self._delete_threads = delete_threads
+        self._erase_threads = erase_threads
         self._postgres_pool = postgres_pool
         self._replicator = self._make_replicator()
+
+    def try_epoch(self, owner: Owner) -> str | None:
+        """Return the owner's epoch without I/O on a server, from any thread; ``None``: await the storage for it."""
+        if not isinstance(self.storage, ImmediateReads):
+            return None
+        position = self.storage.try_position(owner.partition)
+        return None if position is None else position.epoch
 
     async def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Connect at the first call, then run the coroutine that *start* returns in the event loop."""
@@ -402,19 +413,19 @@ class Services:
         return OwnerErasure(
             self.storage,
             self.search,
-            self.bindings,
             create_erasure_receipts(self.settings, self.storage),
             self.clock,
-            delete_threads=self._delete_threads,
+            erase_threads=self._erase_threads,
+            thread_storage=self.thread_storage,
             opt_outs=self.opt_outs,
         )
 
     @component
-    def bindings(self) -> ThreadBinding:
-        """Which owner a thread belongs to."""
-        from threadkeep.threads.thread_ownership import ThreadBinding
+    def thread_directory(self) -> ThreadDirectory:
+        """The threads of each owner."""
+        from threadkeep.checkpoints.directory import ThreadDirectory
 
-        return ThreadBinding(self.storage)
+        return ThreadDirectory(self.thread_storage, self.clock)
 
     @component
     def runs(self) -> Runs:

@@ -92,6 +92,20 @@ class Settings(SettingsFields):
         return timedelta(minutes=self.checkpoint_ttl_minutes) if self.checkpoint_ttl_minutes else None
 
     @property
+    def allowed_type_names(self) -> tuple[tuple[str, str], ...]:
+        """Module and name of the classes that checkpoints may keep.
+
+        Raises:
+            SettingsError: One is not written as ``module:Name``.
+        """
+        pairs = [text.partition(":") for text in self.allowed_types.replace(",", " ").split()]
+        for module, _, name in pairs:
+            if not module or not name:
+                msg = f"THREADKEEP_ALLOWED_TYPES holds {module[:60]!r}; write each class as module:Name."
+                raise SettingsError(msg, variable="THREADKEEP_ALLOWED_TYPES")
+        return tuple((module, name) for module, _, name in pairs)
+
+    @property
     def checkpoint_timeout(self) -> timedelta:
         """Timeout of a checkpoint's write or read."""
         return timedelta(seconds=self.checkpoint_timeout_seconds)
@@ -183,10 +197,20 @@ class Settings(SettingsFields):
         return self.data_folder / "erasures.jsonl"
 
     @property
-    def checkpoint_path(self) -> Path:
-        """The SQLite file of the threads."""
-        beside = self.sqlite_path.with_name(f"{self.sqlite_path.stem}-checkpoints.sqlite3")
-        return (self.checkpoint_sqlite_path or beside).expanduser()
+    def earlier_checkpoint_path(self) -> Path:
+        """The SQLite file in which earlier versions kept the threads, unless the settings name another one."""
+        return self.sqlite_path.with_name(f"{self.sqlite_path.stem}-checkpoints.sqlite3")
+
+    @property
+    def thread_path(self) -> Path | None:
+        """The SQLite file of the threads; ``None``: they are kept elsewhere."""
+        if (self.checkpoint_type or self.store_type or "sqlite") != "sqlite":
+            return None
+        if self.checkpoint_sqlite_path is not None:
+            return self.checkpoint_sqlite_path.expanduser()
+        if self.checkpoint_key is not None:
+            return self.sqlite_path.with_name(f"{self.sqlite_path.stem}-threads.sqlite3")
+        return self.sqlite_path
 
 
 @dataclass(frozen=True, slots=True)

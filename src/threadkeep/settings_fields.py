@@ -141,12 +141,12 @@ class SettingsFields(BaseSettings):
     checkpoint_sqlite_path: Path | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
-        description="The path of the threads' SQLite file; unset: memory-checkpoints.sqlite3 beside the memories.",
+        description="The path of an SQLite file for the threads; unset: the file of the memories.",
     )
     checkpoint_redis_url: SecretStr | None = Field(
         default=None,
         validation_alias="LANGGRAPH_CHECKPOINT_REDIS_URL",
-        description="URL of the threads' Redis, with its JSON and Search modules; unset: the one of the memories.",
+        description="URL of the threads' Redis; unset: the one of the memories.",
     )
     checkpoint_postgres_dsn: SecretStr | None = Field(
         default=None,
@@ -161,12 +161,17 @@ class SettingsFields(BaseSettings):
     checkpoint_ttl_minutes: Minutes = Field(
         default=0,
         validation_alias="LANGGRAPH_CHECKPOINT_TTL_MINUTES",
-        description="After how many minutes checkpoints expire in Redis or MongoDB, a number; 0: never.",
+        description="After how many minutes without a run a thread expires, a number; 0: never.",
     )
     checkpoint_key: SecretStr | None = Field(
         default=None,
         validation_alias="THREADKEEP_CHECKPOINT_KEY",
         description="Key that encrypts checkpoints: 32 or more characters; after a comma older keys, for reading.",
+    )
+    allowed_types: str = Field(
+        default="",
+        validation_alias="THREADKEEP_ALLOWED_TYPES",
+        description="Classes that checkpoints may keep besides known ones: module:Name, separated by commas or blanks.",
     )
     checkpoint_timeout_seconds: float = Field(
         default=10,

@@ -14,6 +14,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
 from threadkeep.capture.models import QueuedTurn, Receipt
+from threadkeep.checkpoints.head import Strategy
+from threadkeep.checkpoints.maintenance import ThreadStats
 from threadkeep.client import ChatModel, Messages, OwnerSource, Threadkeep
 from threadkeep.collections.models import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
@@ -35,8 +37,6 @@ from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.runs.models import Run, Step
 from threadkeep.services import Health
-from threadkeep.threads.fencing import Strategy
-from threadkeep.threads.maintenance import ThreadStats
 
 @type_check_only
 class SyncThreadkeep:

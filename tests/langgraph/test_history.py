@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, HumanMessage, SystemMessage, ToolMessage
 
 from threadkeep.langgraph.history import entries_of, is_talk
-from threadkeep.threads.window import is_whole, repaired
+from threadkeep.langgraph.window_rules import is_whole, repaired
 
 CALL: Any = {"name": "look", "args": {}, "id": "c"}
 RAW: Any = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}

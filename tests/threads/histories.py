@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from threadkeep.threads.window import AnswerStep, KeepStep, Step, Strip, WindowEntry
+from threadkeep.langgraph.window_rules import AnswerStep, KeepStep, Step, Strip, WindowEntry
 
 
 def whole_history(rng: random.Random) -> list[WindowEntry]:

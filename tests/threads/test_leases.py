@@ -17,7 +17,7 @@ from tests.threads.checkpoints import Words, config_of, echo_graph
 from tests.threads.test_fence import HERE, Gates, Make, gated, said
 from threadkeep.errors import InvalidInputError, ThreadBusyError, ThreadMovedOnError
 from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.leases import LeaseTerms
+from threadkeep.checkpoints.leases import LeaseTerms
 
 SOON = LeaseTerms(lease=timedelta(seconds=0.4), queue=timedelta(seconds=20))
 IMPATIENT = LeaseTerms(queue=timedelta(seconds=0.1))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.identity import Owner
-from threadkeep.threads.thread_access import Names, given_id, is_digest, spelled, thread_id_from
+from threadkeep.checkpoints.thread_ids import Names, given_id, is_digest, spelled, thread_id_from
 
 ANY_TEXT = st.text(st.characters(codec=None, categories=None) | st.sampled_from("\x00%~\ud800\udfff"), min_size=1) | (
     st.builds("~tk~".__add__, st.text(alphabet="~%0123456789abcdeftk\x00\ud800"))

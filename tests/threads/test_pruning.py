@@ -18,7 +18,7 @@ from tests.threads.checkpoints import KEY, ScriptedModel, Words, config_of, echo
 from tests.threads.test_fence import HERE, Make, said
 from threadkeep.errors import ConflictError, InvalidInputError
 from threadkeep.threads.codec import Cipher
-from threadkeep.threads.maintenance import KeptCheckpoints, Row, kept, to_anchor
+from threadkeep.checkpoints.maintenance import KeptCheckpoints, Row, kept, to_anchor
 
 TURNS = 50
 ALL_KINDS_TURNS = 8

@@ -8,7 +8,7 @@ import pytest
 
 from tests.threads.histories import broken_history, is_valid, result_of, whole_history
 from threadkeep.errors import ContextTooLargeError
-from threadkeep.threads.window import (
+from threadkeep.langgraph.window_rules import (
     AnswerStep,
     KeepStep,
     Strip,

@@ -124,8 +124,7 @@ def encode_writes(writes: Sequence[tuple[str, Any]], serde: SerializerProtocol) 
 
 
 def merge_entries(before: Iterable[Entry], new: Sequence[Entry]) -> list[Entry]:
-    """Return the entries of a task after a further write: the first regular one of an index stays, a special one is
-    replaced."""
+    """Return the entries of a task after a further write: of an index the first stays, of LangGraph's own the last."""
     merged = {entry[0]: entry for entry in before}
     for entry in new:
         if entry[0] < 0 or entry[0] not in merged:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from threadkeep.checkpoints.head import bind_to
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.identity import Owner, owner_of_partition
@@ -16,11 +17,13 @@ from threadkeep.ids import ThreadId, digest
 from threadkeep.storage.interface import Batch, Delete, Due, Partition, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
+    from threadkeep.checkpoints.threads import Thread, Threads
     from threadkeep.clock import Clock
 
 THREADS: Final = ".threads"
 ERASING: Final = ".erasing"
 
+_SCOPED: Final = "scoped-"
 _MARK: Final = ((ERASING,), "owner")
 
 
@@ -57,7 +60,7 @@ class ThreadDirectory:
         Raises:
             PartitionErasedError: The owner was erased since *epoch*, or is being erased; nothing was written.
         """
-        put = Put((THREADS, owner.label), _key(thread_id, scoped=scoped), {"thread": thread_id, "scoped": scoped})
+        put = Put((THREADS, owner.label), _key(thread_id, scoped=scoped), {"thread": thread_id})
         barrier = Delete(*_MARK, expect="absent")
         try:
             await self._storage.commit(Batch(owner.partition, [put, barrier], epoch))
@@ -80,10 +83,16 @@ class ThreadDirectory:
         rows = iterate_items(self._storage, owner.partition, prefix=(THREADS, owner.label))
         return tuple(
             [
-                ListedThread(ThreadId(item.value["thread"]), bool(item.value.get("scoped", item.ref.key[:6] == "scoped")))
+                ListedThread(
+                    ThreadId(item.value["thread"]), bool(item.value.get("scoped", item.ref.key[:6] == "scoped"))
+                )
                 async for item in rows
             ]
         )
+
+    async def ids_of(self, owner: Owner) -> tuple[ThreadId, ...]:
+        """Return the ids of the threads of *owner*, newest first, each once."""
+        return tuple(dict.fromkeys(one.thread_id for one in await self.of_owner(owner)))
 
     async def begin_erasing(self, owner: Owner) -> None:
         """From now on no thread of *owner* can be listed, until the owner's partition is erased."""
@@ -97,6 +106,51 @@ class ThreadDirectory:
         return tuple(owner for owner in owners if owner is not None)
 
 
+class ThreadOwners:
+    """Binds threads to their owners, also those whose checkpoints another saver keeps.
+
+    Args:
+        threads: The threads.
+        directory: The threads of each owner.
+    """
+
+    def __init__(self, threads: Threads, directory: ThreadDirectory) -> None:
+        self._threads = threads
+        self._directory = directory
+
+    async def bind(self, thread: Thread | str, owner: Owner, *, epoch: str | None, scoped: bool = False) -> None:
+        """Bind a thread to *owner*; it may be bound to the owner already.
+
+        Args:
+            thread: The thread, or the id of an unscoped one.
+            owner: The owner.
+            scoped: Whether it is of a scoped view.
+            epoch: The owner's epoch when the run began; ``None``: the present one.
+
+        Raises:
+            OwnerMismatchError: It belongs to another owner.
+            PartitionErasedError: The owner was erased since *epoch*.
+        """
+        if isinstance(thread, str):
+            thread = self._threads.get(thread_partition(thread, None), thread)
+        head = await thread.head()
+        if head is not None:
+            head.require_owner(owner)
+        if head is None or not head.owner:
+            await self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=epoch)
+            await thread.commit(bind_to(owner))
+
+    async def check(self, thread_id: str, owner: Owner) -> None:
+        """Check that a thread belongs to *owner* or to no owner.
+
+        Raises:
+            OwnerMismatchError: It belongs to another owner.
+        """
+        head = await self._threads.get(thread_partition(thread_id, None), thread_id).head()
+        if head is not None:
+            head.require_owner(owner)
+
+
 def thread_partition(thread_id: str, owner: Owner | None) -> Partition:
     """Return the partition of a thread; *owner*: of that owner's scoped view."""
     parts = (thread_id,) if owner is None else (owner.tenant, owner.user_id, thread_id)
@@ -105,4 +159,4 @@ def thread_partition(thread_id: str, owner: Owner | None) -> Partition:
 
 def _key(thread_id: str, *, scoped: bool) -> str:
     key = digest("thread", thread_id).hex()
-    return f"scoped-{key}" if scoped else key
+    return f"{_SCOPED}{key}" if scoped else key

@@ -24,7 +24,7 @@ from threadkeep.ids import new_id
 from threadkeep.storage.interface import Delete, Operation, Ref
 
 if TYPE_CHECKING:
-    from threadkeep.checkpoints.codec import StoredValues
+    from threadkeep.checkpoints.codec import StoredValues, ValueRef
     from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.checkpoints.threads import Thread, Threads
     from threadkeep.event_loop import EventLoopThread
@@ -85,17 +85,30 @@ class Lease:
         written: The newest checkpoint that the run put; ``""``: none.
         ending: Whether the run has ended and the lease is being given back.
         over: Whether it was given back or lost.
+        turn: The lock of this process's runs on the thread; ``None``: the run did not wait for it.
+        leases: What gave it.
     """
 
     run: str
     thread: Thread
     owner: Owner | None
     epoch: str | None = None
-    stored: StoredValues = field(default_factory=dict)
+    stored: StoredValues = field(default_factory=dict["tuple[str, str, str]", "ValueRef"])
     written: str = ""
     ending: bool = False
     over: bool = False
     turn: asyncio.Lock | None = None
+    leases: Leases | None = None
+
+    async def arelease(self) -> None:
+        """Give it back before the run returns; see :meth:`Leases.release`."""
+        if not self.over and self.leases is not None:
+            await self.leases.loop.run(self.leases.release(self))
+
+    def release(self) -> None:
+        """Do the same, blocking."""
+        if not self.over and self.leases is not None:
+            self.leases.loop.run_sync(self.leases.release(self))
 
 
 current_lease: ContextVar[Lease | None] = ContextVar("threadkeep_lease", default=None)
@@ -116,7 +129,7 @@ class Leases:
         self.terms = terms
         self._threads = threads
         self._directory = directory
-        self._loop = loop
+        self.loop = loop
         self._runs: dict[int, tuple[object, Lease]] = {}
         self._active: dict[Partition, Lease] = {}
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
@@ -154,7 +167,7 @@ class Leases:
         """
         clock = asyncio.get_running_loop()
         deadline = clock.time() + self.terms.queue.total_seconds()
-        lease = Lease(new_id(), thread, owner)
+        lease = Lease(new_id(), thread, owner, leases=self)
         waits = strategy in ("enqueue", "reject")
         if waits:
             await self._await_turn(lease, strategy, deadline)
@@ -166,7 +179,7 @@ class Leases:
                 fresh = True
                 if waits and head.is_leased(self._threads.clock.now()):
                     if strategy == "reject" or clock.time() > deadline:
-                        raise busy()
+                        raise busy()  # noqa: TRY301 - what waits behind it goes on
                     await asyncio.sleep(pause)
                     pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
                     continue
@@ -209,7 +222,7 @@ class Leases:
     def release_soon(self, lease: Lease) -> None:
         """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
         if not lease.over:
-            self._loop.soon(lambda: asyncio.ensure_future(self._release_quietly(lease)))
+            self.loop.soon(lambda: asyncio.ensure_future(self._release_quietly(lease)))
 
     async def close(self) -> None:
         """Give back every lease."""
@@ -257,9 +270,11 @@ class Leases:
             lease=HeadLease(lease.run, now + self.terms.lease, newest),
         )
 
+        changed = _ChangedError("The thread has changed since the lease was decided on.")
+
         def take(head: Head) -> Head:
             if head != seen:
-                raise _ChangedError
+                raise changed
             return taken
 
         try:
@@ -328,5 +343,3 @@ def _next_turn(lease: Lease) -> None:
     turn, lease.turn = lease.turn, None
     if turn is not None and turn.locked():
         turn.release()
-
-

@@ -20,7 +20,9 @@ from threadkeep.checkpoints.codec import (
 )
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.head import Head
+from threadkeep.checkpoints.threads import EXPIRY
 from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError
+from threadkeep.identity import owner_of_label
 from threadkeep.ids import ThreadId, new_id
 from threadkeep.storage.interface import Delete, Operation, Put
 
@@ -41,6 +43,7 @@ _TASK_MARK: Final = ":"
 """Stands in the namespaces of subgraphs that live as long as a task; others keep one history for the thread."""
 
 _OPERATIONS: Final = 2_000
+_EXPIRED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +173,7 @@ class Maintenance:
         if self.owner is not None:
             await self.directory.leave(self.owner, thread_id, scoped=True)
         elif head is not None and head.owner:
-            await self._delist(head.owner, thread_id)
+            await self._delist(head.owner, thread_id, scoped=False)
 
     async def delete_of_owner(self, thread_ids: Sequence[ThreadId], owner: Owner) -> None:
         """Delete threads of *owner*: scoped ones, and unscoped ones that are bound to the owner."""
@@ -187,6 +190,18 @@ class Maintenance:
         for one in listed:
             await self._erase_listed(one, owner)
         return tuple(dict.fromkeys(one.thread_id for one in listed))
+
+    async def expire(self) -> int:
+        """Delete the threads that have expired; return how many."""
+        storage, number = self.threads.storage, 0
+        while items := await self.threads.call(storage.due(EXPIRY, now=self.threads.clock.now(), limit=_EXPIRED)):
+            for item in items:
+                partition, head = item.ref.partition, Head.from_value(item.value)
+                await self.threads.get(partition, head.thread_id).erase()
+                if head.owner:
+                    await self._delist(head.owner, ThreadId(head.thread_id), scoped=len(partition.parts) > 1)
+                number += 1
+        return number
 
     async def stats(self, thread_id: ThreadId) -> ThreadStats:
         """Return how large the thread is."""
@@ -313,9 +328,7 @@ class Maintenance:
         stored = await thread.load(*place)
         return None if stored is None else await thread.to_tuple(stored, self.serde)
 
-    async def _put_anchor(
-        self, thread: Thread, parent: StoredCheckpoint, children: Sequence[CheckpointSummary]
-    ) -> str:
+    async def _put_anchor(self, thread: Thread, parent: StoredCheckpoint, children: Sequence[CheckpointSummary]) -> str:
         """Put a checkpoint that holds all that was written to the children's channels until *parent*; return its id."""
         namespace, parent_id = parent.place
         channels = sorted({channel for child in children for channel in child.deltas})
@@ -334,9 +347,7 @@ class Maintenance:
             },
         )
         metadata = cast("CheckpointMetadata", {"source": "fork", "step": -2, "parents": {}, ANCHOR: True})
-        puts = encode_checkpoint(
-            namespace, checkpoint, metadata, parent_id="", run="", serde=self.serde, stored={}
-        )
+        puts = encode_checkpoint(namespace, checkpoint, metadata, parent_id="", run="", serde=self.serde, stored={})
         for number, channel in enumerate(channels):
             written = [(channel, value) for _, _, value in history[channel]["writes"]]
             if written:
@@ -358,13 +369,11 @@ class Maintenance:
                 return  # listed by a run that was refused, or before the thread was deleted
         await thread.erase()
 
-    async def _delist(self, label: str, thread_id: ThreadId) -> None:
-        from threadkeep.identity import owner_of_label
-
+    async def _delist(self, label: str, thread_id: ThreadId, *, scoped: bool) -> None:
         owner = owner_of_label(label)
         if owner is not None:
             with suppress(PartitionErasedError):
-                await self.directory.leave(owner, thread_id, scoped=False)
+                await self.directory.leave(owner, thread_id, scoped=scoped)
 
     def _thread(self, thread_id: ThreadId) -> Thread:
         return self.threads.get(thread_partition(thread_id, self.owner), thread_id)
@@ -395,7 +404,11 @@ def _value_place(stored: StoredCheckpoint, channel: str) -> tuple[str, str, str]
 def _reparented(stored: StoredCheckpoint, parent_id: str) -> Put:
     item = stored.item
     return Put(
-        item.ref.namespace, item.ref.key, {**item.value, "parent": parent_id}, data=item.data, updated_at=item.updated_at
+        item.ref.namespace,
+        item.ref.key,
+        {**item.value, "parent": parent_id},
+        data=item.data,
+        updated_at=item.updated_at,
     )
 
 
@@ -421,5 +434,3 @@ def _leading_to(
         for one, row in zip(stored, rows, strict=True)
         if (row.root_id if row.place.namespace else row.place.checkpoint_id) in chain
     ]
-
-

@@ -223,5 +223,3 @@ def hold_until_end(run: CurrentRun, resource: RunResource, *, sync: bool) -> Non
 
 def _one_less() -> None:
     _sync_runs.count = max(0, _sync_runs.count - 1)
-
-

@@ -1,8 +1,7 @@
-"""LangGraph's checkpoint saver over the storage interface: works sync and async, on any loop, and opens at its first use."""
+"""LangGraph's checkpoint saver over the storage interface: sync and async, on any loop, connected at its first use."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
@@ -22,9 +21,9 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.checkpoints.codec import Place, StoredValues, ValueRef, encode_checkpoint, encode_writes, config_of
-from threadkeep.checkpoints.directory import ThreadDirectory, thread_partition
-from threadkeep.checkpoints.head import Write, bind_to, busy
+from threadkeep.checkpoints.codec import Place, StoredValues, ValueRef, config_of, encode_checkpoint, encode_writes
+from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
+from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
 from threadkeep.checkpoints.maintenance import ANCHOR, KeptCheckpoints, Maintenance, ThreadStats
 from threadkeep.checkpoints.run_events import current_run, hold_until_end, listen
@@ -85,9 +84,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         clock: Returns the time that leases expire by.
         connect: Connects the storage; ``None``: its own ``connect``.
         owner_of: Returns the owner that a config names; by default :func:`~threadkeep.identity.claimed_owner`.
-        allowed_types: Types that checkpoints may keep, besides those of the graph's state; see :class:`StrictSerializer`.
+        allowed_types: Types that checkpoints may keep, besides those of the graph's state.
         timeout: How long a call of the storage may take.
         terms: How runs get leases.
+        ttl: After how long without a write a thread expires; ``None``: never.
     """
 
     def __init__(
@@ -101,6 +101,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         owner_of: Callable[[RunnableConfig], Owner | None] | None = None,
         allowed_types: Collection[AllowedType] = (),
         terms: LeaseTerms | None = None,
+        ttl: timedelta | None = None,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
         let_graphs_list_their_types()
@@ -112,7 +113,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._owner_of = owner_of or _claimed_owner
         self._loop = loop
         self._connect = connect or storage.connect
-        self._threads = Threads(storage, clock, timeout=timeout, lease_time=terms.lease)
+        self._threads = Threads(storage, clock, timeout=timeout, lease_time=terms.lease, ttl=ttl)
+        self.owners = ThreadOwners(self._threads, self.directory)
         self._leases = Leases(self._threads, self.directory, loop, terms)
 
     @property
@@ -168,11 +170,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """
         self._require_outside(config)
         lease = await self._run(self._take(config))
-        token = current_lease.set(lease)
+        around = current_lease.get()
+        current_lease.set(lease)
         try:
             yield
         finally:
-            current_lease.reset(token)
+            current_lease.set(around)
             with suppress(InvalidInputError):
                 await self._run(self._leases.release(lease))
 
@@ -218,7 +221,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             yield found
 
     def put(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - what is stored is known by itself
     ) -> RunnableConfig:
         """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
@@ -226,7 +233,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return _addressed(config, target.place.namespace, checkpoint["id"])
 
     async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - what is stored is known by itself
     ) -> RunnableConfig:
         """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
@@ -315,12 +326,29 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
         return await self._run(owner())
 
+    async def abind(self, thread_id: str, owner: Owner) -> None:
+        """Bind a thread of this view to *owner*.
+
+        Raises:
+            OwnerMismatchError: It belongs to another owner.
+        """
+        thread = self._thread(thread_id_from(thread_id), self._owner)
+
+        async def bind() -> None:
+            await self.owners.bind(thread, owner, epoch=None, scoped=self._owner is not None)
+
+        await self._run(bind())
+
     async def aerase_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
         """Erase the threads of *owner*, while no further one can begin; return their ids.
 
         The caller erases the owner's partition afterwards, which ends the erasing.
         """
         return await self._run(self._maintenance.erase_owner(owner))
+
+    async def aexpire(self) -> int:
+        """Delete the threads that have expired; return how many."""
+        return await self._run(self._maintenance.expire())
 
     async def adelete_of_owner(self, thread_ids: Sequence[str], *, owner: Owner) -> None:
         """Delete threads of *owner*: scoped ones, and unscoped ones that are bound to the owner."""
@@ -433,7 +461,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             return
         current_lease.set(lease)
         if run is not None:
-            hold_until_end(run, _HeldLease(self, lease), sync=sync)
+            hold_until_end(run, lease, sync=sync)
         writer = getattr(_configurable(config).get(RUNTIME), "stream_writer", None)
         with suppress(TypeError):  # it lives as long as the run, which may be dropped without an end
             weakref.finalize(writer, self._leases.release_soon, lease).atexit = False
@@ -474,16 +502,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _bind(self, target: _Target) -> None:
         """Bind the thread of a write outside of a run to its owner."""
-        owner, thread = target.owner, target.thread
-        if owner is None:
+        if target.owner is None:
             return
-        head = await thread.head()
-        if head is not None:
-            head.require_owner(None if self._owner is not None else owner)
-        if head is None or not head.owner:
-            epoch = await self.directory.epoch(owner)
-            await self.directory.enter(owner, thread.thread_id, scoped=self._owner is not None, epoch=epoch)
-            await thread.commit(bind_to(owner))
+        epoch = await self.directory.epoch(target.owner)
+        await self.owners.bind(target.thread, target.owner, epoch=epoch, scoped=self._owner is not None)
 
     async def _list(
         self,
@@ -537,9 +559,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
         wanted = set(run_ids)
         for thread, _, _ in await self._listed(None):
-            gone = [
-                stored for stored in await thread.load_all() if stored.read(self.serde)[1].get("run_id") in wanted
-            ]
+            gone = [stored for stored in await thread.load_all() if stored.read(self.serde)[1].get("run_id") in wanted]
             if gone:
                 await self._maintenance.remove(thread, gone)
 
@@ -554,22 +574,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     @property
     def _maintenance(self) -> Maintenance:
         return Maintenance(self._threads, self._leases, self.directory, self.serde, self._owner)
-
-
-@dataclass(frozen=True)
-class _HeldLease:
-    """The lease of a run, given back at the run's end."""
-
-    saver: ThreadkeepCheckpointer
-    lease: Lease
-
-    async def arelease(self) -> None:
-        if not self.lease.over:
-            await self.saver._loop.run(self.saver._leases.release(self.lease))  # noqa: SLF001 - the saver's own
-
-    def release(self) -> None:
-        if not self.lease.over:
-            self.saver._loop.run_sync(self.saver._leases.release(self.lease))  # noqa: SLF001 - the saver's own
 
 
 def _note_stored(stored: StoredValues, loaded: StoredCheckpoint, found: CheckpointTuple) -> None:

@@ -91,7 +91,7 @@ class StrictSerializer(JsonPlusSerializer):
         parts: Any = self._unpack(data)
         named = (str(parts[0]), str(parts[1]))
         if named not in self._accepted:
-            allowed: Collection[tuple[str, ...]] = cast("Any", self)._allowed_msgpack_modules or ()
+            allowed: Collection[tuple[str, ...]] = vars(self)["_allowed_msgpack_modules"] or ()
             safe = (*named, str(parts[3])) in _SAFE_METHODS if code == _METHOD else named in _SAFE
             if not safe and (code == _METHOD or named not in allowed):
                 raise _refused(*named)

@@ -39,7 +39,7 @@ from threadkeep.errors import (
     ThreadBusyError,
     ThreadkeepError,
 )
-from threadkeep.storage.interface import Batch, Item, Operation, Partition, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Due, Item, Operation, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
@@ -51,6 +51,9 @@ T = TypeVar("T")
 
 _PAGE: Final = 500
 _VALUES_PAGE: Final = 20
+EXPIRY: Final = ".thread-expiry"
+"""The kind of due work that deletes an expired thread."""
+
 _NEWEST_ITEMS: Final = 60
 _LARGEST_COMMIT_BYTES: Final = 32 * 1024 * 1024
 _FIRST_PAUSE_SECONDS: Final = 0.002
@@ -168,7 +171,9 @@ class Thread:
         wanted = {
             channel: value_refs(self.partition, stored.place.namespace, channel, ref) for channel, ref in refs.items()
         }
-        items = iter(await self._threads.call(self._threads.storage.get([one for each in wanted.values() for one in each])))
+        items = iter(
+            await self._threads.call(self._threads.storage.get([one for each in wanted.values() for one in each]))
+        )
         values: dict[str, tuple[str, bytes]] = {}
         for channel, places in wanted.items():
             parts = [next(items) for _ in places]
@@ -222,6 +227,9 @@ class Thread:
     async def _read_head(self) -> _Known:
         storage = self._threads.storage
         (item,) = await self._threads.call(storage.get([Ref(self.partition, *HEAD)]))
+        if item is not None and self._threads.has_expired(item):
+            await self._threads.call(storage.erase(self.partition))
+            item = None
         if item is not None:
             return _Known(Head.from_value(item.value), item.revision)
         epoch = (await self._threads.call(storage.position(self.partition))).epoch
@@ -291,7 +299,9 @@ class Thread:
         if not allowed:
             return True
         expect = "absent" if known.head is None else known.revision
-        operations[HEAD] = Put(*HEAD, head.to_value(), expect=expect)
+        ttl = self._threads.ttl
+        due = None if ttl is None else Due(EXPIRY, self._threads.clock.now() + ttl)
+        operations[HEAD] = Put(*HEAD, head.to_value(), expect=expect, due=due)
         batch = Batch(self.partition, [*operations.values()], known.epoch)
         position = await self._threads.call(self._threads.storage.commit(batch))
         fresh = {**known.fresh, **{change.put.namespace: change.put.checkpoint_id for change in allowed if change.put}}
@@ -335,12 +345,16 @@ class Threads:
         clock: Returns the time that leases expire by.
         timeout: How long a call of the storage may take.
         lease_time: How long a lease lasts without renewal; every write of a run renews it.
+        ttl: After how long without a write a thread expires; ``None``: never.
     """
 
-    def __init__(self, storage: Storage, clock: Clock, *, timeout: timedelta, lease_time: timedelta) -> None:
+    def __init__(
+        self, storage: Storage, clock: Clock, *, timeout: timedelta, lease_time: timedelta, ttl: timedelta | None = None
+    ) -> None:
         self.storage = storage
         self.clock = clock
         self.lease_time = lease_time
+        self.ttl = ttl
         self._timeout = timeout.total_seconds()
         self._threads: LRUCache[Partition, Thread] = LRUCache(_THREADS_CACHED)
 
@@ -350,6 +364,10 @@ class Threads:
         if thread is None:
             thread = self._threads[partition] = Thread(self, partition, thread_id)
         return thread
+
+    def has_expired(self, head: Item) -> bool:
+        """Return whether a thread has expired by its stored head."""
+        return head.due is not None and head.due.kind == EXPIRY and head.due.at <= self.clock.now()
 
     async def call(self, work: Awaitable[T]) -> T:
         """Return the result of one call of the storage.
@@ -403,5 +421,3 @@ def _fail(changes: Sequence[Change], error: BaseException) -> None:
     for change in changes:
         if change.done is not None and not change.done.done():
             change.done.set_exception(error)
-
-

@@ -55,9 +55,9 @@ def chat(
     """Talk to an agent that remembers; shows what was recalled and learnt. Ctrl-D leaves."""
     import asyncio
 
+    from threadkeep.checkpoints.thread_ids import thread_id_from
     from threadkeep.errors import ThreadkeepError
     from threadkeep.ids import new_id
-    from threadkeep.threads.thread_access import thread_id_from
 
     thread_id = new_id()[:8] if thread is None else thread_id_from(thread)
     failed = False
@@ -315,7 +315,7 @@ def _open_demo(folder: Path) -> Threadkeep:
         data_dir=folder,
         store_sqlite_path=folder / "memory.sqlite3",
         checkpoint_type="sqlite",
-        checkpoint_sqlite_path=folder / "threads.sqlite3",
+        checkpoint_sqlite_path=folder / "memory.sqlite3",
         recall_timeout_ms=DEMO_TIMEOUT_MS,
     )
     tk = threadkeep.open(settings=settings, model=OfflineChatModel())

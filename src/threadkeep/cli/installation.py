@@ -227,9 +227,9 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
     if saver is None:
         return [{"what": "threads", "state": "ok", "detail": "kept by the LangGraph server"}]
     if tk.app.settings.checkpoint_type != wanted.checkpoint_type:
-        return [_missing_row("threads", wanted.checkpoint_path)]
+        return [_missing_row("threads", wanted.thread_path or wanted.sqlite_path)]
     sealed = ", encrypted" if tk.app.settings.checkpoint_key else ""
-    detail = f"{saver.backend.name} {saver.backend.location}{sealed}"
+    detail = f"{saver.storage.name} {saver.storage.location}{sealed}"
     try:
         tk.app.event_loop.run_sync(saver.connect())
     except StorageError as error:
@@ -316,9 +316,9 @@ def _flows(tk: Threadkeep) -> list[dict[str, Any]]:
     if saver is not None:
         rows.append(
             {
-                "to": f"threads {saver.backend.name} {saver.backend.location}",
+                "to": f"threads {saver.storage.name} {saver.storage.location}",
                 "gets": "whole conversations, encrypted" if tk.app.settings.checkpoint_key else "whole conversations",
-                "leaves_machine": "depends on the server" if saver.backend.capabilities.shared else "no",
+                "leaves_machine": "no" if saver.storage.name in ("memory", "sqlite") else "depends on the server",
             }
         )
     return rows

@@ -130,8 +130,8 @@ def settings_of_existing(settings: Settings) -> Settings:
     if (missing := missing_database(settings)) is not None:
         err.print(f"There is no memory at {missing} yet.", markup=False)
         changes.update(store_type="memory", keys=None)
-    threads = settings.checkpoint_type or settings.store_type or "sqlite"
-    if threads == "sqlite" and not settings.checkpoint_path.exists():
+    threads = settings.thread_path
+    if threads is not None and threads != settings.sqlite_path and not threads.exists():
         changes["checkpoint_type"] = "memory"
     return settings.model_copy(update=changes) if changes else settings
 

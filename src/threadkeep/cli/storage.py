@@ -256,7 +256,7 @@ def copy(
 ) -> None:
     """Copy a storage, or move in from elsewhere: everything, then read back; run again, it goes on where it was.
 
-    Threads are not in a storage: they stay with the checkpointer.
+    Threads are copied with the storage that keeps them.
     """
     from threadkeep.transfer.service import reading_from
 

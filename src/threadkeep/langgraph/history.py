@@ -13,10 +13,10 @@ from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, Hum
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from threadkeep.ids import new_id
+from threadkeep.langgraph.window_rules import AnswerStep, Role, Step, Strip, WindowEntry, WindowPlan
 from threadkeep.observability import log
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.text.sentences import Said
-from threadkeep.threads.window import AnswerStep, Role, Step, Strip, WindowEntry, WindowPlan
 
 UNANSWERED: Final = "This call was interrupted before it had a result. Call again if the result is still needed."
 LEFT_OUT: Final = "(A tool call that could not be carried out was left out here.)"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langgraph.config import get_config
 
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import OwnerConflictError, OwnerRequiredError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner, claims_of, on_server
 from threadkeep.ids import ThreadId
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -90,6 +90,12 @@ def require_agreement(owner: Owner, config: Mapping[str, Any]) -> None:
         "Pass the same owner to both, or only owner= of threadkeep.open(), which both use."
     )
     raise OwnerConflictError(msg, sources=sources)
+
+
+def is_kept_by_us(config: Mapping[str, Any]) -> bool:
+    """Return whether our checkpointer keeps the thread of the run, and so has bound it to its owner."""
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)
 
 
 def thread_id_of(runtime: object = None, config: Mapping[str, Any] | None = None) -> ThreadId | None:

@@ -22,16 +22,16 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from threadkeep.capture.models import Receipt
+from threadkeep.checkpoints.run_events import CurrentRun, add_listener, current_run
 from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
-from threadkeep.langgraph.identity import owner_from, require_agreement, thread_id_of
+from threadkeep.langgraph.identity import is_kept_by_us, owner_from, require_agreement, thread_id_of
 from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages, newest_human, plain_messages
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 from threadkeep.recall.models import Recall
 from threadkeep.recall.rendering import memory_context_text
 from threadkeep.recall.service import RecallRequest
-from threadkeep.threads.run_events import Running, current_run, tell
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
@@ -99,7 +99,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._placement = placement
         self._seen: OrderedDict[_TurnContext, _Seen] = OrderedDict()
         self._graphs: OrderedDict[str, None] = OrderedDict()
-        tell(self)
+        add_listener(self)
 
     def run_begins(self, name: str, given: object) -> None:
         """Begin to embed the question of a run that has recalled before, while LangGraph reads and keeps its thread."""
@@ -122,7 +122,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
             seen = self._tk.app.event_loop.run_sync(self._recalled(turn, request.messages))
-        elif seen is not before and (thread_id := self._to_bind(turn, seen.epoch)) is not None:
+        elif seen is not before and (thread_id := self._to_bind(turn)) is not None:
             self._tk.app.event_loop.run_sync(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
@@ -137,7 +137,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
             seen = await self._tk.app.event_loop.run(self._recalled(turn, request.messages))
-        elif seen is not before and (thread_id := self._to_bind(turn, seen.epoch)) is not None:
+        elif seen is not before and (thread_id := self._to_bind(turn)) is not None:
             await self._tk.app.event_loop.run(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
@@ -170,7 +170,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
         def begins_in(services: Services) -> str | None:
             off = services.opt_outs.holds(turn.owner, turn.thread_id)  # and then nothing is bound either
-            return None if off else app.binder.epoch_at_once(turn.owner)
+            return None if off else services.try_epoch(turn.owner)
 
         epoch = app.try_call(begins_in)
         if epoch is None:
@@ -192,7 +192,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 app.telemetry.degraded("recall", error)
                 return seen
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
-        thread_id = self._to_bind(turn, epoch)
+        thread_id = self._to_bind(turn)
         if thread_id is None:
             return _Seen(await self._recall(turn, messages), epoch)
         recalling = asyncio.ensure_future(self._recall(turn, messages))
@@ -203,8 +203,13 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             recalling.cancel()
 
     async def _bind(self, thread_id: str, owner: Owner, epoch: str | None) -> None:
-        with suppress(PartitionErasedError):  # the turn outlives its owner's erasing: nothing of it is kept
-            await self._tk.app.binder.bind(thread_id, owner, epoch=epoch)
+        app = self._tk.app
+        try:
+            await app.timeout_budget.wait(app.bind_thread(thread_id, owner, epoch))
+        except PartitionErasedError:  # the turn outlives its owner's erasing: nothing of it is kept
+            return
+        except (StorageError, TimeoutError) as error:  # the turn goes on, and is recorded only once this is known
+            app.telemetry.degraded("binding", error)
 
     async def _recall(self, turn: _TurnContext, messages: Sequence[Any]) -> Recall:
         if not self._recalls:
@@ -239,16 +244,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError):  # recall says so
             return None
 
-    def _to_bind(self, turn: _TurnContext, epoch: str | None) -> str | None:
-        """Return the thread that has to be bound to its first owner; a dead storage is not waited for.
+    def _to_bind(self, turn: _TurnContext) -> str | None:
+        """Return the thread that has to be bound to its owner here.
 
         Returns:
-            None: no look-up is needed, because the client is locked to an owner, or the owner of the thread is cached.
+            None: the client is locked to an owner, or our checkpointer has bound it when the run began.
         """
         thread_id = turn.thread_id
-        if thread_id is None or self._tk.locked_to is not None:
+        if thread_id is None or self._tk.locked_to is not None or is_kept_by_us(get_config()):
             return None
-        return None if self._tk.app.binder.known(thread_id, turn.owner, epoch=epoch, scoped=False) else thread_id
+        return thread_id
 
     def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if not found.memories:
@@ -259,7 +264,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = request.system_message.text + "\n\n" if request.system_message else ""
         return request.override(system_message=SystemMessage(before + said))
 
-    def _let_go_after(self, turn: _TurnContext, run: Running) -> None:
+    def _let_go_after(self, turn: _TurnContext, run: CurrentRun) -> None:
         run.when_ended(lambda: self._seen.pop(turn, None))
 
     def _tell_recalled(self, turn: _TurnContext, seen: _Seen, runtime: Runtime[Any]) -> None:
@@ -268,10 +273,10 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         while len(self._seen) > TURNS_REMEMBERED:
             self._seen.popitem(last=False)
         if (running := current_run()) is not None:
-            self._let_go_after(turn, running.outermost)
+            self._let_go_after(turn, running.root)
         if self._recalls:
             if running is not None:
-                self._graphs[running.outermost.name] = None
+                self._graphs[running.root.name] = None
                 if len(self._graphs) > _GRAPHS_REMEMBERED:
                     self._graphs.popitem(last=False)
             runtime.stream_writer(
@@ -305,7 +310,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 receipt = self._not_recorded(error)
             _tell_captured(receipt, runtime)
 
-    def _let_go_after(self, turn: _TurnContext, run: Running) -> None:
+    def _let_go_after(self, turn: _TurnContext, run: CurrentRun) -> None:
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
@@ -314,10 +319,15 @@ class LearningMiddleware(ThreadkeepMiddleware):
         seen = self._seen.pop(turn, None)
         if not self._tk.app.capturing or written_by_a_model(config):
             return None
-        return self._record(turn, list(state["messages"]), seen, current_run())
+        return self._record(turn, list(state["messages"]), seen, current_run(), self._to_bind(turn))
 
     async def _record(
-        self, turn: _TurnContext, messages: list[Any], seen: _Seen | None, run: Running | None
+        self,
+        turn: _TurnContext,
+        messages: list[Any],
+        seen: _Seen | None,
+        run: CurrentRun | None,
+        to_bind: str | None,
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
         app = self._tk.app
@@ -326,6 +336,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
             services = await app.connect()
             if services.opt_outs.holds(turn.owner, turn.thread_id):
                 return Receipt("nothing")
+            if to_bind is not None:  # nothing is learnt from a thread of another owner
+                await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
             return await services.captures.record(
                 PlainMessages(messages),
                 owner=turn.owner,
@@ -338,7 +350,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         def at_the_end(wake: Callable[[], object]) -> None:
             """Let nothing be learnt before the run is over, which would slow down its end."""
             if run is not None:
-                run.outermost.when_ended(lambda: app.event_loop.soon(wake))
+                run.root.when_ended(lambda: app.event_loop.soon(wake))
 
         about = {USER: turn.owner.user_id, TENANT: turn.owner.tenant or None, THREAD: turn.thread_id}
         with span(CAPTURE, about) as recorded:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -14,26 +15,28 @@ from langgraph.config import get_config
 from langgraph.constants import END
 from langgraph.types import Command
 
+from threadkeep.checkpoints.leases import STRATEGY
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError
 from threadkeep.identity import claimed_owner
 from threadkeep.ids import ThreadId
 from threadkeep.runs.models import Ask, Run, RunStatus, Step
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.fencing import EPOCH
-from threadkeep.threads.leases import STRATEGY
-from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
+    from threadkeep.checkpoints.head import Strategy
     from threadkeep.container import Container, Services
     from threadkeep.identity import Owner
     from threadkeep.service import OwnerScope
-    from threadkeep.threads.fencing import Strategy
 
 T = TypeVar("T")
 
 _NOTHING: Final = object()
+
+_job_epoch: ContextVar[str | None] = ContextVar("threadkeep_job_epoch", default=None)
+"""The epoch of the owner when the job of this context began."""
 
 
 class RunService:
@@ -267,7 +270,7 @@ class RunService:
         config = get_config()
         owner = self._scope.resolve(claimed_owner(config.get("configurable", {})))
         named = thread_id_from(config.get("configurable", {}).get("thread_id"))
-        epoch = config.get("configurable", {}).get(EPOCH)
+        epoch = _job_epoch.get()
         begun = await self._app.call(
             lambda services: services.runs.begin_effect(key, owner=owner, thread_id=named, epoch=epoch)
         )
@@ -288,27 +291,32 @@ class RunService:
     async def _mine(self, owner: str | Owner | None, thread_id: str) -> tuple[Owner, ThreadId]:
         """Return owner and job; a job of another owner is refused, whatever the checkpointer's owner is."""
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
-        await self._app.call(lambda services: services.bindings.check(named, owner))
+        await self._app.event_loop.run(self._check(named, owner))
         return owner, named
+
+    async def _check(self, thread_id: ThreadId, owner: Owner) -> None:
+        await (await self._app.connect_threads()).check(thread_id, owner)
 
     @asynccontextmanager
     async def _at_work(
         self, graph: Any, owner: Owner, thread_id: ThreadId, strategy: Strategy | None
-    ) -> AsyncGenerator[Mapping[str, Any]]:
-        """Hold the lease on a job; meanwhile no other process changes it.
+    ) -> AsyncGenerator[bool]:
+        """Hold the lease on a job; meanwhile no other process changes it. Runs in this block use the lease.
 
-        A graph with a saver that is not ours has none, and a job of its own runs once at a time in this process.
+        Yields:
+            Whether there is a lease: a graph with another saver has none, and its job runs once at a time in this
+            process.
         """
         self._require_checkpointer(graph)
         if not isinstance(graph.checkpointer, ThreadkeepCheckpointer):
-            yield {}
+            yield False
             return
         more = {STRATEGY: strategy} if strategy else {}
-        async with graph.checkpointer.leased(self._config(owner, thread_id, **more)) as lease:
+        async with graph.checkpointer.leased(self._config(owner, thread_id, **more)):
             before = self._running.pop((owner, thread_id), None)
             if before is not None and not before.done():  # the lease was taken from it, so it runs no more
                 before.get_loop().call_soon_threadsafe(before.cancel)
-            yield lease
+            yield True
 
     async def _drive(
         self,
@@ -318,15 +326,15 @@ class RunService:
         thread_id: ThreadId,
         context: Any,
         config: Mapping[str, Any] | None,
-        lease: Mapping[str, Any],
+        leased: bool,  # noqa: FBT001 - private
     ) -> Run:
         """Run *graph* until it waits, is done or has failed."""
         place = (owner, thread_id)
         epoch = await self._app.call(lambda services: services.runs.epoch(owner))
-        if place in self._running and not lease:
+        if place in self._running and not leased:
             msg = "The job is running already; wait for it, or cancel it."
             raise ConflictError(msg, thread_id=thread_id)
-        steps = asyncio.ensure_future(self._steps(graph, given, owner, thread_id, context, config, lease, epoch))
+        steps = asyncio.ensure_future(self._steps(graph, given, owner, thread_id, context, config, epoch))
         self._running[place] = steps
         error: Exception | None = None
         stopped = False
@@ -359,12 +367,12 @@ class RunService:
         thread_id: ThreadId,
         context: Any,
         config: Mapping[str, Any] | None,
-        lease: Mapping[str, Any],
         epoch: str,
     ) -> bool:
         """Run *graph* step by step; return whether its cancellation was requested."""
         await self._note(owner, thread_id, "running", epoch)
-        whole = {**(config or {}), **self._config(owner, thread_id, **lease, **{EPOCH: epoch})}
+        whole = {**(config or {}), **self._config(owner, thread_id)}
+        _job_epoch.set(epoch)
         stream = graph.astream(given, whole, context=context, stream_mode="values", durability="sync")
         async with aclosing(stream):
             async for _ in stream:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
+from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import InvalidInputError, ThreadBusyError
 from threadkeep.ids import ThreadId
-from threadkeep.threads.maintenance import KeptCheckpoints, ThreadStats
-from threadkeep.threads.thread_access import thread_id_from
 
 if TYPE_CHECKING:
+    from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.container import Container
     from threadkeep.identity import Owner
     from threadkeep.service import OwnerScope
-    from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +206,7 @@ class ThreadService:
         owner, named, other = self._scope.resolve(owner), thread_id_from(thread_id), thread_id_from(to)
         await self.require(named, owner=owner)
         view = await self._view(named, owner)
-        enters = view.owner is not None
-        await self._app.call(
-            lambda services: services.bindings.enter(other, owner) if enters else services.bindings.bind(other, owner)
-        )
+        await view.abind(other, owner)
         await view.acopy(named, other, until=until)
         return await self.require(other, owner=owner)
 
@@ -228,7 +225,7 @@ class ThreadService:
         return chosen
 
     async def _ids(self, owner: Owner) -> Sequence[ThreadId]:
-        return await self._app.call(lambda services: services.bindings.of_owner(owner))
+        return await self._app.call(lambda services: services.thread_directory.ids_of(owner))
 
     def _rested(self, thread: Thread, older_than: timedelta | None) -> bool:
         at = thread.stats.updated_at
@@ -237,8 +234,8 @@ class ThreadService:
     async def _view(self, thread_id: ThreadId, owner: Owner) -> ThreadkeepCheckpointer:
         """Return the view that sees the owner's thread of this id: bound to them, or out of others' reach anyway."""
         saver = self._saver
-        bound = await self._app.call(lambda services: services.bindings.owner_of(thread_id))
-        return saver if bound == owner else saver.scoped(owner)
+        bound = await saver.aowner(thread_id)
+        return saver if bound == owner.label else saver.scoped(owner)
 
     @property
     def _saver(self) -> ThreadkeepCheckpointer:

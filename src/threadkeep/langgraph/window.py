@@ -37,12 +37,12 @@ from threadkeep.langgraph.history import (
     summary_text,
 )
 from threadkeep.langgraph.identity import owner_from, thread_id_of
+from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import create_helper_model
 from threadkeep.text.sentences import Said, cut_to, extractive_summary
-from threadkeep.threads.window import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep

@@ -264,7 +264,7 @@ _COUNTED: Final[Mapping[str, str]] = {
 
 
 class Indexes(Protocol):
-    """What this room needs of search."""
+    """What erasing needs of search."""
 
     async def erase(self, partition: Partition) -> None:
         """Drop the index of *partition*, and remove what a vector engine holds of it."""
@@ -275,28 +275,16 @@ class Indexes(Protocol):
         ...
 
 
-class Threads(Protocol):
-    """What this room needs of threads."""
-
-    async def of_owner(self, owner: Owner) -> Sequence[str]:
-        """Return the threads that are bound to *owner*."""
-        ...
-
-    async def release(self, owner: Owner) -> None:
-        """Forget which threads were bound to *owner*."""
-        ...
-
-
 class OwnerErasure:
     """Erases owners, and owners again.
 
     Args:
         storage: Where everything is but checkpoints.
         indexes: What is held in RAM of it.
-        threads: The owners of threads.
         receipts: What is kept of an erasure.
         clock: What the time is.
-        delete_threads: Removes threads' checkpoints.
+        erase_threads: Erases the threads of an owner, while no further one can begin, and returns their ids.
+        thread_storage: Keeps the threads.
         opt_outs: Who wants no memory.
     """
 
@@ -304,18 +292,18 @@ class OwnerErasure:
         self,
         storage: Storage,
         indexes: Indexes,
-        threads: Threads,
         receipts: ErasureReceipts,
         clock: Clock,
         *,
-        delete_threads: Callable[[Owner, Sequence[str]], Awaitable[None]],
+        erase_threads: Callable[[Owner], Awaitable[Sequence[str]]],
+        thread_storage: Storage,
         opt_outs: OptOuts,
     ) -> None:
         self._storage = storage
         self._indexes = indexes
-        self._threads = threads
         self._clock = clock
-        self._delete_threads = delete_threads
+        self._erase_threads = erase_threads
+        self._thread_storage = thread_storage
         self._opt_outs = opt_outs
         self._noticed: tuple[str, int] | None = None
         self.receipts = receipts
@@ -323,21 +311,19 @@ class OwnerErasure:
     async def erase(self, owner: Owner) -> Erased:
         """Remove everything that is held about *owner*, physically.
 
-        First the receipt is begun; then threads go, then every row with its vectors, the queue and the
-        proposals among them, and what is held in RAM, here at once and in other processes within seconds.
-        Interrupted, it is repeated from the start, or by :meth:`replay`. Writes of work that was in
-        flight are refused afterwards.
+        First the receipt is begun. From then on no thread of the owner can begin, until everything is erased: the
+        threads, then every row with its vectors, the queue and the proposals among them, and the indexes in RAM, here
+        at once and in other processes within seconds. An erasing that was interrupted is finished at the next start,
+        by a further call, or by :meth:`replay`. Writes of work that was in flight are refused.
         """
         position = await self._storage.position(owner.partition)
         receipt = await self.receipts.begin(owner, at=self._clock.now(), epoch=position.epoch)
         counts: Counter[str] = Counter()
         async for item in iterate_items(self._storage, owner.partition, direction="oldest"):
             counts[_COUNTED.get(place_of(item), "other")] += 1
-        threads: tuple[str, ...] = ()
-        while found := [thread for thread in await self._threads.of_owner(owner) if thread not in threads]:
-            await self._delete_threads(owner, found)  # and those that a run has begun meanwhile
-            threads += tuple(found)
-        await self._threads.release(owner)
+        threads = tuple(await self._erase_threads(owner))
+        if self._thread_storage is not self._storage:
+            await self._thread_storage.erase(owner.partition)
         # Before the storage's, so that one that is down leaves an owner who is found again; after it, because
         # another process may have read the rows in between.
         await self._indexes.erase(owner.partition)

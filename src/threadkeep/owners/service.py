@@ -81,7 +81,7 @@ class OwnerService(Service):
             proposals=rest["proposal"],
             tombstones=rest["tombstone"],
             extraction=account,
-            threads=tuple(await self._services.bindings.of_owner(owner)),
+            threads=await self._services.thread_directory.ids_of(owner),
             other=rest["item"],
             aside=dict(aside),
             most=limits.most,
@@ -101,7 +101,7 @@ class OwnerService(Service):
             "user_id": owner.user_id,
             "tenant": owner.tenant,
             "exported_at": self._services.clock.now().isoformat(),
-            "threads": list(await self._services.bindings.of_owner(owner)),
+            "threads": list(await self._services.thread_directory.ids_of(owner)),
         }
         async for item in iterate_items(self._services.storage, owner.partition, direction="oldest"):
             if says_nothing(item):
