@@ -191,7 +191,7 @@ class Container:
         from threadkeep.checkpoints.directory import ThreadOwners
         from threadkeep.checkpoints.threads import Threads
 
-        threads = Threads(self.storage, self.clock, timeout=self.settings.checkpoint_timeout, lease_time=timedelta())
+        threads = Threads(self.storage, self.clock, timeout=self.settings.checkpoint_timeout)
         return ThreadOwners(threads, self.services.thread_directory)
 
     async def bind_thread(self, thread_id: str, owner: Owner, epoch: str | None) -> None:

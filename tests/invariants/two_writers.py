@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, TypedDict
 
@@ -17,12 +18,11 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import START, StateGraph
 
 from tests.invariants.tenants import place
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+from threadkeep.clock import SystemClock
 from threadkeep.errors import ThreadMovedOnError
 from threadkeep.event_loop import EventLoopThread
-from threadkeep.storage.postgres.pool import PostgresPool
-from threadkeep.threads.factory import checkpointer_over
-from threadkeep.threads.postgres import PostgresCheckpoints
-from threadkeep.threads.sqlite import SqliteCheckpoints
+from threadkeep.registry import create_storage, resolve_settings
 
 THREADS: Final = 20
 KINDS: Final = ("sqlite", "postgres")
@@ -53,14 +53,13 @@ def run(n: int, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
 
 async def _run(n: int, kind: str, folder: Path, url: str) -> dict[str, int]:
     home = EventLoopThread()
-    pool = PostgresPool(url, variable="THREADKEEP_TEST_POSTGRES_URL") if kind == "postgres" else None
-    ours = checkpointer_over(
-        PostgresCheckpoints(pool) if pool else SqliteCheckpoints(folder / "ours.sqlite3"), home=home
-    )
+    clock = SystemClock()
+    settings = resolve_settings(url if kind == "postgres" else f"sqlite:///{folder}/ours.sqlite3", None)
+    storage = create_storage(settings, clock)
+    ours = ThreadkeepCheckpointer(storage, loop=home, clock=clock, timeout=timedelta(seconds=10))
     lost, refused = await _collide(ours, n, "ours")
     await ours.aclose()
-    if pool:
-        await home.run(pool.close())
+    await home.run(storage.close())
     home.close()
     async with _stock(kind, folder, url) as saver:
         stock_lost, _ = await _collide(saver, n, "stock")

@@ -9,7 +9,7 @@ import pytest
 
 import threadkeep
 from tests.storage.forking import ended_well, forked
-from tests.threads.checkpoints import echo_graph
+from tests.checkpoints.checkpoints import echo_graph
 from threadkeep.testing import HashingEmbedder
 
 pytestmark = [pytest.mark.linux, pytest.mark.slow]

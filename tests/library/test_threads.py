@@ -14,7 +14,7 @@ from langgraph.types import interrupt
 from typer.testing import CliRunner
 
 import threadkeep
-from tests.threads.checkpoints import Words, echo_graph
+from tests.checkpoints.checkpoints import Words, echo_graph
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError, OwnerMismatchError
 

@@ -13,7 +13,7 @@ from langgraph.graph import StateGraph
 from langgraph.graph.message import add_messages
 
 import threadkeep
-from tests.threads.dumps import dump_of
+from tests.checkpoints.dumps import dump_of
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import NewMemory, Source

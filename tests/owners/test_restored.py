@@ -36,7 +36,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     kind = request.param
     if kind == "sqlite":
         return kind, f"sqlite:///{tmp_path}/db/memory.db"
-    return kind, request.getfixturevalue("redis_stack_url" if kind == "redis" else f"{kind}_url")
+    return kind, request.getfixturevalue(f"{kind}_url")
 
 
 def opened(url: str, folder: Path) -> threadkeep.Threadkeep:

@@ -20,7 +20,7 @@ import threadkeep
 from threadkeep.errors import ProposalDecidedError
 from threadkeep.storage.interface import Batch
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
 OWNER = "ana@x.org"
 TEXT = "I prefer vendor Y."

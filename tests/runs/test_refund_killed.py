@@ -19,7 +19,7 @@ from examples.refund import CUSTOMER, build, written_to
 from tests.storage.forking import ended_well, forked
 from threadkeep.langgraph.runs import RunService
 from threadkeep.settings import Settings
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
 NODES = ("load", "fraud", "policy", "pay")
 OPERATIONS = 14

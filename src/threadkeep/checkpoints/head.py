@@ -27,13 +27,20 @@ class HeadLease:
 
     Attributes:
         run: The fencing token: the random id of the run that holds it.
-        until: When it expires unless it is renewed.
+        until: When it expires unless it is renewed, by the clock of its holder.
+        seconds: How long it lasts without renewal.
         began: The newest checkpoint when the run began; ``""``: there was none.
     """
 
     run: str
     until: datetime
+    seconds: float
     began: str = ""
+
+    @classmethod
+    def from_value(cls, value: Mapping[str, Any]) -> HeadLease:
+        """Parse the value of a stored lease."""
+        return cls(value["run"], datetime.fromisoformat(value["until"]), value["seconds"], value["began"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,7 @@ class Head:
             str(value.get("owner", "")),
             str(value.get("newest", "")),
             str(value.get("writer", "")),
-            None if lease is None else HeadLease(lease["run"], datetime.fromisoformat(lease["until"]), lease["began"]),
+            None if lease is None else HeadLease.from_value(lease),
         )
 
     def to_value(self) -> dict[str, Any]:
@@ -75,13 +82,10 @@ class Head:
             value["lease"] = {
                 "run": self.lease.run,
                 "until": self.lease.until.isoformat(),
+                "seconds": self.lease.seconds,
                 "began": self.lease.began,
             }
         return value
-
-    def is_leased(self, now: datetime) -> bool:
-        """Return whether a run has a lease that has not expired by *now*."""
-        return self.lease is not None and self.lease.until > now
 
     def require_owner(self, owner: Owner | None) -> None:
         """Check that *owner* may read the thread; a thread without an owner is open to everybody.
@@ -128,8 +132,8 @@ class Write:
     in_graph: bool = False
 
 
-def admit(head: Head, write: Write, now: datetime) -> Head:
-    """Return the head after *write*.
+def admit(head: Head, write: Write, *, leased: bool) -> Head:
+    """Return the head after *write*; *leased*: whether its lease, if it has one, may still be in use.
 
     Raises:
         ThreadBusyError: Another run has the lease.
@@ -139,7 +143,7 @@ def admit(head: Head, write: Write, now: datetime) -> Head:
     if write.run is not None:
         _require_lease(head, write)
     elif write.in_graph and not write.namespace:
-        if head.is_leased(now):
+        if leased:
             raise busy()
         base = write.parent_id if write.kind == "put" else write.checkpoint_id
         if head.newest not in (base, write.checkpoint_id):

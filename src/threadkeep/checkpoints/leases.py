@@ -130,6 +130,7 @@ class Leases:
         self._threads = threads
         self._directory = directory
         self.loop = loop
+        self.closed = False
         self._runs: dict[int, tuple[object, Lease]] = {}
         self._active: dict[Partition, Lease] = {}
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
@@ -177,7 +178,7 @@ class Leases:
                 head = await thread.head(fresh=fresh) or Head(thread.thread_id)
                 head.require_owner(locked_to)
                 fresh = True
-                if waits and head.is_leased(self._threads.clock.now()):
+                if waits and thread.is_leased(head):
                     if strategy == "reject" or clock.time() > deadline:
                         raise busy()  # noqa: TRY301 - what waits behind it goes on
                     await asyncio.sleep(pause)
@@ -225,11 +226,13 @@ class Leases:
             self.loop.soon(lambda: asyncio.ensure_future(self._release_quietly(lease)))
 
     async def close(self) -> None:
-        """Give back every lease."""
+        """Give back every lease, and let the commits in progress end; the second call does nothing."""
+        self.closed = True
         if self._renewing is not None:
             self._renewing.cancel()
         for lease in [*self._active.values()]:
             await self._release_quietly(lease)
+        await self._threads.settle()
 
     async def _release_quietly(self, lease: Lease) -> None:
         with suppress(ConflictError, StorageError):  # it expires
@@ -259,7 +262,7 @@ class Leases:
         thread, now = lease.thread, self._threads.clock.now()
         operations: list[Operation] = []
         newest, writer = seen.newest, seen.writer
-        if strategy == "rollback" and seen.lease is not None and seen.is_leased(now):
+        if strategy == "rollback" and seen.lease is not None and thread.is_leased(seen):
             operations, newest = await self._undo(thread, seen.lease.run)
             writer = "" if newest != seen.newest else writer
         taken = replace(
@@ -267,7 +270,7 @@ class Leases:
             owner=seen.owner or (lease.owner.label if lease.owner is not None else ""),
             newest=newest,
             writer=writer,
-            lease=HeadLease(lease.run, now + self.terms.lease, newest),
+            lease=HeadLease(lease.run, now + self.terms.lease, self.terms.lease.total_seconds(), newest),
         )
 
         changed = _ChangedError("The thread has changed since the lease was decided on.")

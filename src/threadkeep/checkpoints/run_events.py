@@ -6,7 +6,8 @@ the run returns to its caller: an async run awaits it, a sync run waits for it.
 
 from __future__ import annotations
 
-import asyncio
+import inspect
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -82,15 +83,6 @@ _began: ContextVar[CurrentRun | None] = ContextVar("threadkeep_run", default=Non
 _current: WeakValueDictionary[UUID, CurrentRun] = WeakValueDictionary()
 
 
-class _SyncRuns(threading.local):
-    """How many sync runs with a resource are on this thread, where an event loop may be running, too."""
-
-    count: int = 0
-
-
-_sync_runs: Final = _SyncRuns()
-
-
 class _RunEvents(BaseCallbackHandler):
     run_inline = True
     """In the run's own context, so that what the run reads next sees it as current."""
@@ -124,22 +116,17 @@ class _RunEvents(BaseCallbackHandler):
     @property
     def on_chain_end(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The handler of a run's end: LangChain awaits it where an async run is, and calls it elsewhere."""
-        return _end_async if _is_async() else _end_sync
+        return _end_async if _caller_awaits() else _end_sync
 
     @property
     def on_chain_error(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The handler of a run's failure."""
-        return _fail_async if _is_async() else _fail_sync
+        return _fail_async if _caller_awaits() else _fail_sync
 
 
-def _is_async() -> bool:
-    if _sync_runs.count:
-        return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+def _caller_awaits() -> bool:
+    """Return whether the function that reads the handler's attribute is a coroutine: an async callback manager."""
+    return bool(sys._getframe(2).f_code.co_flags & inspect.CO_COROUTINE)  # noqa: SLF001 - its documented name
 
 
 async def _end_async(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
@@ -205,21 +192,3 @@ def current_run() -> CurrentRun | None:
     """Return the run that began last in this context and has not ended; ``None``: there is none."""
     run = _began.get()
     return run if run is not None and not run.ended else None
-
-
-def hold_until_end(run: CurrentRun, resource: RunResource, *, sync: bool) -> None:
-    """Release *resource* before *run* returns.
-
-    Args:
-        run: The run.
-        resource: What it holds.
-        sync: Whether the run was started by a blocking call: its end is one, too.
-    """
-    run.resource = resource
-    if sync:
-        _sync_runs.count += 1
-        run.when_ended(_one_less)
-
-
-def _one_less() -> None:
-    _sync_runs.count = max(0, _sync_runs.count - 1)

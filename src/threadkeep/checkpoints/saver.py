@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
     ChannelVersions,
@@ -26,11 +27,12 @@ from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thre
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
 from threadkeep.checkpoints.maintenance import ANCHOR, KeptCheckpoints, Maintenance, ThreadStats
-from threadkeep.checkpoints.run_events import current_run, hold_until_end, listen
+from threadkeep.checkpoints.run_events import current_run, listen
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 from threadkeep.checkpoints.thread_ids import come_after, thread_id_from
 from threadkeep.checkpoints.threads import Change, Thread, Threads
 from threadkeep.errors import InvalidInputError
+from threadkeep.event_loop import closed_error
 from threadkeep.identity import RUNTIME, Owner, claimed_owner
 from threadkeep.ids import ThreadId
 
@@ -113,7 +115,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._owner_of = owner_of or _claimed_owner
         self._loop = loop
         self._connect = connect or storage.connect
-        self._threads = Threads(storage, clock, timeout=timeout, lease_time=terms.lease, ttl=ttl)
+        self._threads = Threads(storage, clock, timeout=timeout, ttl=ttl)
         self.owners = ThreadOwners(self._threads, self.directory)
         self._leases = Leases(self._threads, self.directory, loop, terms)
 
@@ -149,12 +151,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         await self._loop.run(self._connect())
 
     async def aclose(self) -> None:
-        """Give back the leases; the storage stays open. All views are closed with it."""
+        """Give back the leases and let writes in progress end; the storage stays open. It closes all views."""
+        self._leases.closed = True
         if self._loop.running:
             await self._loop.run(self._leases.close())
 
     def close(self) -> None:
         """Do what :meth:`aclose` does, blocking."""
+        self._leases.closed = True
         if self._loop.running:
             self._loop.run_sync(self._leases.close())
 
@@ -181,20 +185,20 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
-        if not _begins_run(config):
+        if not self._begins_run(config):
             return self._run_sync(self._get(config))
         self._require_outside(config)
         lease, found = self._run_sync(self._begin(config, current_lease.get()))
-        self._follow(config, lease, sync=True)
+        self._follow(config, lease)
         return found
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
-        if not _begins_run(config):
+        if not self._begins_run(config):
             return await self._run(self._get(config))
         self._require_outside(config)
         lease, found = await self._run(self._begin(config, current_lease.get()))
-        self._follow(config, lease, sync=False)
+        self._follow(config, lease)
         return found
 
     def list(
@@ -248,14 +252,18 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
-        if writes:
+        if not writes:
+            self._run_sync(self._require_owner(self._target(config)))
+        else:
             self._run_sync(self._write(*self._put_writes(config, writes, task_id, task_path)))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
-        if writes:
+        if not writes:
+            await self._run(self._require_owner(self._target(config)))
+        else:
             await self._run(self._write(*self._put_writes(config, writes, task_id, task_path)))
 
     def delete_thread(self, thread_id: str) -> None:
@@ -372,14 +380,25 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return _versions.get_next_version(current, channel)
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        self._require_open(work)
         return await self._loop.run(self._connected(work))
 
     def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._loop.run_sync(self._connected(work))
+        self._require_open(work)
+        try:
+            return self._loop.run_sync(self._connected(work))
+        except RuntimeError:  # on the loop itself nothing was begun
+            work.close()
+            raise
+
+    def _require_open(self, work: Coroutine[Any, Any, Any]) -> None:
+        if self._leases.closed:
+            work.close()
+            raise closed_error()
 
     async def _connected(self, work: Coroutine[Any, Any, T]) -> T:
         try:
-            await self._connect()
+            await self._threads.call(self._connect())
         except BaseException:
             work.close()
             raise
@@ -439,18 +458,23 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                     await self._leases.release(lease)
             raise
 
-    def _require_outside(self, config: RunnableConfig) -> None:
-        """Refuse a run within a run of the same thread, which would wait for itself.
+    def _begins_run(self, config: RunnableConfig) -> bool:
+        """Return whether a graph reads the checkpoint that its run begins with: its first read, not a subgraph's."""
+        configurable = _configurable(config)
+        if RUNTIME not in configurable or _TASK in configurable or configurable.get("checkpoint_ns"):
+            return False
+        lease = self._target(config).lease
+        return lease is None or lease.over
 
-        The block of :meth:`leased` is no run: runs in it use its lease.
-        """
-        lease, run = current_lease.get(), current_run()
-        if lease is None or lease.over or run is None or run.root.resource is None:
-            return
-        if lease.thread.partition == self._target(config).thread.partition:
+    def _require_outside(self, config: RunnableConfig) -> None:
+        """Refuse a run that a node of a run on the same thread begins: it would wait for itself."""
+        around = var_child_runnable_config.get()
+        run = None if around is None else _run_of(_configurable(around))
+        lease = None if run is None else self._leases.of(run, self._target(config).thread)
+        if lease is not None and not lease.over:
             raise busy()
 
-    def _follow(self, config: RunnableConfig, lease: Lease, *, sync: bool) -> None:
+    def _follow(self, config: RunnableConfig, lease: Lease) -> None:
         """Give the run its lease, and give the lease back when the run ends."""
         identity = _run_of(_configurable(config))
         self._leases.assign(identity, lease)
@@ -459,9 +483,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             if run is not None:
                 run.when_ended(lambda: self._leases.unassign(identity))
             return
-        current_lease.set(lease)
         if run is not None:
-            hold_until_end(run, lease, sync=sync)
+            run.resource = lease
         writer = getattr(_configurable(config).get(RUNTIME), "stream_writer", None)
         with suppress(TypeError):  # it lives as long as the run, which may be dropped without an end
             weakref.finalize(writer, self._leases.release_soon, lease).atexit = False
@@ -482,7 +505,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             stored={} if lease is None else lease.stored,
         )
         write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.in_graph)
-        return target, Change(self._threads.revise(write), puts, run=run, put=Place(namespace, checkpoint["id"]))
+        return target, Change(
+            self._threads.revise(target.thread, write), puts, run=run, put=Place(namespace, checkpoint["id"])
+        )
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -491,7 +516,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         run = target.lease.run if target.lease is not None else ""
         write = Write("writes", *target.place, run=run or None, in_graph=target.in_graph)
         tasks = (target.place, task_id, task_path, encode_writes(writes, self.serde))
-        return target, Change(self._threads.revise(write), tasks=tasks, run=run)
+        return target, Change(self._threads.revise(target.thread, write), tasks=tasks, run=run)
 
     async def _write(self, target: _Target, change: Change) -> None:
         if target.lease is None:
@@ -594,12 +619,6 @@ def _run_of(configurable: Mapping[str, Any]) -> object | None:
     """Return what identifies the run: the control that LangGraph shares among a run, its tasks and its subgraphs."""
     runtime = configurable.get(RUNTIME)
     return None if runtime is None else (getattr(runtime, "control", None) or runtime)
-
-
-def _begins_run(config: RunnableConfig) -> bool:
-    """Return whether a graph reads the checkpoint that its run begins with: not a subgraph's, and not a look at it."""
-    configurable = _configurable(config)
-    return RUNTIME in configurable and _TASK not in configurable and not configurable.get("checkpoint_ns")
 
 
 def _addressed(config: RunnableConfig, namespace: str, checkpoint_id: str) -> RunnableConfig:

@@ -6,13 +6,17 @@ come back as a dict. The types of a graph's state are added when the graph is co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import dataclasses
+import sys
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from enum import Enum
 from importlib import import_module
 from typing import Any, Final, TypeAlias, cast
 
 import ormsgpack
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.jsonplus import _create_msgpack_ext_hook as create_hook  # pyright: ignore[reportPrivateUsage]
 
 from threadkeep.errors import DamagedItemError, InvalidInputError
 
@@ -28,6 +32,13 @@ _ARRAY: Final = 6
 _METHOD: Final = 3
 """The extension that names a class and a method of it to call, such as ``datetime.fromisoformat``."""
 
+_FIXED_TEXT: Final = 0xA0
+_SHORT_TEXT: Final = 0xD9
+"""How msgpack marks a text of up to 31 bytes (the length is added), and of up to 255 (the length follows)."""
+
+_NEVER: Final = ("threadkeep", "")
+"""Makes the list of types a set of its own, also where no type is listed."""
+
 _LISTS: Final[Mapping[str, Any]] = vars(import_module("langgraph.checkpoint.serde._msgpack"))
 _SAFE: Final[Collection[tuple[str, ...]]] = _LISTS.get("SAFE_MSGPACK_TYPES", frozenset())
 _SAFE_METHODS: Final[Collection[tuple[str, ...]]] = _LISTS.get("SAFE_MSGPACK_METHODS", frozenset())
@@ -35,17 +46,19 @@ _SAFE_METHODS: Final[Collection[tuple[str, ...]]] = _LISTS.get("SAFE_MSGPACK_MET
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's serializer that writes and constructs only objects of listed types, and never unpickles.
+    """LangGraph's serializer that writes objects of listed types only, imports nothing and never unpickles.
 
-    Messages, documents, dates and LangGraph's own types are always listed.
+    Messages, documents, dates and LangGraph's own types are always listed. What was written with a longer list, by a
+    process that knew an agent's ``response_format`` say, is read as it was if its class is a dataclass, an enum or a
+    pydantic model that this process has imported already; anything else is an error that names the type.
 
     Args:
         allowed_types: Further types.
     """
 
     def __init__(self, allowed_types: Collection[AllowedType] = ()) -> None:
-        super().__init__(pickle_fallback=False, allowed_msgpack_modules=tuple(allowed_types))
-        self._accepted: set[tuple[str, str]] = set()
+        super().__init__(pickle_fallback=False, allowed_msgpack_modules=(_NEVER, *allowed_types))
+        self._check_types_read()
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Encode *obj*.
@@ -59,20 +72,21 @@ class StrictSerializer(JsonPlusSerializer):
             msg = f"The state holds a value that a checkpoint cannot keep ({error}); convert it, or leave it out."
             raise InvalidInputError(msg) from error
         if encoding == "msgpack" and _holds_extensions(obj):
-            self._unpack(data)
+            self._require_allowed(data)
         return encoding, data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Decode what :meth:`dumps_typed` returned.
 
         Raises:
-            DamagedItemError: It cannot be decoded.
+            DamagedItemError: It cannot be decoded, or holds an object of a type that this process must not construct.
         """
         try:
             return super().loads_typed(data)
         except ormsgpack.MsgpackDecodeError as error:
+            unknown = vars(self).pop("_unknown", None)
             msg = "A checkpoint cannot be read: it is damaged; restore it from a backup, or delete it."
-            raise DamagedItemError(msg) from error
+            raise DamagedItemError(_how_to_allow(*unknown) if unknown else msg) from error
         except NotImplementedError as error:
             msg = f"A checkpoint is encoded as {data[0][:40]!r}, which is never loaded; only LangGraph's own format is."
             raise DamagedItemError(msg) from error
@@ -81,25 +95,81 @@ class StrictSerializer(JsonPlusSerializer):
         """Return a serializer that keeps these types, too."""
         clone = cast("StrictSerializer", super().with_msgpack_allowlist(extra_allowlist))
         if clone is not self:
-            clone._accepted = set()  # noqa: SLF001 - a copy of this very object
+            clone._check_types_read()  # noqa: SLF001 - a copy of this very object
         return clone
 
-    def _require_allowed(self, code: int, data: bytes) -> Any:
-        """Check the types within an extension; the return value stands for the object in its surroundings."""
-        if code not in _CONSTRUCTORS and code != _METHOD:
-            return None if code == _ARRAY else self._unpack(data)
-        parts: Any = self._unpack(data)
-        named = (str(parts[0]), str(parts[1]))
-        if named not in self._accepted:
-            allowed: Collection[tuple[str, ...]] = vars(self)["_allowed_msgpack_modules"] or ()
-            safe = (*named, str(parts[3])) in _SAFE_METHODS if code == _METHOD else named in _SAFE
-            if not safe and (code == _METHOD or named not in allowed):
-                raise _refused(*named)
-            self._accepted.add(named)
-        return None
+    def allow(self, *types: type) -> None:
+        """Keep objects of these types from now on."""
+        self._listed.update((one.__module__, one.__name__) for one in types)
 
-    def _unpack(self, data: bytes) -> Any:
-        return ormsgpack.unpackb(data, ext_hook=self._require_allowed, option=ormsgpack.OPT_NON_STR_KEYS)
+    @property
+    def _listed(self) -> set[tuple[str, ...]]:
+        """The types that are allowed; LangGraph's hook looks into the same set."""
+        return vars(self)["_allowed_msgpack_modules"]
+
+    def _check_types_read(self) -> None:
+        """Put a check of the type in front of LangGraph's hook that constructs objects."""
+        construct: Callable[[int, bytes], Any] = create_hook(self._listed)
+        listed = self._listed
+
+        def hook(code: int, data: bytes) -> Any:
+            if code in _CONSTRUCTORS:
+                named = _type_of(data)
+                if named not in _SAFE and named not in listed:
+                    if not _is_known_data_class(*named):
+                        vars(self)["_unknown"] = named  # ormsgpack replaces the error by one of its own
+                        raise ValueError(named)
+                    listed.add(named)
+            return construct(code, data)
+
+        vars(self)["_unpack_ext_hook"] = hook
+
+    def _require_allowed(self, data: bytes) -> None:
+        """Check the types of all objects in encoded *data*.
+
+        Raises:
+            InvalidInputError: One is not allowed.
+        """
+        listed, refused = self._listed, list[tuple[str, str]]()
+
+        def hook(code: int, part: bytes) -> None:
+            if code == _ARRAY:
+                return
+            inner: Any = ormsgpack.unpackb(part, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+            if code in _CONSTRUCTORS or code == _METHOD:
+                named = (str(inner[0]), str(inner[1]))
+                safe = (*named, str(inner[3])) in _SAFE_METHODS if code == _METHOD else named in _SAFE
+                if not safe and (code == _METHOD or named not in listed):
+                    refused.append(named)
+
+        ormsgpack.unpackb(data, ext_hook=hook, option=ormsgpack.OPT_NON_STR_KEYS)
+        if refused:
+            raise InvalidInputError(_how_to_allow(*refused[-1]), type=".".join(refused[-1]))
+
+
+def _type_of(data: bytes) -> tuple[str, str]:
+    """Return the module and name that an extension begins with, without decoding the rest."""
+    texts: list[str] = []
+    position = 1
+    for _ in range(2):
+        head = data[position]
+        if _FIXED_TEXT <= head < _FIXED_TEXT + 32:
+            length, position = head - _FIXED_TEXT, position + 1
+        elif head == _SHORT_TEXT:
+            length, position = data[position + 1], position + 2
+        else:
+            return "?", "?"
+        texts.append(data[position : position + length].decode("utf-8", "replace"))
+        position += length
+    return texts[0], texts[1]
+
+
+def _is_known_data_class(module: str, name: str) -> bool:
+    """Return whether an imported module has this class, and it only holds data."""
+    found: object = getattr(sys.modules.get(module), name, None)
+    if not isinstance(found, type):
+        return False
+    return dataclasses.is_dataclass(found) or issubclass(found, Enum) or hasattr(found, "model_validate")
 
 
 _PLAIN: Final = (str, int, float, bool, type(None), bytes)
@@ -117,13 +187,12 @@ def _holds_extensions(obj: Any) -> bool:
     return True
 
 
-def _refused(module: str, name: str) -> InvalidInputError:
-    msg = (
+def _how_to_allow(module: str, name: str) -> str:
+    return (
         f"The state holds an object of {module}.{name}, a type that checkpoints are not allowed to keep: it would be "
-        f"read as a dict. Allow it with threadkeep.open(allowed_types=[{name}]) or THREADKEEP_ALLOWED_TYPES="
+        f"read as plain data. Allow it with threadkeep.open(allowed_types=[{name}]) or THREADKEEP_ALLOWED_TYPES="
         f"{module}:{name}, or name it in the type of the graph's state."
     )
-    return InvalidInputError(msg, type=f"{module}.{name}")
 
 
 def let_graphs_list_their_types() -> None:

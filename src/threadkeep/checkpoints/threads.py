@@ -7,9 +7,10 @@ committed together. Runs in the event loop of the storage.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from cachetools import LRUCache
@@ -51,6 +52,9 @@ T = TypeVar("T")
 
 _PAGE: Final = 500
 _VALUES_PAGE: Final = 20
+_LONG_AGO: Final = timedelta(minutes=10)
+"""A lease that ended so long ago is not waited for: no clock of a working deployment is wrong by that."""
+
 EXPIRY: Final = ".thread-expiry"
 """The kind of due work that deletes an expired thread."""
 
@@ -120,6 +124,7 @@ class Thread:
         self.thread_id = thread_id
         self._threads = threads
         self._known: _Known | None = None
+        self._seen: tuple[str, datetime | None, float] = ("", None, 0.0)
         self._waiting: list[Change] = []
         self._committing: asyncio.Task[None] | None = None
 
@@ -144,7 +149,7 @@ class Thread:
         change.done = asyncio.get_running_loop().create_future()
         self._waiting.append(change)
         if self._committing is None:
-            self._committing = asyncio.ensure_future(self._commit_all())
+            self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
         await change.done
 
     async def load(self, namespace: str, checkpoint_id: str | None) -> StoredCheckpoint | None:
@@ -193,6 +198,21 @@ class Thread:
             after = page.after
             if after is None:
                 return
+
+    def is_leased(self, head: Head) -> bool:
+        """Return whether a run has a lease that may still be in use.
+
+        Clocks of machines differ, so a lease has expired if it was not renewed for as long as it lasts since this
+        process first saw it; or if it should have been renewed long ago by any clock.
+        """
+        lease = head.lease
+        if lease is None or lease.until + _LONG_AGO < self._threads.clock.now():
+            return False
+        now, (run, until, since) = time.monotonic(), self._seen
+        if (run, until) != (lease.run, lease.until):
+            self._seen = lease.run, lease.until, now
+            return True
+        return now - since < lease.seconds
 
     async def erase(self) -> None:
         """Delete everything of the thread; whoever still writes is refused."""
@@ -344,18 +364,15 @@ class Threads:
         storage: Keeps them; connected before the first call.
         clock: Returns the time that leases expire by.
         timeout: How long a call of the storage may take.
-        lease_time: How long a lease lasts without renewal; every write of a run renews it.
         ttl: After how long without a write a thread expires; ``None``: never.
     """
 
-    def __init__(
-        self, storage: Storage, clock: Clock, *, timeout: timedelta, lease_time: timedelta, ttl: timedelta | None = None
-    ) -> None:
+    def __init__(self, storage: Storage, clock: Clock, *, timeout: timedelta, ttl: timedelta | None = None) -> None:
         self.storage = storage
         self.clock = clock
-        self.lease_time = lease_time
         self.ttl = ttl
         self._timeout = timeout.total_seconds()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._threads: LRUCache[Partition, Thread] = LRUCache(_THREADS_CACHED)
 
     def get(self, partition: Partition, thread_id: str) -> Thread:
@@ -368,6 +385,17 @@ class Threads:
     def has_expired(self, head: Item) -> bool:
         """Return whether a thread has expired by its stored head."""
         return head.due is not None and head.due.kind == EXPIRY and head.due.at <= self.clock.now()
+
+    def track(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+        """Let :meth:`settle` wait for *task*."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def settle(self) -> None:
+        """Wait for the commits in progress."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
 
     async def call(self, work: Awaitable[T]) -> T:
         """Return the result of one call of the storage.
@@ -385,14 +413,14 @@ class Threads:
             )
             raise StorageUnavailableError(msg, location=self.storage.location) from None
 
-    def revise(self, write: Write) -> Callable[[Head], Head]:
+    def revise(self, thread: Thread, write: Write) -> Callable[[Head], Head]:
         """Return what makes the new head for *write*; the write of a run renews its lease."""
 
         def revise(head: Head) -> Head:
-            now = self.clock.now()
-            after = admit(head, write, now)
+            after = admit(head, write, leased=thread.is_leased(head))
             if write.run is not None and after.lease is not None:
-                after = replace(after, lease=replace(after.lease, until=now + self.lease_time))
+                until = self.clock.now() + timedelta(seconds=after.lease.seconds)
+                after = replace(after, lease=replace(after.lease, until=until))
             return after
 
         return revise
@@ -403,7 +431,8 @@ class Threads:
         def revise(head: Head) -> Head:
             if head.lease is None or head.lease.run != run:
                 raise passed_on()
-            return replace(head, lease=replace(head.lease, until=self.clock.now() + self.lease_time))
+            until = self.clock.now() + timedelta(seconds=head.lease.seconds)
+            return replace(head, lease=replace(head.lease, until=until))
 
         return revise
 

@@ -17,7 +17,7 @@ from tests.langgraph.agents.vendors import TOKENS, Vendors
 from threadkeep.errors import AgentUnavailableError, InvalidInputError
 from threadkeep.observability import AGENT_NAME, OPERATION, TOOL, TOOL_NAME
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
 ANA = "ana@x.org"
 TAUGHT = "My favourite repository is called threadkeep."

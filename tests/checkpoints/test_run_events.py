@@ -20,7 +20,7 @@ def _run() -> weakref.ref[_Held]:
     def wait(given: int) -> int:
         run = current_run()
         assert run is not None
-        run.outermost.when_ended(lambda: held)
+        run.root.when_ended(lambda: held)
         return given
 
     RunnableLambda(wait).invoke(1)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.base import id as ids
 
-from tests.threads.checkpoints import METADATA, checkpoint_of, config_of, echo_graph
-from tests.threads.test_fence import HERE, Make, said
+from tests.checkpoints.checkpoints import METADATA, checkpoint_of, config_of, echo_graph
+from tests.checkpoints.test_fence import HERE, Make, said
 from threadkeep.errors import ConflictError
 
 BEGAN = datetime(1582, 10, 15, tzinfo=UTC)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tests.threads.histories import broken_history, is_valid, result_of, whole_history
+from tests.checkpoints.histories import broken_history, is_valid, result_of, whole_history
 from threadkeep.errors import ContextTooLargeError
 from threadkeep.langgraph.window_rules import (
     AnswerStep,

@@ -14,21 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.threads.checkpoints import config_of, echo_graph, put, value_of
-from tests.threads.conftest import Places
+from tests.checkpoints.checkpoints import config_of, echo_graph, put, value_of
+from tests.checkpoints.conftest import Places
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import ThreadBusyError
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 OPENED = """
 import os, sys
 from pathlib import Path
-from tests.threads.checkpoints import config_of, put, value_of
+from tests.checkpoints.checkpoints import config_of, put, value_of
 from threadkeep.errors import ClosedError
-from threadkeep.event_loop import EventLoopThread
-from threadkeep.threads.factory import checkpointer_over
-from threadkeep.threads.sqlite import SqliteCheckpoints
+from tests.checkpoints.checkpoints import elsewhere
 path = Path(sys.argv[1])
-checkpointer = checkpointer_over(SqliteCheckpoints(path), home=EventLoopThread())
+path.parent.mkdir(exist_ok=True)
+checkpointer = elsewhere("sqlite:///" + str(path))
 """
 
 WRITING = f"""{OPENED}
@@ -44,7 +43,7 @@ if child == 0:
     try:
         value_of(checkpointer, config_of("1"))
     except ClosedError:
-        own = checkpointer_over(SqliteCheckpoints(path), home=EventLoopThread())
+        own = elsewhere("sqlite:///" + str(path))
         put(own, config_of("2"), "child's")
         own.close()
         os._exit(7)
@@ -64,7 +63,7 @@ clock, nanoseconds = time.time, time.time_ns
 time.time = lambda: clock() + ahead
 time.time_ns = lambda: nanoseconds() + int(ahead * 1e9)
 import asyncio
-from tests.threads.checkpoints import Words, config_of, echo_graph, elsewhere
+from tests.checkpoints.checkpoints import Words, config_of, echo_graph, elsewhere
 from langgraph.graph import START, StateGraph
 
 async def hang(state):
@@ -79,7 +78,7 @@ builder.add_edge("said", "hang")
 
 async def main():
     for kind, where in places.items():
-        checkpointer = elsewhere(kind, where)
+        checkpointer = elsewhere(where)
         graph = echo_graph(checkpointer)
         if task == "turn":
             await graph.ainvoke({"words": [f"by {ahead}"]}, config_of("1"))
@@ -106,7 +105,7 @@ LASTING = ["sqlite", "postgres", "redis", "mongodb"]
 
 
 def places_of(places: Places) -> dict[str, str]:
-    return {kind: places.url(kind) or str(places.path) for kind in LASTING}
+    return {kind: places.url(kind) for kind in LASTING}
 
 
 @contextmanager

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 import threadkeep
-from tests.threads.checkpoints import KEY, config_of, echo_graph
-from tests.threads.conftest import Places
-from tests.threads.dumps import dump_of
+from tests.checkpoints.checkpoints import KEY, config_of, echo_graph
+from tests.checkpoints.conftest import Places
+from tests.checkpoints.dumps import dump_of
 from threadkeep import Owner, Threadkeep
-from threadkeep.errors import StorageError
 from threadkeep.settings import Settings
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 ANA = Owner("ana@x.org")
 LOCATIONS = {"postgres": "postgres_dsn", "redis": "redis_url", "mongodb": "mongodb_uri", "sqlite": "sqlite_path"}
@@ -34,10 +32,6 @@ def opened(kind: str, places: Places, folder: Path, **options: Any) -> Threadkee
         **options,
     )
     return threadkeep.open(settings=settings)
-
-
-def checkpoint_files(folder: Path) -> list[Path]:
-    return [*folder.glob("*checkpoints*")]
 
 
 @lasting
@@ -74,34 +68,3 @@ class TestOpening:
         assert b"canary bob" in dump
         assert b"canary scoped" not in dump
         assert b"canary ana" not in dump
-
-
-class TestBeingReady:
-    async def test_what_is_wrong_with_the_checkpointer_is_said_at_the_start(self, places: Places, tmp_path: Path):
-        """And items work all the same: a Redis without modules keeps no threads."""
-        settings = Settings.load(
-            checkpoint_type="redis",
-            checkpoint_redis_url=places.plain_redis(),
-            store_sqlite_path=tmp_path / "memory.sqlite3",
-            embeddings_provider="none",
-        )
-        async with threadkeep.open(settings=settings) as tk:
-            with pytest.raises(StorageError, match="JSON and Search modules"):
-                await tk.ready()
-
-            await tk.memories.remember("Ana likes marzipan.", owner=ANA)
-            assert [memory.text for memory in await tk.memories.list(owner=ANA)] == ["Ana likes marzipan."]
-
-    async def test_a_checkpointer_that_nobody_asked_for_is_not_opened(self, tmp_path: Path):
-        """Where an application has its own, no file of ours appears."""
-        settings = Settings.load(store_sqlite_path=tmp_path / "memory.sqlite3", embeddings_provider="none")
-
-        async with threadkeep.open(settings=settings) as tk:
-            await tk.ready()
-            before = checkpoint_files(tmp_path)
-            assert isinstance(tk.checkpointer, ThreadkeepCheckpointer)
-            await tk.ready()
-            after = checkpoint_files(tmp_path)
-
-        assert before == []
-        assert after != []

@@ -12,25 +12,17 @@ from langchain_core.messages import AIMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from tests.threads.checkpoints import (
-    KEY,
-    METADATA,
+from tests.checkpoints.checkpoints import (
     ScriptedModel,
-    checkpoint_of,
     config_of,
-    connection_of,
     put,
-    value_of,
 )
-from tests.threads.conftest import Places
-from tests.threads.dumps import dump_of
-from threadkeep.errors import SettingsError, StorageError
+from tests.checkpoints.conftest import Places
+from tests.checkpoints.dumps import dump_of
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.identity import Owner
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.codec import Cipher
 
 ANA = Owner("ana@x.org")
-OTHER_KEY = KEY.swapcase()
 HERE = config_of("1", checkpoint_ns="")
 Make = Callable[..., ThreadkeepCheckpointer]
 
@@ -62,12 +54,12 @@ def _graph(checkpointer: ThreadkeepCheckpointer) -> Any:
     return graph.compile(checkpointer=checkpointer)
 
 
-class TestSealing:
+class TestEncrypting:
     @lasting
     def test_no_canary_is_in_a_dump(self, kind: str, make: Make, places: Places):
         """Texts, numbers, lists, interrupts, answers and metadata: planted, run, and looked for in every byte."""
         url = places.url(kind)
-        graph = _graph(make(kind, url=url, cipher=Cipher(KEY)).scoped(ANA))
+        graph = _graph(make(kind, url=url, encrypted=True).scoped(ANA))
         config = {**config_of("canary-thread"), "metadata": {"note": "canary-in-metadata", "count": 7700900462}}
 
         graph.invoke({"words": ["canary-in-the-input"], "summary": "canary-first", "nothing": None}, config)
@@ -76,7 +68,7 @@ class TestSealing:
         assert said["words"][-1] == "canary-in-the-answer"
         assert said["phone"] == 7700900461
         dump = dump_of(kind, path=places.path, url=url)
-        assert b"ask" in dump  # the names of nodes and channels are there: it is the right dump
+        assert len(dump) > 1000
         assert [secret for secret in _secrets() if secret in dump] == []
 
     @lasting
@@ -93,9 +85,9 @@ class TestSealing:
         dump = dump_of(kind, path=places.path, url=url)
         assert all(secret in dump for secret in (b"canary-in-a-text", b"canary-in-metadata", b"canary-in-an-interrupt"))
 
-    def test_a_graph_runs_on_sealed_checkpoints(self, kind: str, make: Make):
+    def test_a_graph_runs_on_encrypted_checkpoints(self, kind: str, make: Make):
         """State, history, forks and filters are as without a key."""
-        graph = _graph(make(kind, cipher=Cipher(KEY)))
+        graph = _graph(make(kind, encrypted=True))
         config = {**config_of("1"), "metadata": {"customer": "acme"}}
 
         graph.invoke({"words": ["a"], "summary": "s", "nothing": None}, config)
@@ -114,8 +106,8 @@ class TestSealing:
         ]
 
     def test_a_deep_agent_keeps_its_channels_of_changes(self, kind: str, make: Make):
-        """Its messages are kept as changes since a snapshot, and each change is sealed."""
-        checkpointer = make(kind, cipher=Cipher(KEY))
+        """Its messages are kept as changes since a snapshot, and each change is encrypted."""
+        checkpointer = make(kind, encrypted=True)
         model = ScriptedModel(messages=iter([AIMessage(f"canary-{n}") for n in range(4)]))
         agent = create_deep_agent(model, checkpointer=checkpointer)
 
@@ -126,87 +118,6 @@ class TestSealing:
         assert said == ["question 0", "canary-0", "question 1", "canary-1", "question 2", "canary-2"]
         checkpointer.prune(["1"])
         assert [message.content for message in agent.get_state(config_of("1")).values["messages"]] == said
-
-
-class TestKeys:
-    @lasting
-    def test_a_thread_begun_in_the_clear_goes_on_sealed(self, kind: str, make: Make, places: Places):
-        """What was kept before is read, and what comes is sealed, unchanged channels, too."""
-        url = places.url(kind)
-        config = {**config_of("1"), "metadata": {"customer": "acme"}}
-        _graph(make(kind, url=url)).invoke({"words": ["a"], "summary": "old", "nothing": None}, config)
-
-        graph = _graph(make(kind, url=url, cipher=Cipher(KEY)))
-        said = graph.invoke(Command(resume="yes"), config)
-
-        assert said["words"] == ["a", "canary-in-a-list", "yes"]
-        assert graph.get_state(config).values["phone"] == 7700900461
-        clear, sealed = ([*graph.get_state_history(config, filter={"step": step})] for step in (0, 2))
-        assert clear[0].values["summary"] == "old"
-        assert sealed[0].metadata["customer"] == "acme"
-        assert len([*graph.get_state_history(config, filter={"customer": "acme"})]) == 4
-
-    @lasting
-    def test_a_new_key_in_front_reads_what_the_old_one_sealed(self, kind: str, make: Make, places: Places):
-        """Keys can be changed without rewriting anything; the old one alone cannot read what the new one sealed."""
-        url = places.url(kind)
-        put(make(kind, url=url, cipher=Cipher(KEY)), HERE, "first")
-
-        both = make(kind, url=url, cipher=Cipher(f"{OTHER_KEY}, {KEY}"))
-        before = value_of(both, HERE)
-        put(both, HERE, "second")
-
-        assert before == "first"
-        assert value_of(make(kind, url=url, cipher=Cipher(OTHER_KEY)), HERE) == "second"
-        with pytest.raises(StorageError, match="another key"):
-            value_of(make(kind, url=url, cipher=Cipher(KEY)), HERE)
-
-    @lasting
-    def test_without_the_key_it_says_which_setting_is_missing(self, kind: str, make: Make, places: Places):
-        """Nothing sealed is ever given out as a value."""
-        url = places.url(kind)
-        put(make(kind, url=url, cipher=Cipher(KEY)), HERE, "first")
-
-        with pytest.raises(StorageError, match="THREADKEEP_CHECKPOINT_KEY"):
-            value_of(make(kind, url=url), HERE)
-
-    @pytest.mark.parametrize("keys", ["", "short", f"{KEY},short", " , "])
-    def test_a_key_that_is_too_short_is_refused(self, keys: str):
-        """It says how to make one, and repeats nothing of it."""
-        with pytest.raises(SettingsError, match="openssl rand") as caught:
-            Cipher(keys)
-
-        assert "short" not in str(caught.value).replace("shorter", "")
-
-
-class TestMoving:
-    def test_what_is_sealed_opens_in_its_own_place_only(self):
-        """Another thread, another channel, a changed byte: each is refused."""
-        cipher = Cipher(KEY)
-        sealed = cipher.seal(b"text", thread="1", place="a")
-
-        assert cipher.open(sealed, thread="1", place="a") == b"text"
-        for thread, place, data in [
-            ("2", "a", sealed),
-            ("1", "b", sealed),
-            ("1", "a", sealed[:-1] + b"x"),
-            ("1", "a", sealed[:10]),
-        ]:
-            with pytest.raises(StorageError, match="damaged"):
-                cipher.open(data, thread=thread, place=place)
-        with pytest.raises(StorageError, match="another key"):
-            cipher.open(b"", thread="1", place="a")
-
-    def test_a_row_moved_to_another_thread_is_refused(self, make: Make):
-        """Who can write to the file still cannot give one person another's state."""
-        checkpointer = make("sqlite", cipher=Cipher(KEY))
-        put(checkpointer, config_of("ana"), "ana's")
-        connection = connection_of(checkpointer)
-        connection.execute("UPDATE checkpoints SET thread_id = 'bob'")
-        connection.commit()
-
-        with pytest.raises(StorageError, match="moved"):
-            value_of(checkpointer, config_of("bob"))
 
 
 class TestPacking:
@@ -222,8 +133,8 @@ class TestPacking:
             True,
             None,
             "~tk~packed~AAAA",
-            b"~tk~sealed~\x00",
-            "~tk~sealed~",
+            b"~tk~encrypted~\x00",
+            "~tk~encrypted~",
             {"nul": "\x00"},
         ],
         ids=repr,
@@ -240,17 +151,6 @@ class TestPacking:
         back = found.checkpoint["channel_values"]["x"]
         assert (back, type(back)) == (value, type(value))
         assert found.pending_writes == [("task", "x", value)]
-
-    def test_damaged_text_is_an_error_of_ours(self, make: Make):
-        """A value that was packed as text and cut."""
-        checkpointer = make("sqlite", cipher=Cipher(KEY))
-        checkpointer.put(HERE, checkpoint_of(1), {**METADATA, "note": "secret"}, {})  # type: ignore[typeddict-unknown-key]
-        connection = connection_of(checkpointer)
-        connection.execute("UPDATE checkpoints SET metadata = replace(metadata, '~tk~sealed~', '~tk~sealed~!')")
-        connection.commit()
-
-        with pytest.raises(StorageError, match="damaged"):
-            checkpointer.get_tuple(HERE)
 
 
 def _secrets() -> list[bytes]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.threads.checkpoints import METADATA, checkpoint_of, config_of, echo_graph, put, value_of
+from tests.checkpoints.checkpoints import METADATA, checkpoint_of, config_of, echo_graph, put, value_of
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.identity import Owner
-from threadkeep.ids import ThreadId
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
 
 ANA, BOB = Owner("ana@x.org"), Owner("bob")
 Make = Callable[..., ThreadkeepCheckpointer]
@@ -31,13 +30,11 @@ class TestScoping:
         assert value_of(checkpointer.scoped(ANA), config_of("1")) == "ana's"
 
     def test_unscoped_and_scoped_views_do_not_meet(self, checkpointer: ThreadkeepCheckpointer):
-        """Not by an id, not by a stored name, not in a list."""
+        """Not by an id, not in a list."""
         put(checkpointer.scoped(ANA), config_of("1"), "scoped")
         put(checkpointer, config_of("1"), "unscoped")
-        name = checkpointer.scoped(ANA)._admission.name(ThreadId("1"))
 
         assert value_of(checkpointer, config_of("1")) == "unscoped"
-        assert value_of(checkpointer, config_of(name)) is None
         assert [one.config["configurable"]["thread_id"] for one in checkpointer.list(None, limit=5)] == ["1"]
         assert [one.checkpoint["channel_values"]["x"] for one in checkpointer.scoped(ANA).list(None)] == ["scoped"]
 

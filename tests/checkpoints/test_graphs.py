@@ -12,8 +12,8 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from tests.threads.checkpoints import ScriptedModel, Words, config_of, echo_graph
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
+from tests.checkpoints.checkpoints import ScriptedModel, Words, config_of, echo_graph
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
 Make = Callable[..., ThreadkeepCheckpointer]
 Invoke = Callable[[Any, Any, Any], Any]

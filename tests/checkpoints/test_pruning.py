@@ -14,11 +14,11 @@ from langchain_core.tools import tool
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from tests.threads.checkpoints import KEY, ScriptedModel, Words, config_of, echo_graph
-from tests.threads.test_fence import HERE, Make, said
+from tests.checkpoints.checkpoints import ScriptedModel, Words, config_of, echo_graph
+from tests.checkpoints.test_fence import HERE, Make, said
+from threadkeep.checkpoints.codec import Place
+from threadkeep.checkpoints.maintenance import CheckpointSummary, KeptCheckpoints, find_anchored, select_kept
 from threadkeep.errors import ConflictError, InvalidInputError
-from threadkeep.threads.codec import Cipher
-from threadkeep.checkpoints.maintenance import KeptCheckpoints, Row, kept, to_anchor
 
 TURNS = 50
 ALL_KINDS_TURNS = 8
@@ -39,9 +39,9 @@ def contents(state: Any) -> list[str]:
 
 
 class TestPruning:
-    @pytest.mark.parametrize("sealed", [False, True], ids=["", "sealed"])
-    async def test_to_the_latest_leaves_as_much_as_a_fresh_thread_has(self, kind: str, make: Make, sealed: bool):
-        checkpointer = make(kind, cipher=Cipher(KEY) if sealed else None)
+    @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "encrypted"])
+    async def test_to_the_latest_leaves_as_much_as_a_fresh_thread_has(self, kind: str, make: Make, encrypted: bool):
+        checkpointer = make(kind, encrypted=encrypted)
         graph = echo_graph(checkpointer)
         turns = TURNS if kind in ("memory", "sqlite") else ALL_KINDS_TURNS
         for n in range(turns):
@@ -197,7 +197,7 @@ def pay(amount: int) -> str:
 
 class TestCopying:
     async def test_a_copy_goes_its_own_way(self, kind: str, make: Make):
-        checkpointer = make(kind, cipher=Cipher(KEY))
+        checkpointer = make(kind, encrypted=True)
         agent = deep(checkpointer)
         for n in range(3):
             await agent.ainvoke(asked(n), HERE)
@@ -238,29 +238,31 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
 @st.composite
-def threads(draw: st.DrawFn) -> list[Row]:
+def threads(draw: st.DrawFn) -> list[CheckpointSummary]:
     """A tree of checkpoints, some with subgraphs, some of which keep differences only."""
-    rows: list[Row] = []
+    rows: list[CheckpointSummary] = []
     for number in range(draw(st.integers(1, 12))):
-        parent = draw(st.sampled_from([None, *(row.place[1] for row in rows if not row.place[0])])) if number else None
+        parent = draw(st.sampled_from(["", *(row.place[1] for row in rows if not row.place[0])])) if number else ""
         deltas = draw(st.sampled_from([(), ("messages",)]))
         at = NOW - timedelta(hours=12 - number)
-        rows.append(Row(("", f"{number:02}"), parent, None, at, draw(st.booleans()), deltas))
+        rows.append(CheckpointSummary(Place("", f"{number:02}"), parent, None, at, draw(st.booleans()), deltas))
         if draw(st.booleans()):
-            rows.append(Row((f"inner:{number}", f"{number:02}s"), None, f"{number:02}", at))
+            rows.append(CheckpointSummary(Place(f"inner:{number}", f"{number:02}s"), "", f"{number:02}", at))
     return rows
 
 
 class TestRules:
     @given(threads(), st.integers(1, 4), st.booleans())
-    def test_what_stays_can_be_rebuilt_and_the_newest_is_there(self, rows: list[Row], latest: int, waiting: bool):
+    def test_what_stays_can_be_rebuilt_and_the_newest_is_there(
+        self, rows: list[CheckpointSummary], latest: int, waiting: bool
+    ):
         keep = KeptCheckpoints(latest=latest, waiting=waiting)
 
-        stays = kept(rows, keep)
+        stays = select_kept(rows, keep)
 
         root = sorted((row for row in rows if not row.place[0]), key=lambda row: row.place, reverse=True)
         assert {row.place for row in root[:latest]} <= stays
-        anchored = to_anchor(rows, stays)
+        anchored = find_anchored(rows, stays)
         for row in rows:
             if row.place in stays and row.deltas and row.parent_id:
                 parent = (row.place[0], row.parent_id)

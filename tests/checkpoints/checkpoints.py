@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import operator
-import sqlite3
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import GenericFakeChatModel
@@ -14,12 +12,10 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver, Checkpoint, CheckpointMetadata, empty_checkpoint
 from langgraph.graph import START, StateGraph
 
+from tests.checkpoints.conftest import TIMEOUT, storage_at
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+from threadkeep.clock import SystemClock
 from threadkeep.event_loop import EventLoopThread
-from threadkeep.storage.postgres.pool import PostgresPool
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.choice import CheckpointSettings
-from threadkeep.threads.factory import backend_of, checkpointer_over
-from threadkeep.threads.sqlite import SqliteCheckpoints
 
 KEY = "fZx0mJ5sQw8dLr2VtY7bNc4GhUkPeA9i+1oRj3TzWq6="
 METADATA: CheckpointMetadata = {"source": "loop", "step": 0, "parents": {}}
@@ -66,19 +62,11 @@ async def avalue_of(saver: BaseCheckpointSaver[str], config: RunnableConfig) -> 
     return None if found is None else found.checkpoint["channel_values"]["x"]
 
 
-def elsewhere(kind: str, where: str) -> ThreadkeepCheckpointer:
-    """Return a checkpointer of *kind* at the URL or path *where*, on a loop of its own, in another process."""
-    choice = CheckpointSettings(kind, where, f"LANGGRAPH_CHECKPOINT_{kind.upper()}", None)
-    backend = backend_of(choice, path=Path(where), pool=lambda dsn, variable: PostgresPool(dsn, variable=variable))
-    return checkpointer_over(backend, home=EventLoopThread())
-
-
-def connection_of(checkpointer: ThreadkeepCheckpointer) -> sqlite3.Connection:
-    """Return the connection of a checkpointer over SQLite, which has been used."""
-    backend = checkpointer.backend
-    assert isinstance(backend, SqliteCheckpoints)
-    assert backend.connection is not None
-    return backend.connection
+def elsewhere(url: str, **options: Any) -> ThreadkeepCheckpointer:
+    """Return a checkpointer over the storage at *url*, on an event loop of its own, in another process."""
+    clock = SystemClock()
+    options.setdefault("timeout", TIMEOUT)
+    return ThreadkeepCheckpointer(storage_at(url, clock=clock), loop=EventLoopThread(), clock=clock, **options)
 
 
 def echo_graph(checkpointer: Any = None, **options: Any) -> Any:

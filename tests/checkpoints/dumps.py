@@ -43,9 +43,18 @@ def _redis(path: Path, url: str) -> bytes:
     found: list[bytes] = []
     with redis.Redis.from_url(url) as client:
         for key in client.scan_iter():
-            found += [key, client.dump(key) or b""]
-            if client.type(key) == b"ReJSON-RL":
-                found.append(str(client.execute_command("JSON.GET", key)).encode())
+            found.append(key)
+            kind = client.type(key)
+            if kind == b"hash":
+                found += [part for pair in client.hgetall(key).items() for part in pair]
+            elif kind == b"string":
+                found.append(client.get(key) or b"")
+            elif kind == b"zset":
+                found += client.zrange(key, 0, -1)
+            elif kind == b"set":
+                found += client.smembers(key)
+            else:
+                found.append(client.dump(key) or b"")
     return b"\n".join(found)
 
 

@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import operator
 from collections.abc import Callable
-from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypedDict
 
-import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
+from tests.checkpoints.checkpoints import config_of, echo_graph, put, value_of
 from tests.invariants import two_writers
-from tests.threads.checkpoints import config_of, echo_graph, put, value_of
-from threadkeep.errors import ThreadBusyError, ThreadMovedOnError
-from threadkeep.threads.checkpointers import ThreadkeepCheckpointer
-from threadkeep.threads.fencing import Head, ThreadClaim, judge, moved
-from threadkeep.threads.postgres import REFUSALS, SQL
+from threadkeep.checkpoints.head import Head, HeadLease, Write, admit
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+from threadkeep.errors import ConflictError, ThreadBusyError, ThreadMovedOnError
 
 HERE = config_of("1")
 INSTEAD = config_of("1", multitask_strategy="interrupt")
@@ -247,84 +245,59 @@ class TestWhatIsMeant:
 
 
 IDS = st.sampled_from(["", "1", "2", "3"])
-CLAIMS = st.builds(
-    ThreadClaim,
+RUNS = st.sampled_from(["", "a", "b"])
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+LEASES = st.none() | st.builds(HeadLease, RUNS.filter(bool), st.just(NOW), st.just(12.0), IDS)
+HEADS = st.builds(Head, st.just("t"), newest=IDS, writer=RUNS, lease=LEASES)
+WRITES = st.builds(
+    Write,
     st.sampled_from(["put", "writes"]),
-    st.just("t"),
-    run=st.sampled_from(["", "a", "b"]),
-    checkpoint=IDS.filter(bool),
-    parent=IDS,
-    lease=st.sampled_from([None, 1, 2]),
-    anywhere=st.booleans(),
-)
-HEADS = st.builds(
-    Head, run=st.sampled_from(["", "a", "b"]), newest=IDS, token=st.sampled_from([1, 2]), held=st.booleans()
+    st.sampled_from(["", "inner"]),
+    IDS.filter(bool),
+    IDS,
+    st.none() | RUNS.filter(bool),
+    st.booleans(),
 )
 
 
-class TestJudging:
-    @given(HEADS, CLAIMS, IDS)
-    def test_nobody_writes_over_what_they_did_not_see(self, head: Head, claim: ThreadClaim, there: str):
-        """A checkpoint is put only by the run that put the last, or over the newest that there is."""
-        allowed = allows(head, claim, there)
+class TestAdmitting:
+    @given(HEADS, WRITES)
+    def test_no_run_writes_over_what_it_did_not_see(self, head: Head, write: Write):
+        """A run puts a checkpoint only with its lease, and only on what it has written or begun with."""
+        after = admitted(head, write)
 
-        if allowed and claim.kind == "put":
-            mine = head.run == claim.run != ""
-            assert mine or claim.anywhere or max(head.newest, there) in (claim.parent, claim.checkpoint)
-        if claim.lease is not None and claim.lease != head.token:
-            assert not allowed
-        if claim.lease is None and head.held and not claim.anywhere:
-            assert not allowed
+        if write.run is not None and (head.lease is None or head.lease.run != write.run):
+            assert after is None
+        if after is not None and write.run is not None and not write.namespace:
+            assert head.lease is not None
+            assert head.writer == write.run or head.newest == head.lease.began
+        if after is not None:
+            assert after.newest >= head.newest
 
-    @given(HEADS, CLAIMS)
-    def test_a_call_may_be_made_twice(self, head: Head, claim: ThreadClaim):
-        """A connection may break after the write: the same write is allowed again."""
-        if claim.kind == "put" and allows(head, claim) and claim.checkpoint >= head.newest:
-            assert allows(moved(head, claim), claim)
+    @given(HEADS, WRITES)
+    def test_a_write_may_be_repeated(self, head: Head, write: Write):
+        """A connection may break after the commit: the same write is admitted again."""
+        after = admitted(head, write)
 
-    def test_what_is_said(self):
-        """Busy and too late are two errors."""
+        if after is not None:
+            assert admitted(after, write) == after
+
+    def test_the_errors_differ(self):
+        """A thread that is in use, and a lease that has passed on."""
+        lease = HeadLease("a", NOW, 12)
         with pytest.raises(ThreadBusyError, match="at work"):
-            judge(Head(held=True), ThreadClaim("put", "t", checkpoint="1"))
+            admit(Head("t", lease=lease), Write("put", "", "1", in_graph=True), leased=True)
         with pytest.raises(ThreadMovedOnError, match="lease"):
-            judge(Head(token=2), ThreadClaim("writes", "t", checkpoint="1", lease=1))
+            admit(Head("t", lease=lease), Write("writes", "", "1", run="b"), leased=True)
+
+    @given(HEADS)
+    def test_a_head_is_stored_as_it_is(self, head: Head):
+        """Its value spells all of it."""
+        assert Head.from_value(head.to_value()) == head
 
 
-class TestPostgres:
-    def test_the_function_in_the_database_judges_as_the_rule_does(self, make: Make, postgres_url: str):
-        """Every head, claim and newest checkpoint that they draw: allowed or refused alike, and moved alike."""
-        put(make("postgres", url=postgres_url), config_of("elsewhere", checkpoint_ns=""), 1)
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
-
-            @settings(max_examples=settings().max_examples * 3 // 2)
-            @given(HEADS, CLAIMS, IDS)
-            def alike(head: Head, claim: ThreadClaim, there: str) -> None:
-                connection.execute("DELETE FROM threadkeep_heads WHERE thread_id = 't'")
-                connection.execute("DELETE FROM checkpoints WHERE thread_id = 't'")
-                until = "infinity" if head.held else None
-                row = (head.run, head.newest, head.token, until)
-                connection.execute("INSERT INTO threadkeep_heads VALUES ('t', %s, %s, %s, NULL, %s, '')", row)
-                if there:
-                    connection.execute("INSERT INTO checkpoints VALUES ('t', '', %s, NULL, NULL, '{}', '{}')", (there,))
-                refusal: str | None = None
-                try:
-                    connection.execute(SQL["claim"], asdict(claim))
-                except psycopg.Error as error:
-                    refusal = error.sqlstate
-
-                allowed = refusal is None
-                assert allowed or refusal in REFUSALS
-                assert allowed == allows(head, claim, there)
-                found = connection.execute("SELECT run, newest FROM threadkeep_heads WHERE thread_id = 't'").fetchone()
-                to = moved(head, claim) if allowed and claim.kind == "put" else head
-                assert found == (to.run, to.newest)
-
-            alike()
-
-
-def allows(head: Head, claim: ThreadClaim, there: str = "") -> bool:
+def admitted(head: Head, write: Write) -> Head | None:
     try:
-        judge(head, claim, there=there)
-    except (ThreadBusyError, ThreadMovedOnError):
-        return False
-    return True
+        return admit(head, write, leased=head.lease is not None)
+    except ConflictError:
+        return None
