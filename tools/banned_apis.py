@@ -40,7 +40,7 @@ PURE_MODULES: Final = (
     "text/redaction.py",
     "text/sentences.py",
     "text/tokenizing.py",
-    "threads/window.py",
+    "langgraph/window_rules.py",
 )
 
 Nodes: TypeAlias = Sequence[ast.AST]

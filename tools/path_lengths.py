@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (66, 2250),
+    "agent turn": (64, 2450),
     "learn one sentence": (60, 2450),
     "warm recall": (35, 425),
     "list memories": (16, 250),

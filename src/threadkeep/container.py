@@ -189,7 +189,7 @@ class Container:
         if self.checkpointer is not None:
             return self.checkpointer.owners
         from threadkeep.checkpoints.directory import ThreadOwners
-        from threadkeep.checkpoints.threads import Threads
+        from threadkeep.checkpoints.thread_store import Threads
 
         threads = Threads(self.storage, self.clock, timeout=self.settings.checkpoint_timeout)
         return ThreadOwners(threads, self.services.thread_directory)
@@ -424,7 +424,7 @@ class Container:
         return self.services
 
     async def _finish_erasures(self) -> None:
-        """Erase the owners again whose erasing was interrupted."""
+        """Finish the erasings that were interrupted."""
         try:
             await self.connect_threads()
             for owner in await self.services.thread_directory.unfinished():

@@ -40,7 +40,7 @@ def _postgres(path: Path, url: str) -> bytes:
 def _redis(path: Path, url: str) -> bytes:
     import redis
 
-    found: list[bytes] = []
+    found: list[Any] = []
     with redis.Redis.from_url(url) as client:
         for key in client.scan_iter():
             found.append(key)

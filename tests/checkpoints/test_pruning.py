@@ -16,7 +16,7 @@ from langgraph.types import Command, interrupt
 
 from tests.checkpoints.checkpoints import ScriptedModel, Words, config_of, echo_graph
 from tests.checkpoints.test_fence import HERE, Make, said
-from threadkeep.checkpoints.codec import Place
+from threadkeep.checkpoints.codec import CheckpointPlace
 from threadkeep.checkpoints.maintenance import CheckpointSummary, KeptCheckpoints, find_anchored, select_kept
 from threadkeep.errors import ConflictError, InvalidInputError
 
@@ -245,9 +245,11 @@ def threads(draw: st.DrawFn) -> list[CheckpointSummary]:
         parent = draw(st.sampled_from(["", *(row.place[1] for row in rows if not row.place[0])])) if number else ""
         deltas = draw(st.sampled_from([(), ("messages",)]))
         at = NOW - timedelta(hours=12 - number)
-        rows.append(CheckpointSummary(Place("", f"{number:02}"), parent, None, at, draw(st.booleans()), deltas))
+        rows.append(
+            CheckpointSummary(CheckpointPlace("", f"{number:02}"), parent, None, at, draw(st.booleans()), deltas)
+        )
         if draw(st.booleans()):
-            rows.append(CheckpointSummary(Place(f"inner:{number}", f"{number:02}s"), "", f"{number:02}", at))
+            rows.append(CheckpointSummary(CheckpointPlace(f"inner:{number}", f"{number:02}s"), "", f"{number:02}", at))
     return rows
 
 

@@ -20,6 +20,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Interrupt, Send
 from pydantic import BaseModel
 
+import threadkeep
 from tests.checkpoints.checkpoints import ScriptedModel, config_of, put, value_of
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.checkpoints.serializer import StrictSerializer
@@ -171,6 +172,18 @@ class TestKeepingAState:
 
         assert agent.get_state(config_of("1")).values["structured_response"] == Answer(text="yes")
         assert caplog.records == []
+
+    async def test_the_middleware_allows_its_agents_answer(self):
+        """In the first process; the next one reads it before it has called a model."""
+        call = {"name": "Answer", "args": {"text": "yes"}, "id": "c1"}
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            config = tk.config(user_id="ana", thread_id="1")
+            for model in (ScriptedModel(messages=iter([AIMessage("", tool_calls=[call])] * 2)) for _ in range(2)):
+                agent: Any = create_agent(
+                    model, response_format=Answer, middleware=[tk.middleware()], checkpointer=tk.checkpointer
+                )
+                await agent.ainvoke({"messages": [("user", "Well?")]}, config)
+                assert (await agent.aget_state(config)).values["structured_response"] == Answer(text="yes")
 
     def test_two_graphs_on_one_checkpointer_do_not_share_their_lists(self, kind: Any, make: Make):
         """What one graph's state may hold is not allowed to all."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import threadkeep
-from tests.storage.forking import ended_well, forked
 from tests.checkpoints.checkpoints import echo_graph
+from tests.storage.forking import ended_well, forked
 from threadkeep.testing import HashingEmbedder
 
 pytestmark = [pytest.mark.linux, pytest.mark.slow]

@@ -17,10 +17,10 @@ from langgraph.checkpoint.serde.types import RESUME
 from langgraph.types import Command
 
 import threadkeep
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import ProposalDecidedError
 from threadkeep.storage.interface import Batch
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
 OWNER = "ana@x.org"
 TEXT = "I prefer vendor Y."

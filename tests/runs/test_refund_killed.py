@@ -17,9 +17,9 @@ import threadkeep
 from examples import refund as example
 from examples.refund import CUSTOMER, build, written_to
 from tests.storage.forking import ended_well, forked
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.langgraph.runs import RunService
 from threadkeep.settings import Settings
-from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
 NODES = ("load", "fraud", "policy", "pay")
 OPERATIONS = 14

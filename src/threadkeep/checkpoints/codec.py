@@ -58,7 +58,7 @@ StoredValues: TypeAlias = MutableMapping[tuple[str, str, str], ValueRef]
 """The large values that are stored already, by namespace, channel and version."""
 
 
-class Place(NamedTuple):
+class CheckpointPlace(NamedTuple):
     """The address of a checkpoint within its thread."""
 
     namespace: str
@@ -112,7 +112,7 @@ def encode_checkpoint(
     value: dict[str, Any] = {"parent": parent_id, "run": run}
     if refs:
         value["values"] = {channel: list(ref) for channel, ref in refs.items()}
-    return [*to_puts(Place(namespace, checkpoint["id"]).path, CHECKPOINT, value, data), *puts]
+    return [*to_puts(CheckpointPlace(namespace, checkpoint["id"]).path, CHECKPOINT, value, data), *puts]
 
 
 def encode_writes(writes: Sequence[tuple[str, Any]], serde: SerializerProtocol) -> list[Entry]:
@@ -132,14 +132,16 @@ def merge_entries(before: Iterable[Entry], new: Sequence[Entry]) -> list[Entry]:
     return [*merged.values()]
 
 
-def writes_to_puts(place: Place, task_id: str, task_path: str, entries: Sequence[Entry], run: str) -> list[Put]:
+def writes_to_puts(
+    place: CheckpointPlace, task_id: str, task_path: str, entries: Sequence[Entry], run: str
+) -> list[Put]:
     """Return the puts that store everything a task wrote after the checkpoint at *place*."""
     value = {"path": task_path, "run": run}
     return to_puts(place.path, f"{WRITE}{task_id}", value, ormsgpack.packb(list(entries)))
 
 
 def to_puts(namespace: Namespace, key: str, value: Mapping[str, Any], data: bytes) -> list[Put]:
-    """Return the puts of one item whose data may need several."""
+    """Return the puts of one item; long data needs several."""
     if len(data) <= CHUNK_BYTES:
         return [Put(namespace, key, value, data=data)]
     parts = [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
@@ -171,7 +173,7 @@ class StoredCheckpoint:
         chunks: Further chunks of these, by their keys.
     """
 
-    place: Place
+    place: CheckpointPlace
     item: Item
     writes: dict[str, Item] = field(default_factory=dict[str, Item])
     chunks: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -241,7 +243,7 @@ class StoredCheckpoint:
             config_of(thread_id, self.place),
             checkpoint,
             metadata,
-            config_of(thread_id, Place(self.place.namespace, self.parent_id)) if self.parent_id else None,
+            config_of(thread_id, CheckpointPlace(self.place.namespace, self.parent_id)) if self.parent_id else None,
             self.pending_writes(serde),
         )
 
@@ -271,13 +273,13 @@ def parse_entries(data: bytes) -> list[Entry]:
         raise damaged() from error
 
 
-def group_items(items: Iterable[Item]) -> dict[Place, StoredCheckpoint]:
+def group_items(items: Iterable[Item]) -> dict[CheckpointPlace, StoredCheckpoint]:
     """Return the checkpoints among *items*; writes without a checkpoint are left out."""
-    checkpoints: dict[Place, StoredCheckpoint] = {}
-    others: list[tuple[Place, Item]] = []
+    checkpoints: dict[CheckpointPlace, StoredCheckpoint] = {}
+    others: list[tuple[CheckpointPlace, Item]] = []
     for item in items:
         _, namespace, checkpoint_id = item.ref.namespace
-        place = Place(namespace, checkpoint_id)
+        place = CheckpointPlace(namespace, checkpoint_id)
         if item.ref.key == CHECKPOINT:
             checkpoints[place] = StoredCheckpoint(place, item)
         else:
@@ -294,7 +296,7 @@ def group_items(items: Iterable[Item]) -> dict[Place, StoredCheckpoint]:
     return checkpoints
 
 
-def config_of(thread_id: str, place: Place) -> RunnableConfig:
+def config_of(thread_id: str, place: CheckpointPlace) -> RunnableConfig:
     """Return the config that addresses a checkpoint."""
     return {
         "configurable": {

@@ -7,6 +7,7 @@ being erased no thread can be listed; an erasure that was killed is found again 
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from threadkeep.checkpoints.head import bind_to
@@ -17,7 +18,7 @@ from threadkeep.ids import ThreadId, digest
 from threadkeep.storage.interface import Batch, Delete, Due, Partition, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
-    from threadkeep.checkpoints.threads import Thread, Threads
+    from threadkeep.checkpoints.thread_store import Threads, ThreadStore
     from threadkeep.clock import Clock
 
 THREADS: Final = ".threads"
@@ -100,14 +101,14 @@ class ThreadDirectory:
         await retry_conflicts(lambda: self._storage.commit(Batch(owner.partition, [mark])))
 
     async def unfinished(self) -> tuple[Owner, ...]:
-        """Return the owners whose erasing has begun and not ended."""
+        """Return the owners with an erasing that has begun and not ended."""
         items = await self._storage.due(ERASING, now=self._clock.now(), limit=100)
         owners = [owner_of_partition(item.ref.partition) for item in items]
         return tuple(owner for owner in owners if owner is not None)
 
 
 class ThreadOwners:
-    """Binds threads to their owners, also those whose checkpoints another saver keeps.
+    """Binds threads to their owners, also threads that another saver keeps.
 
     Args:
         threads: The threads.
@@ -118,7 +119,7 @@ class ThreadOwners:
         self._threads = threads
         self._directory = directory
 
-    async def bind(self, thread: Thread | str, owner: Owner, *, epoch: str | None, scoped: bool = False) -> None:
+    async def bind(self, thread: ThreadStore | str, owner: Owner, *, epoch: str | None, scoped: bool = False) -> None:
         """Bind a thread to *owner*; it may be bound to the owner already.
 
         Args:
@@ -151,6 +152,7 @@ class ThreadOwners:
             head.require_owner(owner)
 
 
+@lru_cache(maxsize=4096)
 def thread_partition(thread_id: str, owner: Owner | None) -> Partition:
     """Return the partition of a thread; *owner*: of that owner's scoped view."""
     parts = (thread_id,) if owner is None else (owner.tenant, owner.user_id, thread_id)

@@ -120,7 +120,7 @@ class Write:
         namespace: The checkpoint namespace; ``""``: the root graph's.
         checkpoint_id: The checkpoint that is put, or after which something is written.
         parent_id: The checkpoint before it; ``""``: none.
-        run: The run whose lease it needs; ``None``: it is written outside of a lease.
+        run: The run with the lease that it needs; ``None``: it is written outside of a lease.
         in_graph: Whether LangGraph's loop writes it. Other writers name the checkpoint that they continue.
     """
 

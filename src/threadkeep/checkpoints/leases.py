@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
-from threadkeep.checkpoints.codec import CHECKPOINT, Place
+from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
 from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, passed_on
 from threadkeep.errors import ConflictError, InvalidInputError, StorageError, ThreadMovedOnError
 from threadkeep.ids import new_id
@@ -26,7 +26,7 @@ from threadkeep.storage.interface import Delete, Operation, Ref
 if TYPE_CHECKING:
     from threadkeep.checkpoints.codec import StoredValues, ValueRef
     from threadkeep.checkpoints.directory import ThreadDirectory
-    from threadkeep.checkpoints.threads import Thread, Threads
+    from threadkeep.checkpoints.thread_store import Threads, ThreadStore
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
     from threadkeep.storage.interface import Partition
@@ -90,7 +90,7 @@ class Lease:
     """
 
     run: str
-    thread: Thread
+    thread: ThreadStore
     owner: Owner | None
     epoch: str | None = None
     stored: StoredValues = field(default_factory=dict["tuple[str, str, str]", "ValueRef"])
@@ -131,12 +131,13 @@ class Leases:
         self._directory = directory
         self.loop = loop
         self.closed = False
+        self.connected = False
         self._runs: dict[int, tuple[object, Lease]] = {}
         self._active: dict[Partition, Lease] = {}
         self._turns: WeakValueDictionary[Partition, asyncio.Lock] = WeakValueDictionary()
         self._renewing: asyncio.Task[None] | None = None
 
-    def of(self, run: object, thread: Thread) -> Lease | None:
+    def of(self, run: object, thread: ThreadStore) -> Lease | None:
         """Return the lease on *thread* of the run that *run* identifies; from any thread of the process."""
         _, lease = self._runs.get(id(run), (None, None))
         return lease if lease is not None and lease.thread.partition == thread.partition else None
@@ -150,7 +151,7 @@ class Leases:
         self._runs.pop(id(run), None)
 
     async def take(
-        self, thread: Thread, owner: Owner | None, strategy: Strategy, *, scoped: bool, locked_to: Owner | None
+        self, thread: ThreadStore, owner: Owner | None, strategy: Strategy, *, scoped: bool, locked_to: Owner | None
     ) -> Lease:
         """Return the lease on *thread* for a new run, waiting for it if *strategy* says so; bind the thread.
 
@@ -166,7 +167,7 @@ class Leases:
             OwnerMismatchError: The thread belongs to another owner.
             PartitionErasedError: The owner was erased since the run began to wait, or is being erased.
         """
-        clock = asyncio.get_running_loop()
+        clock, call = asyncio.get_running_loop(), self._threads.call
         deadline = clock.time() + self.terms.queue.total_seconds()
         lease = Lease(new_id(), thread, owner, leases=self)
         waits = strategy in ("enqueue", "reject")
@@ -175,7 +176,7 @@ class Leases:
         try:
             pause, fresh = _FIRST_PAUSE_SECONDS, False
             while True:
-                head = await thread.head(fresh=fresh) or Head(thread.thread_id)
+                head = await call(thread.head(fresh=fresh)) or Head(thread.thread_id)
                 head.require_owner(locked_to)
                 fresh = True
                 if waits and thread.is_leased(head):
@@ -185,9 +186,9 @@ class Leases:
                     pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
                     continue
                 if owner is not None and not head.owner:
-                    lease.epoch = lease.epoch or await self._directory.epoch(owner)
-                    await self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=lease.epoch)
-                if await self._commit(lease, head, strategy):
+                    lease.epoch = lease.epoch or await call(self._directory.epoch(owner))
+                    await call(self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=lease.epoch))
+                if await call(self._commit(lease, head, strategy)):
                     break
         except BaseException:
             _next_turn(lease)
@@ -208,7 +209,7 @@ class Leases:
             return
         lease.ending = True
         try:
-            await lease.thread.commit(lambda head: _without(head, lease))
+            await self._threads.call(lease.thread.commit(lambda head: _without(head, lease)))
         except ConflictError:
             await self._require_kept(lease)
         finally:
@@ -286,7 +287,7 @@ class Leases:
             return False
         return True
 
-    async def _undo(self, thread: Thread, run: str) -> tuple[list[Operation], str]:
+    async def _undo(self, thread: ThreadStore, run: str) -> tuple[list[Operation], str]:
         """Return what deletes the checkpoints and writes of *run*, and the newest checkpoint of the rest."""
         operations: list[Operation] = []
         newest = ""
@@ -307,7 +308,7 @@ class Leases:
         """
         if not lease.written:
             return
-        ref = Ref(lease.thread.partition, Place("", lease.written).path, CHECKPOINT)
+        ref = Ref(lease.thread.partition, CheckpointPlace("", lease.written).path, CHECKPOINT)
         (item,) = await self._threads.call(self._threads.storage.get([ref]))
         if item is None:
             msg = "Another run took this thread and undid what this run had written; send the input again if needed."
@@ -323,7 +324,7 @@ class Leases:
         if lease.over or lease.ending:
             return
         try:
-            await lease.thread.commit(self._threads.renew(lease.run))
+            await self._threads.call(lease.thread.commit(self._threads.renew(lease.run)))
         except ConflictError:
             lease.over = True
             self._active.pop(lease.thread.partition, None)

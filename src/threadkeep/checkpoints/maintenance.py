@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from langgraph.checkpoint.base import empty_checkpoint
 
 from threadkeep.checkpoints.codec import (
-    Place,
+    CheckpointPlace,
     StoredCheckpoint,
     encode_checkpoint,
     encode_writes,
@@ -20,7 +20,7 @@ from threadkeep.checkpoints.codec import (
 )
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.head import Head
-from threadkeep.checkpoints.threads import EXPIRY
+from threadkeep.checkpoints.thread_store import EXPIRY
 from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError
 from threadkeep.identity import owner_of_label
 from threadkeep.ids import ThreadId, new_id
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from threadkeep.checkpoints.directory import ListedThread, ThreadDirectory
     from threadkeep.checkpoints.leases import Leases
-    from threadkeep.checkpoints.threads import Thread, Threads
+    from threadkeep.checkpoints.thread_store import Threads, ThreadStore
     from threadkeep.identity import Owner
 
 ANCHOR: Final = "threadkeep_anchor"
@@ -92,11 +92,11 @@ class CheckpointSummary:
         root_id: Of a subgraph's: the checkpoint of the root graph that it belongs to.
         at: When it was made.
         waits: Whether a task of it waits for an answer.
-        deltas: The channels whose value is in what was written before it, and not in it.
+        deltas: The channels with a value in what was written before it, and not in it.
         anchor: Whether it only holds such writes.
     """
 
-    place: Place
+    place: CheckpointPlace
     parent_id: str = ""
     root_id: str | None = None
     at: datetime | None = None
@@ -105,7 +105,7 @@ class CheckpointSummary:
     anchor: bool = False
 
 
-def select_kept(rows: Sequence[CheckpointSummary], keep: KeptCheckpoints) -> set[Place]:
+def select_kept(rows: Sequence[CheckpointSummary], keep: KeptCheckpoints) -> set[CheckpointPlace]:
     """Return what stays: of the root graph what *keep* says, of subgraphs what belongs to that.
 
     The newest checkpoint always stays, and so do the anchors that a kept checkpoint is rebuilt from.
@@ -125,23 +125,23 @@ def select_kept(rows: Sequence[CheckpointSummary], keep: KeptCheckpoints) -> set
         namespace, checkpoint_id = row.place
         if not namespace:
             continue
-        belongs = row.root_id is not None and Place("", row.root_id) in stays
+        belongs = row.root_id is not None and CheckpointPlace("", row.root_id) in stays
         if belongs or keep.every_namespace or _TASK_MARK not in namespace:
             group = (namespace, row.root_id if belongs else None)
             newest[group] = max(newest.get(group, ""), checkpoint_id)
-    stays |= {Place(namespace, checkpoint_id) for (namespace, _), checkpoint_id in newest.items()}
-    parents = {Place(row.place.namespace, row.parent_id) for row in real if row.place in stays and row.deltas}
+    stays |= {CheckpointPlace(namespace, checkpoint_id) for (namespace, _), checkpoint_id in newest.items()}
+    parents = {CheckpointPlace(row.place.namespace, row.parent_id) for row in real if row.place in stays and row.deltas}
     return stays | {row.place for row in rows if row.anchor and row.place in parents}
 
 
 def find_anchored(
-    rows: Sequence[CheckpointSummary], stays: Collection[Place]
-) -> Mapping[Place, list[CheckpointSummary]]:
+    rows: Sequence[CheckpointSummary], stays: Collection[CheckpointPlace]
+) -> Mapping[CheckpointPlace, list[CheckpointSummary]]:
     """Return the checkpoints that are removed although kept ones are rebuilt from them, each with those."""
     there = {row.place for row in rows}
-    found: dict[Place, list[CheckpointSummary]] = {}
+    found: dict[CheckpointPlace, list[CheckpointSummary]] = {}
     for row in rows:
-        parent = Place(row.place.namespace, row.parent_id)
+        parent = CheckpointPlace(row.place.namespace, row.parent_id)
         if row.place in stays and row.deltas and parent in there and parent not in stays:
             found.setdefault(parent, []).append(row)
     return found
@@ -194,7 +194,7 @@ class Maintenance:
     async def expire(self) -> int:
         """Delete the threads that have expired; return how many."""
         storage, number = self.threads.storage, 0
-        while items := await self.threads.call(storage.due(EXPIRY, now=self.threads.clock.now(), limit=_EXPIRED)):
+        while items := await storage.due(EXPIRY, now=self.threads.clock.now(), limit=_EXPIRED):
             for item in items:
                 partition, head = item.ref.partition, Head.from_value(item.value)
                 await self.threads.get(partition, head.thread_id).erase()
@@ -242,7 +242,7 @@ class Maintenance:
         finally:
             await self.leases.release(lease)
 
-    async def remove(self, thread: Thread, gone: Sequence[StoredCheckpoint]) -> None:
+    async def remove(self, thread: ThreadStore, gone: Sequence[StoredCheckpoint]) -> None:
         """Delete checkpoints with their writes, and values that only they referred to."""
         places = {one.place for one in gone}
         left = [one for one in await thread.load_all() if one.place not in places]
@@ -298,7 +298,7 @@ class Maintenance:
         return len(stored)
 
     async def delta_history(
-        self, thread: Thread, place: Place, channels: Sequence[str]
+        self, thread: ThreadStore, place: CheckpointPlace, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return what was written to each channel before a checkpoint since the channel's last stored value."""
         writes: dict[str, list[Any]] = {channel: [] for channel in channels}
@@ -306,7 +306,7 @@ class Maintenance:
         stored = await thread.load(place.namespace, place.checkpoint_id or None)
         parent_id = stored.parent_id if stored is not None else ""
         while parent_id and len(seeds) < len(writes):
-            found = await self._read(thread, Place(place.namespace, parent_id))
+            found = await self._read(thread, CheckpointPlace(place.namespace, parent_id))
             if found is None:
                 break
             for write in reversed(found.pending_writes or []):
@@ -324,18 +324,20 @@ class Maintenance:
             for channel, found in writes.items()
         }
 
-    async def _read(self, thread: Thread, place: Place) -> CheckpointTuple | None:
+    async def _read(self, thread: ThreadStore, place: CheckpointPlace) -> CheckpointTuple | None:
         stored = await thread.load(*place)
         return None if stored is None else await thread.to_tuple(stored, self.serde)
 
-    async def _put_anchor(self, thread: Thread, parent: StoredCheckpoint, children: Sequence[CheckpointSummary]) -> str:
+    async def _put_anchor(
+        self, thread: ThreadStore, parent: StoredCheckpoint, children: Sequence[CheckpointSummary]
+    ) -> str:
         """Put a checkpoint that holds all that was written to the children's channels until *parent*; return its id."""
         namespace, parent_id = parent.place
         channels = sorted({channel for child in children for channel in child.deltas})
         history = await self.delta_history(thread, children[0].place, channels)
         seeds = {channel: one["seed"] for channel, one in history.items() if "seed" in one}
         mark = new_id()
-        place = Place(namespace, f"{parent_id[:-12]}{mark[-12:]}")  # before its children, which are younger
+        place = CheckpointPlace(namespace, f"{parent_id[:-12]}{mark[-12:]}")  # before its children, which are younger
         checkpoint = cast(
             "Checkpoint",
             {
@@ -355,7 +357,7 @@ class Maintenance:
         await thread.commit(_same, puts)
         return place.checkpoint_id
 
-    async def _bind_copy(self, source: Thread, target: Thread) -> None:
+    async def _bind_copy(self, source: ThreadStore, target: ThreadStore) -> None:
         head = await source.head()
         if head is not None and head.owner and self.owner is None:
             owner = head.owner
@@ -375,7 +377,7 @@ class Maintenance:
             with suppress(PartitionErasedError):
                 await self.directory.leave(owner, thread_id, scoped=scoped)
 
-    def _thread(self, thread_id: ThreadId) -> Thread:
+    def _thread(self, thread_id: ThreadId) -> ThreadStore:
         return self.threads.get(thread_partition(thread_id, self.owner), thread_id)
 
     def _summary(self, stored: StoredCheckpoint) -> CheckpointSummary:
@@ -426,7 +428,7 @@ def _leading_to(
     by_place = {row.place: row for row in rows}
     chain: set[str] = set()
     here = checkpoint_id
-    while (row := by_place.get(Place("", here))) is not None and here not in chain:
+    while (row := by_place.get(CheckpointPlace("", here))) is not None and here not in chain:
         chain.add(here)
         here = row.parent_id
     return [

@@ -88,7 +88,7 @@ class _RunEvents(BaseCallbackHandler):
     """In the run's own context, so that what the run reads next sees it as current."""
 
     raise_error = True
-    """A run whose work was undone is told so; LangChain ignores errors of other handlers."""
+    """An error ends the run with it; LangChain ignores the errors of other handlers."""
 
     ignore_llm = ignore_retry = ignore_agent = ignore_retriever = ignore_chat_model = ignore_custom_event = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
@@ -126,7 +126,7 @@ class _RunEvents(BaseCallbackHandler):
 
 def _caller_awaits() -> bool:
     """Return whether the function that reads the handler's attribute is a coroutine: an async callback manager."""
-    return bool(sys._getframe(2).f_code.co_flags & inspect.CO_COROUTINE)  # noqa: SLF001 - its documented name
+    return bool(sys._getframe(2).f_code.co_flags & inspect.CO_COROUTINE)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 async def _end_async(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:

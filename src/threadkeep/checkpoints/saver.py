@@ -22,7 +22,14 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.checkpoints.codec import Place, StoredValues, ValueRef, config_of, encode_checkpoint, encode_writes
+from threadkeep.checkpoints.codec import (
+    CheckpointPlace,
+    StoredValues,
+    ValueRef,
+    config_of,
+    encode_checkpoint,
+    encode_writes,
+)
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
@@ -30,8 +37,8 @@ from threadkeep.checkpoints.maintenance import ANCHOR, KeptCheckpoints, Maintena
 from threadkeep.checkpoints.run_events import current_run, listen
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 from threadkeep.checkpoints.thread_ids import come_after, thread_id_from
-from threadkeep.checkpoints.threads import Change, Thread, Threads
-from threadkeep.errors import InvalidInputError
+from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
+from threadkeep.errors import InvalidInputError, ThreadkeepError
 from threadkeep.event_loop import closed_error
 from threadkeep.identity import RUNTIME, Owner, claimed_owner
 from threadkeep.ids import ThreadId
@@ -64,8 +71,8 @@ class _Target:
         in_graph: Whether LangGraph's loop made the config.
     """
 
-    thread: Thread
-    place: Place
+    thread: ThreadStore
+    place: CheckpointPlace
     owner: Owner | None
     lease: Lease | None
     in_graph: bool
@@ -74,7 +81,7 @@ class _Target:
 class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     """Keeps LangGraph's checkpoints as items of a storage, one partition for each thread.
 
-    Thread ids are any text of 1–1,000 characters. If the run names its owner (its context, ``user_id``,
+    ThreadStore ids are any text of 1–1,000 characters. If the run names its owner (its context, ``user_id``,
     ``langgraph_user_id``, or a LangGraph server's user), the first run binds the thread to that owner, and every other
     owner is refused before a checkpoint is read or written.
 
@@ -136,6 +143,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             "ThreadkeepCheckpointer", super().with_allowlist(cast("Collection[tuple[str, ...]]", extra_allowlist))
         )
 
+    def allow(self, *types: type) -> None:
+        """Keep objects of these types from now on, in this view."""
+        cast("StrictSerializer", self.serde).allow(*types)
+
     def identified(self, owner_of: Callable[[RunnableConfig], Owner | None]) -> ThreadkeepCheckpointer:
         """Return a view that takes the owner of a run from *owner_of*."""
         view = copy.copy(self)
@@ -173,22 +184,28 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             ThreadBusyError: Another run has the lease, and the strategy is not to wait; or it took too long.
         """
         self._require_outside(config)
-        lease = await self._run(self._take(config))
+        work = self._take(config)
+        self._require_open(work)
+        lease = await self._loop.run(self._connected(work, limited=False))
         around = current_lease.get()
         current_lease.set(lease)
         try:
             yield
+        except BaseException:
+            with suppress(ThreadkeepError):  # the block's own error is raised
+                await self._run(self._leases.release(lease))
+            raise
+        else:
+            await self._run(self._leases.release(lease))
         finally:
             current_lease.set(around)
-            with suppress(InvalidInputError):
-                await self._run(self._leases.release(lease))
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
         if not self._begins_run(config):
             return self._run_sync(self._get(config))
         self._require_outside(config)
-        lease, found = self._run_sync(self._begin(config, current_lease.get()))
+        lease, found = self._run_sync(self._begin(config, current_lease.get()), limited=False)
         self._follow(config, lease)
         return found
 
@@ -197,7 +214,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not self._begins_run(config):
             return await self._run(self._get(config))
         self._require_outside(config)
-        lease, found = await self._run(self._begin(config, current_lease.get()))
+        work = self._begin(config, current_lease.get())
+        self._require_open(work)
+        lease, found = await self._loop.run(self._connected(work, limited=False))
         self._follow(config, lease)
         return found
 
@@ -275,11 +294,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         await self._run(self._maintenance.delete(thread_id_from(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata names one of these runs."""
+        """Delete the checkpoints with one of these run ids in their metadata."""
         self._run_sync(self._delete_for_runs(run_ids))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints whose metadata names one of these runs."""
+        """Delete the checkpoints with one of these run ids in their metadata."""
         await self._run(self._delete_for_runs(run_ids))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -381,12 +400,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         self._require_open(work)
-        return await self._loop.run(self._connected(work))
+        return await self._loop.run(self._threads.call(work) if self._leases.connected else self._connected(work))
 
-    def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run_sync(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
         self._require_open(work)
         try:
-            return self._loop.run_sync(self._connected(work))
+            return self._loop.run_sync(self._connected(work, limited=limited))
         except RuntimeError:  # on the loop itself nothing was begun
             work.close()
             raise
@@ -396,31 +415,40 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             work.close()
             raise closed_error()
 
-    async def _connected(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _connected(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
+        """Connect at the first call; *limited*: *work* may take as long as one call of the storage."""
         try:
-            await self._threads.call(self._connect())
+            if not self._leases.connected:
+                await self._threads.call(self._connect())
+                self._leases.connected = True
         except BaseException:
             work.close()
             raise
-        return await work
+        return await (self._threads.call(work) if limited else work)
 
-    def _thread(self, thread_id: ThreadId, owner: Owner | None) -> Thread:
+    def _thread(self, thread_id: ThreadId, owner: Owner | None) -> ThreadStore:
         return self._threads.get(thread_partition(thread_id, owner), thread_id)
 
     def _target(self, config: RunnableConfig) -> _Target:
         configurable = _configurable(config)
         thread = self._thread(thread_id_from(configurable.get("thread_id")), self._owner)
-        place = Place(str(configurable.get("checkpoint_ns") or ""), str(configurable.get("checkpoint_id") or ""))
+        place = CheckpointPlace(
+            str(configurable.get("checkpoint_ns") or ""), str(configurable.get("checkpoint_id") or "")
+        )
         run = _run_of(configurable)
         lease = None if run is None else self._leases.of(run, thread)
-        return _Target(thread, place, self._owner or self._owner_of(config), lease, run is not None)
+        # A run with a lease has shown its owner when it began.
+        owner = lease.owner if lease is not None else self._owner or self._owner_of(config)
+        return _Target(thread, place, owner, lease, run is not None)
 
     async def _get(self, config: RunnableConfig) -> CheckpointTuple | None:
         target = self._target(config)
         await self._require_owner(target)
         return await self._load(target.thread, target.place, None)
 
-    async def _load(self, thread: Thread, place: Place, stored: StoredValues | None) -> CheckpointTuple | None:
+    async def _load(
+        self, thread: ThreadStore, place: CheckpointPlace, stored: StoredValues | None
+    ) -> CheckpointTuple | None:
         """Return a checkpoint; *stored* gets the large values that it refers to."""
         loaded = await thread.load(place.namespace, place.checkpoint_id or None)
         if loaded is None:
@@ -451,7 +479,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         shared = around is not None and not around.over and around.thread.partition == target.thread.partition
         lease = around if shared and around is not None else await self._take(config)
         try:
-            return lease, await self._load(target.thread, target.place, lease.stored)
+            return lease, await self._threads.call(self._load(target.thread, target.place, lease.stored))
         except BaseException:
             if not shared:
                 with suppress(Exception):
@@ -506,7 +534,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         )
         write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.in_graph)
         return target, Change(
-            self._threads.revise(target.thread, write), puts, run=run, put=Place(namespace, checkpoint["id"])
+            self._threads.revise(target.thread, write), puts, run=run, put=CheckpointPlace(namespace, checkpoint["id"])
         )
 
     def _put_writes(
@@ -559,7 +587,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             found.sort(key=lambda one: one.checkpoint["id"], reverse=True)
         return found if limit is None else found[:limit]
 
-    async def _listed(self, config: RunnableConfig | None) -> Sequence[tuple[Thread, str | None, str]]:
+    async def _listed(self, config: RunnableConfig | None) -> Sequence[tuple[ThreadStore, str | None, str]]:
         """Return the threads to list, each with the namespace and checkpoint id to list only."""
         if config is not None:
             configurable, target = _configurable(config), self._target(config)
@@ -622,7 +650,7 @@ def _run_of(configurable: Mapping[str, Any]) -> object | None:
 
 
 def _addressed(config: RunnableConfig, namespace: str, checkpoint_id: str) -> RunnableConfig:
-    return config_of(str(_configurable(config)["thread_id"]), Place(namespace, checkpoint_id))
+    return config_of(str(_configurable(config)["thread_id"]), CheckpointPlace(namespace, checkpoint_id))
 
 
 def _matches(metadata: CheckpointMetadata, wanted: Mapping[str, Any] | None) -> bool:

@@ -7,6 +7,7 @@ come back as a dict. The types of a graph's state are added when the graph is co
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -25,6 +26,9 @@ AllowedType: TypeAlias = type | tuple[str, str]
 
 _CONSTRUCTORS: Final = frozenset({0, 1, 2, 4, 5})
 """LangGraph's msgpack extensions that name a class to construct (``langgraph.checkpoint.serde.jsonplus``)."""
+
+_EXTENSIONS: Final = re.compile(rb"[\xc7-\xc9\xd4-\xd8]")
+"""The bytes that an extension begins with in msgpack; other data seldom holds one of them."""
 
 _ARRAY: Final = 6
 """The extension of numpy arrays."""
@@ -71,7 +75,7 @@ class StrictSerializer(JsonPlusSerializer):
         except (TypeError, ValueError) as error:  # ormsgpack's error is a TypeError
             msg = f"The state holds a value that a checkpoint cannot keep ({error}); convert it, or leave it out."
             raise InvalidInputError(msg) from error
-        if encoding == "msgpack" and _holds_extensions(obj):
+        if encoding == "msgpack" and _EXTENSIONS.search(data):
             self._require_allowed(data)
         return encoding, data
 
@@ -169,22 +173,8 @@ def _is_known_data_class(module: str, name: str) -> bool:
     found: object = getattr(sys.modules.get(module), name, None)
     if not isinstance(found, type):
         return False
-    return dataclasses.is_dataclass(found) or issubclass(found, Enum) or hasattr(found, "model_validate")
-
-
-_PLAIN: Final = (str, int, float, bool, type(None), bytes)
-
-
-def _holds_extensions(obj: Any) -> bool:
-    """Return whether *obj* may hold more than plain JSON values; a list of plain texts, say, needs no check."""
-    if isinstance(obj, _PLAIN):
-        return False
-    if type(obj) is list or type(obj) is tuple:
-        return any(map(_holds_extensions, cast("list[Any]", obj)))
-    if type(obj) is dict:
-        values: Mapping[Any, Any] = cast("dict[Any, Any]", obj)
-        return any(map(_holds_extensions, values.values())) or not all(type(key) is str for key in values)
-    return True
+    kept = cast("type[Any]", found)
+    return dataclasses.is_dataclass(kept) or issubclass(kept, Enum) or hasattr(kept, "model_validate")
 
 
 def _how_to_allow(module: str, name: str) -> str:

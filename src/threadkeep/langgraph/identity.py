@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langgraph.config import get_config
@@ -96,6 +96,16 @@ def is_kept_by_us(config: Mapping[str, Any]) -> bool:
     """Return whether our checkpointer keeps the thread of the run, and so has bound it to its owner."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)
+
+
+def allow_response_types(response_format: object, config: Mapping[str, Any]) -> None:
+    """Let our checkpointer keep the structured responses of an agent: LangGraph does not list their types."""
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    saver = configurable.get(_CHECKPOINTER)
+    if isinstance(saver, ThreadkeepCheckpointer):
+        specs: Sequence[Any] = getattr(response_format, "schema_specs", ())
+        schemas = [spec.schema for spec in specs] or [getattr(response_format, "schema", response_format)]
+        saver.allow(*(schema for schema in schemas if isinstance(schema, type)))
 
 
 def thread_id_of(runtime: object = None, config: Mapping[str, Any] | None = None) -> ThreadId | None:

@@ -23,9 +23,15 @@ from langgraph.runtime import Runtime
 
 from threadkeep.capture.models import Receipt
 from threadkeep.checkpoints.run_events import CurrentRun, add_listener, current_run
-from threadkeep.errors import ClosedError, InvalidInputError, PartitionErasedError, StorageError
+from threadkeep.errors import ClosedError, InvalidInputError, OwnerMismatchError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
-from threadkeep.langgraph.identity import is_kept_by_us, owner_from, require_agreement, thread_id_of
+from threadkeep.langgraph.identity import (
+    allow_response_types,
+    is_kept_by_us,
+    owner_from,
+    require_agreement,
+    thread_id_of,
+)
 from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages, newest_human, plain_messages
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
@@ -144,8 +150,11 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         return await handler(self._with(seen.recall, request))
 
     def _turn(self, request: ModelRequest[Any]) -> _TurnContext:
-        """Tell the turn; the owner is required before the model is called."""
-        return self._turn_of(request.messages, request.runtime, get_config())
+        """Return the turn; the owner is required before the model is called."""
+        config = get_config()
+        if request.response_format is not None:
+            allow_response_types(request.response_format, config)
+        return self._turn_of(request.messages, request.runtime, config)
 
     def _turn_of(self, messages: Sequence[Any], runtime: Runtime[Any], config: Any) -> _TurnContext:
         position, message, question = newest_human(messages)
@@ -336,8 +345,11 @@ class LearningMiddleware(ThreadkeepMiddleware):
             services = await app.connect()
             if services.opt_outs.holds(turn.owner, turn.thread_id):
                 return Receipt("nothing")
-            if to_bind is not None:  # nothing is learnt from a thread of another owner
-                await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
+            if to_bind is not None:  # nothing is learnt from a thread of another owner, or of one who was erased
+                try:
+                    await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
+                except (OwnerMismatchError, PartitionErasedError):
+                    return Receipt("nothing")
             return await services.captures.record(
                 PlainMessages(messages),
                 owner=turn.owner,

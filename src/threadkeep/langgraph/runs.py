@@ -18,7 +18,7 @@ from langgraph.types import Command
 from threadkeep.checkpoints.leases import STRATEGY
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.checkpoints.thread_ids import thread_id_from
-from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError
+from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError, ThreadMovedOnError
 from threadkeep.identity import claimed_owner
 from threadkeep.ids import ThreadId
 from threadkeep.runs.models import Ask, Run, RunStatus, Step
@@ -51,6 +51,7 @@ class RunService:
         self._app = app
         self._scope = scope
         self._running: dict[tuple[Owner, ThreadId], asyncio.Task[Any]] = {}
+        self._stopped: set[tuple[Owner, ThreadId]] = set()
 
     async def start(
         self,
@@ -312,11 +313,18 @@ class RunService:
             yield False
             return
         more = {STRATEGY: strategy} if strategy else {}
-        async with graph.checkpointer.leased(self._config(owner, thread_id, **more)):
-            before = self._running.pop((owner, thread_id), None)
-            if before is not None and not before.done():  # the lease was taken from it, so it runs no more
-                before.get_loop().call_soon_threadsafe(before.cancel)
-            yield True
+        place = (owner, thread_id)
+        try:
+            async with graph.checkpointer.leased(self._config(owner, thread_id, **more)):
+                before = self._running.pop(place, None)
+                if before is not None and not before.done():  # the lease was taken from it, so it runs no more
+                    self._stopped.add(place)
+                    before.get_loop().call_soon_threadsafe(before.cancel)
+                yield True
+        except ThreadMovedOnError:  # a job that was stopped here says so by its status
+            if place not in self._stopped:
+                raise
+            self._stopped.discard(place)
 
     async def _drive(
         self,

@@ -319,10 +319,15 @@ class OwnerErasure:
         position = await self._storage.position(owner.partition)
         receipt = await self.receipts.begin(owner, at=self._clock.now(), epoch=position.epoch)
         counts: Counter[str] = Counter()
+        listed = 0
         async for item in iterate_items(self._storage, owner.partition, direction="oldest"):
-            counts[_COUNTED.get(place_of(item), "other")] += 1
+            place = place_of(item)
+            listed += place == "thread"
+            counts[_COUNTED.get(place, "other")] += 1
         threads = tuple(await self._erase_threads(owner))
+        listed += 1  # the mark that the owner is being erased
         if self._thread_storage is not self._storage:
+            listed -= 1
             await self._thread_storage.erase(owner.partition)
         # Before the storage's, so that one that is down leaves an owner who is found again; after it, because
         # another process may have read the rows in between.
@@ -335,7 +340,7 @@ class OwnerErasure:
         # Nothing of an owner about whom nothing was held can come back, and who comes now is of that epoch.
         done = replace(receipt, state="done", counts=dict(counts), epoch=receipt.epoch if begun_anew else "")
         kept_in = await self.receipts.keep(done)
-        return Erased(items, threads, done.counts, done.receipt_id, kept_in)
+        return Erased(max(0, items - listed), threads, done.counts, done.receipt_id, kept_in)
 
     async def replay(self, *files: Path) -> Replayed:
         """Erase erased owners again that a restored backup has brought back.

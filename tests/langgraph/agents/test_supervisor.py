@@ -14,10 +14,10 @@ from langgraph.types import Command
 
 import threadkeep
 from tests.langgraph.agents.vendors import TOKENS, Vendors
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import AgentUnavailableError, InvalidInputError
 from threadkeep.observability import AGENT_NAME, OPERATION, TOOL, TOOL_NAME
 from threadkeep.testing import HashingEmbedder, ScriptedModel
-from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 
 ANA = "ana@x.org"
 TAUGHT = "My favourite repository is called threadkeep."

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from cachetools import LRUCache
 
@@ -21,8 +21,8 @@ from threadkeep.checkpoints.codec import (
     HEAD,
     VALUES,
     WRITE,
+    CheckpointPlace,
     Entry,
-    Place,
     StoredCheckpoint,
     chunk_keys,
     group_items,
@@ -40,7 +40,7 @@ from threadkeep.errors import (
     ThreadBusyError,
     ThreadkeepError,
 )
-from threadkeep.storage.interface import Batch, Due, Item, Operation, Partition, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Due, Item, Namespace, Operation, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
@@ -60,9 +60,14 @@ EXPIRY: Final = ".thread-expiry"
 
 _NEWEST_ITEMS: Final = 60
 _LARGEST_COMMIT_BYTES: Final = 32 * 1024 * 1024
+_SOON_SECONDS: Final = 0.002
 _FIRST_PAUSE_SECONDS: Final = 0.002
 _THREADS_CACHED: Final = 10_000
-_TASKS_CACHED: Final = 1_000
+_NAMESPACES_CACHED: Final = 1_000
+
+
+TaskWrites: TypeAlias = dict[tuple[CheckpointPlace, str], list[Entry]]
+"""What tasks wrote after checkpoints."""
 
 
 @dataclass(slots=True)
@@ -80,9 +85,9 @@ class Change:
 
     revise: Callable[[Head], Head]
     operations: Sequence[Operation] = ()
-    tasks: tuple[Place, str, str, Sequence[Entry]] | None = None
+    tasks: tuple[CheckpointPlace, str, str, Sequence[Entry]] | None = None
     run: str = ""
-    put: Place | None = None
+    put: CheckpointPlace | None = None
     done: asyncio.Future[None] | None = None
 
     @property
@@ -107,10 +112,12 @@ class _Known:
     revision: int = 0
     epoch: str | None = None
     fresh: dict[str, str] = field(default_factory=dict[str, str])
-    tasks: dict[tuple[Place, str], list[Entry]] = field(default_factory=dict["tuple[Place, str]", "list[Entry]"])
+    tasks: dict[tuple[CheckpointPlace, str], list[Entry]] = field(
+        default_factory=dict["tuple[CheckpointPlace, str]", "list[Entry]"]
+    )
 
 
-class Thread:
+class ThreadStore:
     """Reads and commits of one thread.
 
     Args:
@@ -127,6 +134,7 @@ class Thread:
         self._seen: tuple[str, datetime | None, float] = ("", None, 0.0)
         self._waiting: list[Change] = []
         self._committing: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def head(self, *, fresh: bool = True) -> Head | None:
         """Return the head, or ``None`` if nothing was written yet; *fresh*: not what an earlier call has read."""
@@ -149,8 +157,23 @@ class Thread:
         change.done = asyncio.get_running_loop().create_future()
         self._waiting.append(change)
         if self._committing is None:
-            self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
+            if change.run and change.tasks is not None:
+                self._begin_later()
+            else:
+                self._begin()
         await change.done
+
+    def _begin_later(self) -> None:
+        """Commit soon: after what a task wrote, the next checkpoint follows at once, and one commit takes both."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._committing is None and self._waiting:
+            self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
 
     async def load(self, namespace: str, checkpoint_id: str | None) -> StoredCheckpoint | None:
         """Return a checkpoint with its writes; without an id, the newest of *namespace*."""
@@ -158,7 +181,7 @@ class Thread:
             checkpoint_id = await self._newest(namespace)
             if not checkpoint_id:
                 return None
-        place = Place(namespace, checkpoint_id)
+        place = CheckpointPlace(namespace, checkpoint_id)
         items = await self._scan(place.path)
         return group_items(items).get(place)
 
@@ -176,9 +199,7 @@ class Thread:
         wanted = {
             channel: value_refs(self.partition, stored.place.namespace, channel, ref) for channel, ref in refs.items()
         }
-        items = iter(
-            await self._threads.call(self._threads.storage.get([one for each in wanted.values() for one in each]))
-        )
+        items = iter(await self._threads.storage.get([one for each in wanted.values() for one in each]))
         values: dict[str, tuple[str, bytes]] = {}
         for channel, places in wanted.items():
             parts = [next(items) for _ in places]
@@ -191,9 +212,7 @@ class Thread:
         """Yield the items of the large values, a page at a time."""
         after: str | None = None
         while True:
-            page = await self._threads.call(
-                self._threads.storage.scan(self.partition, prefix=(VALUES,), after=after, limit=_VALUES_PAGE)
-            )
+            page = await self._threads.storage.scan(self.partition, prefix=(VALUES,), after=after, limit=_VALUES_PAGE)
             yield page.items
             after = page.after
             if after is None:
@@ -215,9 +234,9 @@ class Thread:
         return now - since < lease.seconds
 
     async def erase(self) -> None:
-        """Delete everything of the thread; whoever still writes is refused."""
+        """Delete everything of the thread; later writes of a run are refused."""
         self._known = None
-        await self._threads.call(self._threads.storage.erase(self.partition))
+        await self._threads.storage.erase(self.partition)
 
     def forget(self) -> None:
         """Read the head anew before the next commit."""
@@ -227,18 +246,14 @@ class Thread:
         if not namespace:
             head = await self.head()
             return head.newest if head is not None else None
-        page = await self._threads.call(
-            self._threads.storage.scan(self.partition, prefix=(CHECKPOINTS, namespace), limit=_NEWEST_ITEMS)
-        )
+        page = await self._threads.storage.scan(self.partition, prefix=(CHECKPOINTS, namespace), limit=_NEWEST_ITEMS)
         return max((item.ref.namespace[2] for item in page.items if item.ref.key == CHECKPOINT), default=None)
 
     async def _scan(self, prefix: tuple[str, ...]) -> list[Item]:
         items: list[Item] = []
         after: str | None = None
         while True:
-            page = await self._threads.call(
-                self._threads.storage.scan(self.partition, prefix=prefix, after=after, limit=_PAGE)
-            )
+            page = await self._threads.storage.scan(self.partition, prefix=prefix, after=after, limit=_PAGE)
             items += page.items
             after = page.after
             if after is None:
@@ -246,13 +261,13 @@ class Thread:
 
     async def _read_head(self) -> _Known:
         storage = self._threads.storage
-        (item,) = await self._threads.call(storage.get([Ref(self.partition, *HEAD)]))
+        (item,) = await storage.get([Ref(self.partition, *HEAD)])
         if item is not None and self._threads.has_expired(item):
-            await self._threads.call(storage.erase(self.partition))
+            await storage.erase(self.partition)
             item = None
         if item is not None:
             return _Known(Head.from_value(item.value), item.revision)
-        epoch = (await self._threads.call(storage.position(self.partition))).epoch
+        epoch = (await storage.position(self.partition)).epoch
         return _Known(None, epoch=epoch)
 
     async def _commit_all(self) -> None:
@@ -296,11 +311,33 @@ class Thread:
 
     async def _try_commit(self, changes: list[Change], known: _Known) -> bool:
         """Commit those of *changes* that are allowed; return whether each is committed or refused."""
-        before = await self._read_tasks(changes, known)
-        head = known.head or Head(self.thread_id)
-        operations: dict[tuple[tuple[str, ...], str], Operation] = {}
+        tasks = await self._read_tasks(changes, known)
+        head, allowed, puts = self._apply(changes, known.head or Head(self.thread_id), tasks)
+        if not allowed:
+            return True
+        ttl = self._threads.ttl
+        due = None if ttl is None else Due(EXPIRY, self._threads.clock.now() + ttl)
+        puts[HEAD] = Put(*HEAD, head.to_value(), expect="absent" if known.head is None else known.revision, due=due)
+        batch = Batch(self.partition, [*puts.values()], known.epoch)
+        position = await self._threads.storage.commit(batch)
+        fresh = known.fresh
+        for change in allowed:
+            if change.put is not None:
+                fresh[change.put.namespace] = change.put.checkpoint_id
+            if change.done is not None and not change.done.done():
+                change.done.set_result(None)
+        if len(fresh) > _NAMESPACES_CACHED:
+            fresh.clear()
+        kept = {key: tasks[key] for key in tasks if fresh.get(key[0].namespace) == key[0].checkpoint_id}
+        self._known = _Known(head, position.sequence, None, fresh, kept)
+        return True
+
+    def _apply(
+        self, changes: Sequence[Change], head: Head, tasks: TaskWrites
+    ) -> tuple[Head, list[Change], dict[tuple[Namespace, str], Operation]]:
+        """Return the head after *changes*, those that are allowed, and what they write; *tasks* grows."""
+        operations: dict[tuple[Namespace, str], Operation] = {}
         allowed: list[Change] = []
-        tasks = dict(before)
         for change in changes:
             if change.done is None or change.done.done():
                 continue
@@ -310,49 +347,36 @@ class Thread:
                 _fail([change], error)
                 continue
             allowed.append(change)
-            puts = [*change.operations]
+            written = [*change.operations]
             if change.tasks is not None:
                 place, task_id, path, entries = change.tasks
                 tasks[place, task_id] = merge_entries(tasks.get((place, task_id), ()), entries)
-                puts += writes_to_puts(place, task_id, path, tasks[place, task_id], change.run)
-            operations.update({(one.namespace, one.key): one for one in puts})
-        if not allowed:
-            return True
-        expect = "absent" if known.head is None else known.revision
-        ttl = self._threads.ttl
-        due = None if ttl is None else Due(EXPIRY, self._threads.clock.now() + ttl)
-        operations[HEAD] = Put(*HEAD, head.to_value(), expect=expect, due=due)
-        batch = Batch(self.partition, [*operations.values()], known.epoch)
-        position = await self._threads.call(self._threads.storage.commit(batch))
-        fresh = {**known.fresh, **{change.put.namespace: change.put.checkpoint_id for change in allowed if change.put}}
-        kept = {key: entries for key, entries in tasks.items() if fresh.get(key[0].namespace) == key[0].checkpoint_id}
-        if len(kept) > _TASKS_CACHED or len(fresh) > _TASKS_CACHED:
-            fresh, kept = {}, {}
-        self._known = _Known(head, position.sequence, None, fresh, kept)
-        for change in allowed:
-            if change.done is not None and not change.done.done():
-                change.done.set_result(None)
-        return True
+                written += writes_to_puts(place, task_id, path, tasks[place, task_id], change.run)
+            operations.update({(one.namespace, one.key): one for one in written})
+        return head, allowed, operations
 
-    async def _read_tasks(self, changes: Sequence[Change], known: _Known) -> dict[tuple[Place, str], list[Entry]]:
+    async def _read_tasks(
+        self, changes: Sequence[Change], known: _Known
+    ) -> dict[tuple[CheckpointPlace, str], list[Entry]]:
         """Return what the tasks of *changes* wrote before; of a checkpoint that is put just now, that is nothing."""
         found = dict(known.tasks)
-        fresh = {**known.fresh, **{change.put.namespace: change.put.checkpoint_id for change in changes if change.put}}
-        wanted: dict[tuple[Place, str], Ref] = {}
+        put = {change.put for change in changes if change.put is not None}
+        wanted: dict[tuple[CheckpointPlace, str], Ref] = {}
         for change in changes:
             if change.tasks is None:
                 continue
             place, task_id, _, _ = change.tasks
-            if fresh.get(place.namespace) != place.checkpoint_id and (place, task_id) not in found:
+            is_fresh = known.fresh.get(place.namespace) == place.checkpoint_id or place in put
+            if not is_fresh and (place, task_id) not in found:
                 wanted[place, task_id] = Ref(self.partition, place.path, f"{WRITE}{task_id}")
         if not wanted:
             return found
         storage = self._threads.storage
-        items = await self._threads.call(storage.get([*wanted.values()]))
+        items = await storage.get([*wanted.values()])
         for key, item in zip(wanted, items, strict=True):
             if item is not None:
                 more = [Ref(self.partition, item.ref.namespace, one) for one in chunk_keys(item)]
-                rest = await self._threads.call(storage.get(more)) if more else ()
+                rest = await storage.get(more) if more else ()
                 found[key] = parse_entries(join_chunks(item, [one.data or b"" for one in rest if one is not None]))
         return found
 
@@ -373,13 +397,13 @@ class Threads:
         self.ttl = ttl
         self._timeout = timeout.total_seconds()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._threads: LRUCache[Partition, Thread] = LRUCache(_THREADS_CACHED)
+        self._threads: LRUCache[Partition, ThreadStore] = LRUCache(_THREADS_CACHED)
 
-    def get(self, partition: Partition, thread_id: str) -> Thread:
+    def get(self, partition: Partition, thread_id: str) -> ThreadStore:
         """Return the thread of *partition*: the same object as long as it is in use."""
         thread = self._threads.get(partition)
         if thread is None:
-            thread = self._threads[partition] = Thread(self, partition, thread_id)
+            thread = self._threads[partition] = ThreadStore(self, partition, thread_id)
         return thread
 
     def has_expired(self, head: Item) -> bool:
@@ -393,12 +417,13 @@ class Threads:
         return task
 
     async def settle(self) -> None:
-        """Wait for the commits in progress."""
+        """Wait for the commits in progress, and for those that begin soon."""
+        await asyncio.sleep(2 * _SOON_SECONDS)
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
     async def call(self, work: Awaitable[T]) -> T:
-        """Return the result of one call of the storage.
+        """Return the result of calls of the storage.
 
         Raises:
             StorageUnavailableError: It took too long; what it writes may still arrive.
@@ -413,7 +438,7 @@ class Threads:
             )
             raise StorageUnavailableError(msg, location=self.storage.location) from None
 
-    def revise(self, thread: Thread, write: Write) -> Callable[[Head], Head]:
+    def revise(self, thread: ThreadStore, write: Write) -> Callable[[Head], Head]:
         """Return what makes the new head for *write*; the write of a run renews its lease."""
 
         def revise(head: Head) -> Head:
@@ -440,7 +465,7 @@ class Threads:
         """Return the ids of all unscoped threads; service role: it reads the names of all partitions."""
         found: list[str] = []
         after: Partition | None = None
-        while partitions := await self.call(self.storage.partitions(after=after, limit=_PAGE)):
+        while partitions := await self.storage.partitions(after=after, limit=_PAGE):
             after = partitions[-1]
             found += [one.parts[0] for one in partitions if one.kind == "thread" and len(one.parts) == 1]
         return found
