@@ -1,7 +1,7 @@
 # Written by `make docs` from the services; change it there.
 
 import builtins
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, type_check_only
@@ -23,7 +23,7 @@ from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
 from threadkeep.langgraph.agents.servers import Declaration, Standing
 from threadkeep.langgraph.runs import T
-from threadkeep.langgraph.threads import Pruned, Thread
+from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread
 from threadkeep.langgraph.window import History
 from threadkeep.memories.audited_writer import AuditEntry
 from threadkeep.memories.codec import Imported
@@ -37,6 +37,7 @@ from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.runs.models import Run, Step
 from threadkeep.services import Health
+from threadkeep.transfer.threads import CopiedThread
 
 @type_check_only
 class SyncThreadkeep:
@@ -313,6 +314,29 @@ class SyncThreadService:
     def fork(
         self, thread_id: str, to: str, *, checkpoint_id: str | None = ..., owner: str | Owner | None = ...
     ) -> Thread: ...
+    def import_from(
+        self,
+        source: BaseCheckpointSaver[Any] | str,
+        thread_ids: Sequence[str] | None = ...,
+        *,
+        owner: str | Owner | None = ...,
+        owners: Mapping[str, str | Owner] | None = ...,
+        owner_key: str | None = ...,
+    ) -> AsyncGenerator[ImportedThread]: ...
+    def export_to(
+        self,
+        target: BaseCheckpointSaver[Any] | str,
+        thread_ids: Sequence[str] | None = ...,
+        *,
+        owner: str | Owner | None = ...,
+    ) -> AsyncGenerator[CopiedThread]: ...
+    def adopt(
+        self,
+        thread_ids: Sequence[str] | None = ...,
+        *,
+        owners: Mapping[str, str | Owner] | None = ...,
+        owner_key: str | None = ...,
+    ) -> builtins.list[ImportedThread]: ...
 
 @type_check_only
 class SyncRunService:

@@ -161,6 +161,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Connect the storage now, instead of at the first use."""
         await self._loop.run(self._connect())
 
+    def connected(self) -> ThreadkeepCheckpointer:
+        """Return a view of the same threads over the connected storage."""
+        view = copy.copy(self)
+        view._connect = self.storage.connect  # noqa: SLF001 - a copy of this very object
+        return view
+
     async def aclose(self) -> None:
         """Give back the leases and let writes in progress end; the storage stays open. It closes all views."""
         self._leases.closed = True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json as json_module
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
@@ -24,9 +26,10 @@ from threadkeep.cli.output import (
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.langgraph.threads import Pruned, Thread
+    from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread
+    from threadkeep.transfer.threads import CopiedThread
 
-app = typer.Typer(help="See, prune, copy and delete a user's threads.", no_args_is_help=True)
+app = typer.Typer(help="See, prune, copy, import and delete threads.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(help="The thread's id, as `list` shows it.", metavar="THREAD_ID")]
 Ids = Annotated[
@@ -36,6 +39,16 @@ _COUNTED: Final = 1_000
 """How many threads are counted for a question."""
 
 Days = Annotated[float | None, typer.Option(help="Only threads that have rested so long.", min=0, show_default=False)]
+
+
+Mapping = Annotated[
+    Path | None,
+    typer.Option(help='A JSON file with the owner of each thread: `{"thread id": "user id"}`.', show_default=False),
+]
+OwnerKey = Annotated[
+    str | None,
+    typer.Option(help="The key of the checkpoints' metadata that names the owner, if no client writes it."),
+]
 
 
 @app.command("list")
@@ -147,6 +160,109 @@ def delete(
     emit(deleted, (f"Deleted {plain(thread_id)}" for thread_id in deleted), json=json)
 
 
+@app.command("import")
+def import_(
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from", help="URL of LangGraph's checkpoints: sqlite:///file, postgresql://…, redis://… or mongodb://…."
+        ),
+    ],
+    thread_ids: Ids = None,
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", help="The owner of every thread.", show_default=False)
+    ] = None,
+    mapping: Mapping = None,
+    owner_key: OwnerKey = None,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Copy threads from a LangGraph saver, verified; run again, it goes on where it was."""
+
+    async def imported(tk: Threadkeep) -> list[ImportedThread]:
+        owners = None if mapping is None else _owners_in(mapping)
+        threads = tk.threads.import_from(source, thread_ids or None, owner=user, owners=owners, owner_key=owner_key)
+        return [thread async for thread in threads]
+
+    threads = run(imported, data_dir, creates=True)
+    emit(threads, map(_imported_line, threads) if threads else ["There are no threads."], json=json)
+
+
+@app.command()
+def export(
+    target: Annotated[
+        str,
+        typer.Option(
+            "--to", help="URL of LangGraph's checkpoints: sqlite:///file, postgresql://…, redis://… or mongodb://…."
+        ),
+    ],
+    thread_ids: Ids = None,
+    user: User = DEFAULT_USER,
+    data_dir: DataDir = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Copy a user's threads to a LangGraph saver, verified; run again, it goes on where it was."""
+
+    async def exported(tk: Threadkeep) -> list[CopiedThread]:
+        return [thread async for thread in tk.threads.export_to(target, thread_ids or None, owner=user)]
+
+    threads = run(exported, data_dir)
+    lines = [f"{plain(one.thread_id)}  {one.checkpoints:,} checkpoints, {one.state}" for one in threads]
+    emit(threads, lines or [f"{plain(user)} has no threads."], json=json)
+
+
+@app.command()
+def adopt(
+    mapping: Mapping = None,
+    owner_key: OwnerKey = None,
+    data_dir: DataDir = None,
+    *,
+    yes: Yes = False,
+    json: Json = False,
+) -> None:
+    """Bind threads without an owner to one; from then on no other owner can read them."""
+
+    async def adopted(tk: Threadkeep) -> list[ImportedThread]:
+        owners = None if mapping is None else _owners_in(mapping)
+        which = f"{len(owners):,} threads" if owners is not None else f"the threads that name an owner as {owner_key}"
+        confirm(f"Bind {which} to their owners, in {location_of(tk)}?", yes=yes)
+        return await tk.threads.adopt(owners=owners, owner_key=owner_key)
+
+    threads = run(adopted, data_dir)
+    emit(threads, map(_imported_line, threads) if threads else ["Every thread has its owner already."], json=json)
+
+
+def _owners_in(path: Path) -> dict[str, str]:
+    """Read the owners of threads from a JSON object.
+
+    Raises:
+        InvalidInputError: The file cannot be read, a thread is named twice, or a user id is not a text.
+    """
+    from threadkeep.errors import InvalidInputError
+
+    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            msg = f"{path} names the thread {twice[:60]!r} twice; name each thread once."
+            raise InvalidInputError(msg)
+        return dict(pairs)
+
+    try:
+        owners: object = json_module.loads(path.read_text("utf-8"), object_pairs_hook=once)
+    except (OSError, json_module.JSONDecodeError, UnicodeDecodeError) as error:
+        msg = f"{path} cannot be read ({type(error).__name__}); give a JSON object of thread ids and user ids."
+        raise InvalidInputError(msg) from error
+    named = cast("dict[str, object]", owners) if isinstance(owners, dict) else {"": None}
+    texts = {thread_id: user_id for thread_id, user_id in named.items() if isinstance(user_id, str) and user_id}
+    if len(texts) < len(named):
+        msg = f"{path} must hold a JSON object of thread ids and user ids, each a text."
+        raise InvalidInputError(msg)
+    return texts
+
+
 async def _selection(tk: Threadkeep, thread_ids: Sequence[str] | None, user: str, rested: timedelta | None) -> str:
     """Return in words which threads a command is about."""
     if thread_ids and rested is None:
@@ -177,6 +293,11 @@ def _line(thread: Thread) -> str:
     waits = ", waits for an answer" if stats.waits else ""
     at = f"{stats.updated_at:%Y-%m-%d %H:%M}" if stats.updated_at else "-"
     return f"{plain(thread.thread_id)}  {at}  {stats.checkpoints:,} checkpoints, {stats.size_bytes:,} bytes{waits}"
+
+
+def _imported_line(thread: ImportedThread) -> str:
+    owner = f", of {plain(thread.owner.user_id)}" if thread.owner is not None else ", without an owner"
+    return f"{plain(thread.thread_id)}  {thread.checkpoints:,} checkpoints, {thread.state}{owner}"
 
 
 def _pruned_line(pruned: Pruned) -> str:

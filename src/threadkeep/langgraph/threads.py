@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import InvalidInputError, ThreadBusyError
 from threadkeep.ids import ThreadId
+from threadkeep.transfer.threads import CopiedThread, copy_thread, list_checkpoints, list_thread_ids, open_saver, raw
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.container import Container
     from threadkeep.identity import Owner
@@ -45,6 +49,23 @@ class Pruned:
     thread_id: str
     removed: int = 0
     busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedThread:
+    """A thread that came from another saver.
+
+    Attributes:
+        thread_id: Its id.
+        checkpoints: How many checkpoints it has; 0 if it was only adopted.
+        state: ``copied``, ``present`` if all of it was there already, or ``adopted``.
+        owner: The owner it is bound to; ``None``: none was named.
+    """
+
+    thread_id: str
+    checkpoints: int
+    state: Literal["copied", "present", "adopted"]
+    owner: Owner | None
 
 
 class ThreadService:
@@ -141,7 +162,7 @@ class ThreadService:
         owner = self._scope.resolve(owner)
         keep = KeptCheckpoints(latest, since, waiting)
         done: list[Pruned] = []
-        for thread_id in await self._chosen(thread_ids, owner, older_than):
+        for thread_id in await self._selected(thread_ids, owner, older_than):
             view = await self._view(thread_id, owner)
             try:
                 done.append(Pruned(thread_id, await view.athin(thread_id, keep, wait=False)))
@@ -172,7 +193,7 @@ class ThreadService:
             )
             raise InvalidInputError(msg)
         owner = self._scope.resolve(owner)
-        chosen = await self._chosen(thread_ids, owner, older_than)
+        chosen = await self._selected(thread_ids, owner, older_than)
         await self._saver.adelete_of_owner(chosen, owner=owner)
         return [*chosen]
 
@@ -202,6 +223,110 @@ class ThreadService:
         """
         return await self._copy(thread_id, to, owner, checkpoint_id)
 
+    async def import_from(
+        self,
+        source: BaseCheckpointSaver[Any] | str,
+        thread_ids: Sequence[str] | None = None,
+        *,
+        owner: str | Owner | None = None,
+        owners: Mapping[str, str | Owner] | None = None,
+        owner_key: str | None = None,
+    ) -> AsyncGenerator[ImportedThread]:
+        """Copy threads from another saver, verified; what was copied already is skipped. Yield each.
+
+        A thread is bound to its owner before anything of it is copied. Metadata is believed only with *owner_key*: in
+        some applications a client writes it.
+
+        Args:
+            source: A LangGraph saver, or the URL of one: ``sqlite:///file``, ``postgresql://…``, ``redis://…``,
+                ``mongodb://…``.
+            thread_ids: Which threads; ``None``: all.
+            owner: The owner of every thread.
+            owners: The owner of each thread, by its id.
+            owner_key: The key of the checkpoints' metadata that names the owner, ``user_id`` for example.
+
+        Raises:
+            InvalidInputError: Two arguments name owners.
+            OwnerMismatchError: A thread of this id belongs to another owner.
+        """
+        if sum(one is not None for one in (owner, owners, owner_key)) > 1:
+            msg = "Give one of owner, owners and owner_key."
+            raise InvalidInputError(msg)
+        async with _opened(source) as saver:
+            for thread_id in thread_ids or await list_thread_ids(saver):
+                named = await self._importing_owner(saver, thread_id, owner, owners, owner_key)
+                if named is not None:
+                    await self._saver.abind(thread_id, named)
+                copied = await copy_thread(saver, self._saver, thread_id)
+                yield ImportedThread(thread_id, copied.checkpoints, copied.state, named)
+
+    async def export_to(
+        self,
+        target: BaseCheckpointSaver[Any] | str,
+        thread_ids: Sequence[str] | None = None,
+        *,
+        owner: str | Owner | None = None,
+    ) -> AsyncGenerator[CopiedThread]:
+        """Copy threads of the owner to another saver, verified; what was copied already is skipped. Yield each.
+
+        Args:
+            target: As *source* of :meth:`import_from`.
+            thread_ids: Which threads; ``None``: all of the owner.
+            owner: The owner.
+        """
+        owner = self._scope.resolve(owner)
+        async with _opened(target) as saver:
+            for thread_id in await self._selected(thread_ids, owner, None):
+                yield await copy_thread(await self._view(thread_id, owner), saver, thread_id)
+
+    async def adopt(
+        self,
+        thread_ids: Sequence[str] | None = None,
+        *,
+        owners: Mapping[str, str | Owner] | None = None,
+        owner_key: str | None = None,
+    ) -> list[ImportedThread]:
+        """Bind threads without an owner to one: by *owners*, or by the *owner_key* of their metadata.
+
+        Raises:
+            InvalidInputError: Neither is given, or *owners* names a thread that is not there.
+            OwnerMismatchError: A thread belongs to another owner.
+        """
+        if (owners is None) == (owner_key is None):
+            msg = "Give either owners, the owner of each thread, or owner_key, the key of the metadata that names them."
+            raise InvalidInputError(msg)
+        there = await list_thread_ids(self._saver)
+        if missing := sorted(set(owners or ()) - set(there)):
+            msg = f"There is no thread {missing[0][:60]!r}; nothing was changed."
+            raise InvalidInputError(msg, thread_ids=tuple(missing))
+        done: list[ImportedThread] = []
+        for thread_id in there if thread_ids is None else thread_ids:
+            named = await self._importing_owner(self._saver, thread_id, None, owners, owner_key)
+            if named is not None and await self._saver.aowner(thread_id) != named.label:
+                await self._saver.abind(thread_id, named)
+                done.append(ImportedThread(thread_id, 0, "adopted", named))
+        return done
+
+    async def _importing_owner(
+        self,
+        saver: BaseCheckpointSaver[Any],
+        thread_id: str,
+        owner: str | Owner | None,
+        owners: Mapping[str, str | Owner] | None,
+        owner_key: str | None,
+    ) -> Owner | None:
+        if owner is not None or (owners is not None and thread_id in owners):
+            return self._scope.resolve(owner if owners is None else owners[thread_id])
+        if owner_key is None:
+            return None
+        found = await list_checkpoints(raw(saver), thread_id)
+        metadata = [cast("Mapping[str, Any]", one.metadata) for one in found]
+        names = {str(one[owner_key]) for one in metadata if owner_key in one}
+        if len(names) > 1:
+            msg = f"The checkpoints of a thread name {len(names)} owners under {owner_key}; name its owner in owners."
+            raise InvalidInputError(msg, thread_id=thread_id)
+        return self._scope.resolve(names.pop()) if names else None
+
     async def _copy(self, thread_id: str, to: str, owner: str | Owner | None, until: str | None) -> Thread:
         owner, named, other = self._scope.resolve(owner), thread_id_from(thread_id), thread_id_from(to)
         await self.require(named, owner=owner)
@@ -210,7 +335,7 @@ class ThreadService:
         await view.acopy(named, other, until=until)
         return await self.require(other, owner=owner)
 
-    async def _chosen(
+    async def _selected(
         self, thread_ids: Sequence[str] | None, owner: Owner, older_than: timedelta | None
     ) -> list[ThreadId]:
         ids = await self._ids(owner) if thread_ids is None else [thread_id_from(one) for one in thread_ids]
@@ -243,3 +368,12 @@ class ThreadService:
             msg = "A LangGraph server keeps its threads itself; ask that."
             raise InvalidInputError(msg)
         return self._app.checkpointer
+
+
+@asynccontextmanager
+async def _opened(saver: BaseCheckpointSaver[Any] | str) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
+    if not isinstance(saver, str):
+        yield saver
+        return
+    async with open_saver(saver) as opened:
+        yield opened

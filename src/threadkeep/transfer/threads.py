@@ -1,0 +1,248 @@
+"""Copies threads between checkpointers, from LangGraph's savers into ours and back; reads every copy again."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
+
+import ormsgpack
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from threadkeep.errors import InvalidInputError, StorageError, optional_import
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import CheckpointTuple
+
+SaverT = TypeVar("SaverT", bound="BaseCheckpointSaver[Any]")
+
+_OPTION: Final = ormsgpack.OPT_NON_STR_KEYS | ormsgpack.OPT_PASSTHROUGH_DATACLASS | ormsgpack.OPT_PASSTHROUGH_SUBCLASS
+_MONGODB: Final = "checkpointing_db"
+"""The database of LangGraph's saver for MongoDB."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedThread:
+    """The result of copying a thread.
+
+    Attributes:
+        thread_id: Its id.
+        checkpoints: How many checkpoints it has.
+        state: ``copied``, or ``present`` if all of it was there already.
+    """
+
+    thread_id: str
+    checkpoints: int
+    state: Literal["copied", "present"]
+
+
+@dataclass(frozen=True, slots=True)
+class RawObject:
+    """An object in a checkpoint that is copied without being constructed: a msgpack extension."""
+
+    code: int
+    data: bytes
+
+
+class RawSerializer(SerializerProtocol):
+    """Reads and writes LangGraph's encoding without constructing objects, so that any type is copied as it is."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Encode what :meth:`loads_typed` returned."""
+        if obj is None:
+            return "null", b""
+        if isinstance(obj, bytes | bytearray):
+            return type(obj).__name__, bytes(obj)
+        return "msgpack", ormsgpack.packb(obj, default=_packed, option=_OPTION)
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Decode *data*; objects become :class:`RawObject`.
+
+        Raises:
+            InvalidInputError: It is pickled, or in an unknown encoding.
+        """
+        encoding, encoded = data
+        if encoding == "msgpack":
+            return ormsgpack.unpackb(encoded, ext_hook=RawObject, option=ormsgpack.OPT_NON_STR_KEYS)
+        if encoding == "null":
+            return None
+        if encoding in ("bytes", "bytearray", "json"):
+            return {"bytes": bytes, "bytearray": bytearray, "json": json.loads}[encoding](encoded)
+        msg = f"A checkpoint is encoded as {encoding[:40]!r}, which cannot be copied; only LangGraph's own format can."
+        raise InvalidInputError(msg)
+
+
+def raw(saver: SaverT) -> SaverT:
+    """Return a view of *saver* that constructs no objects."""
+    view = copy.copy(saver)
+    view.serde = RawSerializer()
+    return view
+
+
+def _packed(obj: Any) -> Any:
+    if isinstance(obj, RawObject):
+        return ormsgpack.Ext(obj.code, obj.data)
+    msg = f"Object of type {type(obj).__name__} is not serializable"
+    raise TypeError(msg)
+
+
+async def list_thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
+    """Return the ids of all threads of *saver*, sorted; it reads every checkpoint."""
+    return sorted({_address(found)[0] for found in await list_checkpoints(saver, None)})
+
+
+async def list_checkpoints(saver: BaseCheckpointSaver[Any], thread_id: str | None) -> list[CheckpointTuple]:
+    """Return the checkpoints of a thread, or of all, oldest first; *saver* may be a sync or an async one."""
+    config: RunnableConfig | None = None if thread_id is None else {"configurable": {"thread_id": thread_id}}
+    try:
+        found = [one async for one in saver.alist(config)]
+    except NotImplementedError:
+        found = await asyncio.to_thread(lambda: [*saver.list(config)])
+    return sorted(found, key=lambda one: one.checkpoint["id"])
+
+
+async def copy_thread(
+    source: BaseCheckpointSaver[Any], target: BaseCheckpointSaver[Any], thread_id: str
+) -> CopiedThread:
+    """Copy all checkpoints of a thread with their writes; what *target* has already stays.
+
+    Objects are copied as they are encoded; their classes need not be known. A copy that was interrupted is continued
+    by the next call.
+
+    Raises:
+        StorageError: What was written cannot be read again as it was.
+    """
+    source, target = raw(source), raw(target)
+    found = await list_checkpoints(source, thread_id)
+    there = {_address(one): one for one in await list_checkpoints(target, thread_id)}
+    missing = [one for one in found if not _is_same(one, there.get(_address(one)))]
+    for one in missing:
+        _, namespace, _ = _address(one)
+        parent = _configurable(one.parent_config).get("checkpoint_id") if one.parent_config else None
+        named = {"checkpoint_id": parent} if parent else {}
+        config: RunnableConfig = {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, **named}}
+        await _put(target, config, one)
+    read = {_address(one): one for one in await list_checkpoints(target, thread_id)} if missing else there
+    wrong = [_address(one)[2] for one in found if not _is_same(one, read.get(_address(one)))]
+    if wrong:
+        msg = f"{len(wrong)} checkpoints of a thread are not read as they were written, {wrong[0]} for example."
+        raise StorageError(msg, thread_id=thread_id, checkpoint_ids=tuple(wrong))
+    return CopiedThread(thread_id, len(found), "copied" if missing else "present")
+
+
+async def _put(target: BaseCheckpointSaver[Any], config: RunnableConfig, one: CheckpointTuple) -> None:
+    checkpoint, versions = one.checkpoint, one.checkpoint["channel_versions"]
+    by_task: dict[str, list[tuple[str, Any]]] = {}
+    for task_id, channel, value in one.pending_writes or ():
+        by_task.setdefault(task_id, []).append((channel, value))
+    after: RunnableConfig = {"configurable": {**_configurable(config), "checkpoint_id": checkpoint["id"]}}
+
+    def put() -> None:
+        target.put(config, checkpoint, one.metadata, versions)
+        for number, (task_id, writes) in enumerate(by_task.items()):
+            target.put_writes(after, writes, task_id, f"{number:06}")  # their order is that of the paths
+
+    try:
+        await target.aput(config, checkpoint, one.metadata, versions)
+    except NotImplementedError:
+        await asyncio.to_thread(put)
+        return
+    for number, (task_id, writes) in enumerate(by_task.items()):
+        await target.aput_writes(after, writes, task_id, f"{number:06}")
+
+
+def _is_same(one: CheckpointTuple, other: CheckpointTuple | None) -> bool:
+    """Return whether two checkpoints say the same; writes may be ordered by other tasks' ids."""
+    return (
+        other is not None
+        and one.checkpoint == other.checkpoint
+        and _by_task(one) == _by_task(other)
+        and dict(one.metadata).items() <= dict(other.metadata).items()
+    )
+
+
+def _by_task(one: CheckpointTuple) -> Mapping[str, Sequence[Any]]:
+    by_task: dict[str, list[Any]] = {}
+    for task_id, channel, value in one.pending_writes or ():
+        by_task.setdefault(task_id, []).append((channel, value))
+    return by_task
+
+
+def _address(one: CheckpointTuple) -> tuple[str, str, str]:
+    configurable = _configurable(one.config)
+    return str(configurable["thread_id"]), str(configurable.get("checkpoint_ns", "")), one.checkpoint["id"]
+
+
+def _configurable(config: RunnableConfig) -> dict[str, Any]:
+    return config.get("configurable", {})
+
+
+@asynccontextmanager
+async def open_saver(url: str) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
+    """Open LangGraph's own saver for *url*, with its tables.
+
+    Args:
+        url: ``sqlite:///file``, ``postgresql://…``, ``redis://…`` or ``mongodb://…``.
+
+    Raises:
+        InvalidInputError: There is no saver for it.
+        SettingsError: Its package is not installed.
+    """
+    make = _SAVERS.get(urlsplit(url).scheme.partition("+")[0])
+    if make is None:
+        msg = "Give the URL of LangGraph's checkpoints: sqlite:///file, postgresql://…, redis://… or mongodb://…."
+        raise InvalidInputError(msg)
+    stack = ExitStack()
+
+    def opened() -> Any:
+        saver: Any = stack.enter_context(make(url))
+        if hasattr(saver, "setup"):
+            saver.setup()
+        return saver
+
+    saver = await asyncio.to_thread(opened)
+    try:
+        yield saver
+    finally:
+        await asyncio.to_thread(stack.close)
+
+
+def _sqlite(url: str) -> AbstractContextManager[Any]:
+    with optional_import("threads import", extra="import-sqlite"):
+        from langgraph.checkpoint.sqlite import SqliteSaver
+    return SqliteSaver.from_conn_string(url.removeprefix("sqlite:///"))
+
+
+def _postgres(url: str) -> AbstractContextManager[Any]:
+    with optional_import("threads import", extra="import-postgres"):
+        from langgraph.checkpoint.postgres import PostgresSaver
+    return PostgresSaver.from_conn_string(url)
+
+
+def _redis(url: str) -> AbstractContextManager[Any]:
+    with optional_import("threads import", extra="import-redis"):
+        from langgraph.checkpoint.redis import RedisSaver
+    return RedisSaver.from_conn_string(url)
+
+
+def _mongodb(url: str) -> AbstractContextManager[Any]:
+    with optional_import("threads import", extra="import-mongodb"):
+        from langgraph.checkpoint.mongodb import MongoDBSaver
+    return MongoDBSaver.from_conn_string(url, db_name=urlsplit(url).path.strip("/") or _MONGODB)
+
+
+_SAVERS: Final[Mapping[str, Callable[[str], AbstractContextManager[Any]]]] = {
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+    "postgresql": _postgres,
+    "redis": _redis,
+    "rediss": _redis,
+    "mongodb": _mongodb,
+}

@@ -1,0 +1,248 @@
+"""Threads that come from elsewhere: LangGraph's savers, and an earlier version's file."""
+
+from __future__ import annotations
+
+import json
+import operator
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+import pytest
+from deepagents import create_deep_agent
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+from langgraph.types import Command, interrupt
+from typer.testing import CliRunner
+
+import threadkeep
+from tests.checkpoints.checkpoints import ScriptedModel, config_of
+from threadkeep.cli.main import app
+from threadkeep.errors import StorageError
+from threadkeep.transfer.threads import CopiedThread, copy_thread, list_thread_ids, open_saver
+
+ANA = threadkeep.Owner("ana@x.org")
+
+
+@dataclass
+class Ticket:
+    number: int
+
+
+class Asked(TypedDict):
+    words: Annotated[list[str], operator.add]
+    ticket: Ticket
+
+
+def asking(saver: Any) -> Any:
+    """Compile a graph that asks within a subgraph."""
+    inner = StateGraph(Asked)
+    inner.add_node("ask", lambda _: {"words": [interrupt("well?")], "ticket": Ticket(8)})
+    inner.add_edge(START, "ask")
+    graph = StateGraph(Asked)
+    graph.add_node("inner", inner.compile())
+    graph.add_edge(START, "inner")
+    return graph.compile(checkpointer=saver)
+
+
+def history(graph: Any, config: Any) -> list[Any]:
+    return [(one.values, one.next, one.metadata["source"]) for one in graph.get_state_history(config)]
+
+
+class TestCopying:
+    async def test_a_thread_goes_on_in_the_middle_of_a_question(self):
+        """State, history, subgraph, interrupt and objects of the application's classes are those of the source."""
+        stock = InMemorySaver()
+        asking(stock).invoke({"words": ["a"], "ticket": Ticket(7)}, config_of("1"))
+        asking(stock).invoke(Command(resume="b"), config_of("1"))
+        asking(stock).invoke({"words": ["c"]}, config_of("1"))
+        with threadkeep.open("memory://", embedder="none") as tk:
+            assert tk.checkpointer is not None
+
+            copied = await copy_thread(stock, tk.checkpointer, "1")
+            again = await copy_thread(stock, tk.checkpointer, "1")
+
+            assert (copied.state, again.state) == ("copied", "present")
+            ours = asking(tk.checkpointer)
+            assert history(ours, config_of("1")) == history(asking(stock), config_of("1"))
+            ended = ours.invoke(Command(resume="d"), config_of("1"))
+        assert (ended["words"][-1], ended["ticket"]) == ("d", Ticket(8))
+
+    async def test_a_deep_agents_thread_there_and_back(self):
+        """Its messages are kept as changes since a snapshot."""
+        stock, back = InMemorySaver(), InMemorySaver()
+        model = ScriptedModel(messages=iter([AIMessage(f"reply {n}") for n in range(20)]))
+        agent = create_deep_agent(model, checkpointer=stock)
+        for n in range(4):
+            await agent.ainvoke({"messages": [("user", f"question {n}")]}, config_of("1"))
+        before = (await agent.aget_state(config_of("1"))).values["messages"]
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            assert tk.checkpointer is not None
+            await copy_thread(stock, tk.checkpointer, "1")
+            await copy_thread(tk.checkpointer, back, "1")
+
+            for saver in (tk.checkpointer, back):
+                agent = create_deep_agent(model, checkpointer=saver)
+                assert (await agent.aget_state(config_of("1"))).values["messages"] == before
+                await agent.ainvoke({"messages": [("user", "more")]}, config_of("1"))
+
+    async def test_one_that_was_interrupted_goes_on(self, monkeypatch: pytest.MonkeyPatch):
+        stock = InMemorySaver()
+        for word in "abc":
+            asking(stock).invoke({"words": [word], "ticket": Ticket(7)}, config_of(word))
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            assert tk.checkpointer is not None
+            await copy_thread(stock, tk.checkpointer, "a")
+            await tk.checkpointer.adelete_for_runs([])
+
+            states = [await copy_thread(stock, tk.checkpointer, one) for one in await list_thread_ids(stock)]
+
+        assert [one.state for one in states] == ["present", "copied", "copied"]
+
+    async def test_what_is_read_otherwise_is_an_error(self, monkeypatch: pytest.MonkeyPatch):
+        stock, target = InMemorySaver(), InMemorySaver()
+        asking(stock).invoke({"words": ["a"], "ticket": Ticket(7)}, config_of("1"))
+        monkeypatch.setattr(InMemorySaver, "aput", lambda *_: _nothing())
+
+        with pytest.raises(StorageError, match="not read as they were written"):
+            await copy_thread(stock, target, "1")
+
+    async def test_from_a_url(self, tmp_path: Path):
+        with SqliteSaver.from_conn_string(str(tmp_path / "stock.sqlite3")) as stock:
+            asking(stock).invoke({"words": ["a"], "ticket": Ticket(7)}, config_of("1"))
+        async with (
+            threadkeep.open("memory://", embedder="none") as tk,
+            open_saver(f"sqlite:///{tmp_path}/stock.sqlite3") as saver,
+        ):
+            assert tk.checkpointer is not None
+            assert await copy_thread(saver, tk.checkpointer, "1") == CopiedThread("1", 4, "copied")
+
+
+class TestCommands:
+    def test_threads_come_and_go_with_their_owners(self, tmp_path: Path):
+        """Imported by a mapping, adopted by the metadata, exported again; each once."""
+        stock = f"sqlite:///{tmp_path}/stock.sqlite3"
+        with SqliteSaver.from_conn_string(str(tmp_path / "stock.sqlite3")) as saver:
+            for thread_id, owner in (("1", "ana@x.org"), ("2", "bob")):
+                config = {**config_of(thread_id), "metadata": {"customer": owner}}
+                asking(saver).invoke({"words": [thread_id], "ticket": Ticket(7)}, config)
+        mapping = tmp_path / "owners.json"
+        mapping.write_text('{"1": "ana@x.org"}')
+        at = ["--data-dir", str(tmp_path / "data"), "--json"]
+
+        first = output("threads", "import", "--from", stock, "--mapping", str(mapping), *at)
+        again = output("threads", "import", "--from", stock, "--mapping", str(mapping), *at)
+        adopted = output("threads", "adopt", "--owner-key", "customer", "--yes", *at)
+        listed = output("threads", "list", "--user", "bob", *at)
+        exported = output("threads", "export", "--to", f"sqlite:///{tmp_path}/back.sqlite3", "--user", "bob", *at)
+
+        assert [(one["thread_id"], one["state"], one["owner"] and one["owner"]["user_id"]) for one in first] == [
+            ("1", "copied", "ana@x.org"),
+            ("2", "copied", None),
+        ]
+        assert [one["state"] for one in again] == ["present", "present"]
+        assert [(one["thread_id"], one["owner"]["user_id"]) for one in adopted] == [("2", "bob")]
+        assert [one["thread_id"] for one in listed] == ["2"]
+        assert [(one["thread_id"], one["state"]) for one in exported] == [("2", "copied")]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('{"1": "a", "1": "b"}', "twice"),
+            ("[]", "JSON object"),
+            ('{"1": 7}', "each a text"),
+            ("{", "cannot be read"),
+        ],
+    )
+    def test_a_mapping_that_is_wrong_changes_nothing(self, tmp_path: Path, text: str, message: str):
+        mapping = tmp_path / "owners.json"
+        mapping.write_text(text)
+
+        failed = CliRunner().invoke(app, ["threads", "adopt", "--mapping", str(mapping), "--yes"])
+
+        assert failed.exit_code == 1
+        assert message in str(failed.exception)
+
+    def test_a_thread_of_another_owner_is_refused(self, tmp_path: Path):
+        with threadkeep.open(f"sqlite:///{tmp_path}/memory.sqlite3", embedder="none") as tk:
+            config = tk.config(user_id="ana@x.org", thread_id="1")
+            asking(tk.checkpointer).invoke({"words": ["1"], "ticket": Ticket(7)}, config)
+        mapping = tmp_path / "owners.json"
+        mapping.write_text('{"1": "bob"}')
+        at = ["--data-dir", str(tmp_path), "--yes"]
+
+        failed = CliRunner().invoke(app, ["threads", "adopt", "--mapping", str(mapping), *at])
+
+        assert failed.exit_code == 1
+        assert "another owner" in str(failed.exception)
+
+
+def output(*arguments: str) -> Any:
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+async def _nothing() -> None:
+    return None
+
+
+class TestAnEarlierVersion:
+    """Its threads were in a file of LangGraph's saver beside the memories."""
+
+    def earlier(self, folder: Path) -> Path:
+        path = folder / "memory-checkpoints.sqlite3"
+        with SqliteSaver.from_conn_string(str(path)) as stock:
+            for thread_id in ("1", "2"):
+                asking(stock).invoke({"words": [thread_id], "ticket": Ticket(7)}, config_of(thread_id))
+        return path
+
+    async def test_they_are_moved_in_once_and_the_file_stays_as_a_backup(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ):
+        path = self.earlier(tmp_path)
+        for _ in range(2):
+            async with threadkeep.open(f"sqlite:///{tmp_path}/memory.sqlite3", embedder="none") as tk:
+                graph = asking(tk.checkpointer)
+                assert (await graph.aget_state(config_of("1"))).values["words"] == ["1"]
+        assert not path.exists()
+        assert path.with_name(f"{path.name}.backup").exists()
+        assert [record.message for record in caplog.records if "earlier version" in record.message] == [
+            f"2 threads of an earlier version were moved into the storage; {path}.backup is the backup."
+        ]
+
+    async def test_one_that_the_settings_name_is_moved_aside_first(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        path = self.earlier(tmp_path).rename(tmp_path / "threads.sqlite3")
+        monkeypatch.setenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", str(path))
+
+        async with threadkeep.open(f"sqlite:///{tmp_path}/memory.sqlite3", embedder="none") as tk:
+            assert (await asking(tk.checkpointer).aget_state(config_of("2"))).values["words"] == ["2"]
+
+        assert (tmp_path / "threads-earlier.sqlite3.backup").exists()
+
+    async def test_an_interrupted_move_is_finished(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """Nothing is lost, and nothing is doubled."""
+        path = self.earlier(tmp_path)
+        kept = shutil.copy(path, tmp_path / "kept.sqlite3")
+        url = f"sqlite:///{tmp_path}/memory.sqlite3"
+        monkeypatch.setattr("threadkeep.transfer.earlier_threads.set_aside", _killed)
+        async with threadkeep.open(url, embedder="none") as tk:
+            with pytest.raises(KeyboardInterrupt):
+                await asking(tk.checkpointer).aget_state(config_of("1"))
+        monkeypatch.undo()
+        monkeypatch.delenv("LANGGRAPH_CHECKPOINT_SQLITE_PATH", raising=False)
+
+        async with threadkeep.open(url, embedder="none") as tk:
+            graph = asking(tk.checkpointer)
+            with SqliteSaver.from_conn_string(str(kept)) as stock:
+                for thread_id in ("1", "2"):
+                    assert history(graph, config_of(thread_id)) == history(asking(stock), config_of(thread_id))
+
+
+def _killed(*_: Any) -> None:
+    raise KeyboardInterrupt
