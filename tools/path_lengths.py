@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (64, 2450),
+    "agent turn": (64, 2550),
     "learn one sentence": (60, 2450),
     "warm recall": (35, 425),
     "list memories": (16, 250),

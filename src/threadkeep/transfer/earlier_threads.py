@@ -7,7 +7,6 @@ import base64
 import binascii
 import os
 import sqlite3
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
@@ -251,7 +250,7 @@ def _try_lock(lock: Path, path: Path) -> bool | None:
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         with suppress(FileNotFoundError):
-            if time.time() - lock.stat().st_mtime > _STALE_SECONDS:
+            if SystemClock().now().timestamp() - lock.stat().st_mtime > _STALE_SECONDS:
                 lock.unlink()
         return None
     if is_earlier(path):
