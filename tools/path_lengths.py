@@ -28,9 +28,9 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "warm recall": (35, 425),
     "list memories": (16, 250),
     "forget a memory": (26, 830),
-    "store put": (18, 160),
-    "warm store search": (26, 265),
-    "store get": (11, 58),
+    "store put": (18, 165),
+    "warm store search": (26, 270),
+    "store get": (12, 60),
     "command: memories list": (30, 460),
 }
 """At most so many modules and calls, by path."""

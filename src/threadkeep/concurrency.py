@@ -1,4 +1,7 @@
-"""Waiting for others: one timeout budget for the storage calls of a turn, and one retry loop for revision conflicts.
+"""Waiting: timeouts that do not count queues of this process, connections by priority, one retry loop for conflicts.
+
+Overload is not an outage: while work waits in a queue of this process, no timeout runs. A timeout measures how long a
+server, a file or a model was asked and did not answer.
 
 A turn calls the storage several times: for the owner of its thread, its memories, each checkpoint's binding and its
 turn record. Were each call to wait for its own timeout, a locked storage would cost a turn seconds; so all calls
@@ -8,15 +11,227 @@ together wait about as long as the timeout says.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
 from datetime import timedelta
+from enum import IntEnum
 from typing import Any, Final, TypeVar
 
-from threadkeep.errors import RevisionConflictError
+from threadkeep.errors import OverloadedError, RevisionConflictError
 
 T = TypeVar("T")
+
+
+class Priority(IntEnum):
+    """The order in which calls get connections; the lowest number goes first."""
+
+    CHECKPOINT = 0
+    RECORD = 1
+    RECALL = 2
+    LEARNING = 3
+
+
+current_priority: ContextVar[Priority] = ContextVar("threadkeep_priority", default=Priority.RECALL)
+"""The priority of the calls of this context."""
+
+MAX_WAITING: Final = 5_000
+"""With so many calls waiting for a connection, no further run begins."""
+
+_LEARNING_SHARE: Final = 4
+_LONGEST_FACTOR: Final = 20
+_LONGEST_SECONDS: Final = 30.0
+_ROUNDS: Final = 3
+
+
+class PriorityGate:
+    """Lets so many calls through at once, by priority and then by arrival; learning gets a quarter of the places.
+
+    Args:
+        places: How many calls at once.
+    """
+
+    def __init__(self, places: int) -> None:
+        self._places = self._free = places
+        self._free_to_learn = max(1, places // _LEARNING_SHARE)
+        self._waiting: list[tuple[Priority, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return len(self._waiting)
+
+    def require_room(self) -> None:
+        """Check that another run can begin.
+
+        Raises:
+            OverloadedError: Too many calls wait already.
+        """
+        if len(self._waiting) >= MAX_WAITING:
+            msg = (
+                f"{len(self._waiting):,} calls wait for a connection to the storage; try again later, or add processes."
+            )
+            raise OverloadedError(msg)
+
+    @asynccontextmanager
+    async def place(self) -> AsyncGenerator[None]:
+        """Hold one of the places; waiting for it does not count as time of the storage."""
+        priority = current_priority.get()
+        if self._waiting or not self._may_take(priority):
+            with queued():
+                await self._wait(priority)
+        else:
+            self._take(priority)
+        try:
+            yield
+        finally:
+            self._release(priority)
+
+    async def settle(self) -> None:
+        """Take every place, and give it back: wait for the calls that have one or wait."""
+        for _ in range(self._places):
+            await self._wait(Priority.RECALL)
+        for _ in range(self._places):
+            self._release(Priority.RECALL)
+
+    async def _wait(self, priority: Priority) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (priority, next(self._arrivals), turn))
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._release(priority)
+            raise
+
+    def _may_take(self, priority: Priority) -> bool:
+        return self._free > 0 and (priority is not Priority.LEARNING or self._free_to_learn > 0)
+
+    def _take(self, priority: Priority) -> None:
+        self._free -= 1
+        if priority is Priority.LEARNING:
+            self._free_to_learn -= 1
+
+    def _release(self, priority: Priority) -> None:
+        self._free += 1
+        if priority is Priority.LEARNING:
+            self._free_to_learn += 1
+        self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._may_take(self._waiting[0][0]):
+            priority, _, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                self._take(priority)
+                turn.set_result(None)
+
+
+class AnswerTime:
+    """How long a piece of work has waited for a storage or a model to answer, without the queues of this process."""
+
+    __slots__ = ("_asked", "_outer", "_since", "_spent")
+
+    def __init__(self, outer: AnswerTime | None = None) -> None:
+        self._outer = outer
+        self._asked = 0
+        self._since = 0.0
+        self._spent = 0.0
+
+    @property
+    def spent(self) -> float:
+        """Seconds until now."""
+        return self._spent + (time.monotonic() - self._since if self._asked else 0.0)
+
+    def begin(self) -> None:
+        """Count from now on."""
+        if not self._asked:
+            self._since = time.monotonic()
+        self._asked += 1
+        if self._outer is not None:
+            self._outer.begin()
+
+    def end(self) -> None:
+        """End what :meth:`begin` began."""
+        self._asked -= 1
+        if not self._asked:
+            self._spent += time.monotonic() - self._since
+        if self._outer is not None:
+            self._outer.end()
+
+
+_answer_time: ContextVar[AnswerTime | None] = ContextVar("threadkeep_answer_time", default=None)
+
+
+@contextmanager
+def asking() -> Generator[None]:
+    """Count the time in this block as time of a storage or a model."""
+    answers = _answer_time.get()
+    if answers is None:
+        yield
+        return
+    answers.begin()
+    try:
+        yield
+    finally:
+        answers.end()
+
+
+@contextmanager
+def queued() -> Generator[None]:
+    """Leave the time in this block out, inside a block of :func:`asking`: it is spent in a queue of this process."""
+    answers = _answer_time.get()
+    if answers is None:
+        yield
+        return
+    answers.end()
+    try:
+        yield
+    finally:
+        answers.begin()
+
+
+@asynccontextmanager
+async def answer_timeout(seconds: float, answers: AnswerTime | None = None) -> AsyncGenerator[AnswerTime]:
+    """Raise ``TimeoutError`` once a storage or a model was asked for *seconds* in this block and did not answer.
+
+    An answer that has arrived is taken even if this process was too busy to read it in time. Whatever it waits for,
+    the block ends after 20 times as long, and 30 seconds at least.
+
+    Args:
+        seconds: The timeout.
+        answers: Counts the time; ``None``: a counter of this block.
+    """
+    loop, outer = asyncio.get_running_loop(), _answer_time.get()
+    counted = answers or AnswerTime(outer)
+    handle: asyncio.Handle
+    async with asyncio.timeout(max(seconds * _LONGEST_FACTOR, _LONGEST_SECONDS)) as limit:
+
+        def check(rounds: int = _ROUNDS) -> None:
+            nonlocal handle
+            left = seconds - counted.spent
+            if left > 0:
+                handle = loop.call_later(left, check)
+            elif rounds:  # what has arrived is read first
+                handle = loop.call_soon(check, rounds - 1)
+            elif not limit.expired():
+                limit.reschedule(loop.time())
+
+        handle = loop.call_later(seconds, check)
+        if answers is None:
+            _answer_time.set(counted)
+        try:
+            yield counted
+        finally:
+            handle.cancel()
+            if answers is None:
+                _answer_time.set(outer)
+
 
 CONFLICT_ATTEMPTS: Final = 20
 _FIRST_PAUSE_SECONDS: Final = 0.005
@@ -56,17 +271,21 @@ class TimeoutBudget:
         Raises:
             TimeoutError: The budget is used up; *work* goes on.
         """
-        task = asyncio.ensure_future(work)
+        answers, context = AnswerTime(_answer_time.get()), copy_context()
+        context.run(_answer_time.set, answers)
+        task = asyncio.get_running_loop().create_task(_awaited(work), context=context)
         task.add_done_callback(self._ended)
         seconds = _FIRST * (timeout or self._timeout).total_seconds()
         if hanging := self._how_many_hang():
             seconds = min(seconds, _SHORT_SECONDS / hanging)
         self._hanging[task] = 0.0  # the loop itself would forget it
         try:
-            return await asyncio.wait_for(asyncio.shield(task), seconds)
+            async with answer_timeout(seconds, answers):
+                return await asyncio.shield(task)
         except TimeoutError:
-            if task in self._hanging:
-                self._hanging[task] = time.monotonic() + _AGAIN_SECONDS
+            if task.done():
+                raise
+            self._hanging[task] = time.monotonic() + _AGAIN_SECONDS
             raise
 
     def for_recall(self, timeout: timedelta) -> timedelta:
@@ -85,6 +304,10 @@ class TimeoutBudget:
         self._hanging.pop(task, None)
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may not wait any more
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
 
 
 async def retry_conflicts(

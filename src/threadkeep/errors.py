@@ -29,6 +29,7 @@
     │   ├── StorageFullError
     │   ├── StorageDeniedError
     │   ├── StorageReadOnlyError
+    │   ├── OverloadedError      too many calls wait for a connection; try again later
     │   ├── StorageVersionError
     │   ├── NotAStorageError
     │   ├── SealError            it is sealed and the keys do not fit, or the other way round
@@ -233,8 +234,14 @@ class SealError(StorageError):
     code = "seal_mismatch"
 
 
+class OverloadedError(StorageError):
+    """Too many calls wait for a connection to the storage, so the run did not begin. Try again, or add processes."""
+
+    code = "overloaded"
+
+
 class DamagedItemError(StorageError):
-    """An encrypted item cannot be decrypted: it was damaged or changed. Restore or remove it."""
+    """An item cannot be read or decrypted: it was damaged or changed. Restore or remove it."""
 
     code = "item_damaged"
 

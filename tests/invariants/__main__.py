@@ -10,10 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.invariants import owners, sigkill, tenants, two_writers, workers
+from tests.invariants import burst, owners, sigkill, tenants, two_writers, workers
 from threadkeep_conformance.servers import PostgresServer
 
-BROKEN = frozenset({"lost", "doubled", "collisions", "leaks"})
+BROKEN = frozenset({"lost", "doubled", "collisions", "leaks", "failed", "given_up", "misreported", "unlearnt"})
 """Fields that must be 0."""
 
 
@@ -43,6 +43,8 @@ def main() -> int:
     else:
         with PostgresServer() as server:
             rows["workers_postgres"] = workers.run(kills, url=server.url)
+    for kind, row in burst.run(given.n, users=50, seconds=given.n * 0.3).items():
+        rows[f"burst_{kind}"] = row
     table = Table("invariant", "tried", "found", title="Invariants")
     for name, row in rows.items():
         found = ", ".join(f"{value} {field}" for field, value in row.items() if field != "n")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from threadkeep.concurrency import asking
 from threadkeep.search.retriever import Retriever
 from threadkeep.storage.interface import (
     Batch,
@@ -63,7 +64,8 @@ class HeldStorage(InMemoryStorage):
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         self.polls.append(since)
-        await self.go.wait()
+        with asking():
+            await self.go.wait()
         return await super().changes(partition, since)
 
 

@@ -82,7 +82,8 @@ class Receipt:
 
     Attributes:
         status: ``queued``: it is committed and will be learnt from; ``duplicate``: it was recorded before;
-            ``nothing``: there was no turn, or it could not be recorded; ``done``: it was learnt from;
+            ``pending``: it is still being committed, as the storage is slow; ``nothing``: there was no turn, or it
+            could not be recorded; ``done``: it was learnt from;
             ``failed``: it was tried often enough and is kept aside.
         turn_ids: The turns, oldest first.
         memory_ids: What they taught, where that is known already.
@@ -90,11 +91,11 @@ class Receipt:
         reason: Why it failed, or failed last.
         usage: What a model took for it, where one was asked and that is known already; one a turn.
         rejected: Why statements were not kept, or that a model gave none, where that is known already.
-        degraded: What was missing: ``storage`` (not recorded; the next turn records it), ``timeout``
+        degraded: What was missing: ``storage`` (slow, or not recorded; the next turn records it), ``timeout``
             (it is recorded, and was not learnt from in time).
     """
 
-    status: Literal["queued", "duplicate", "nothing", "done", "failed"]
+    status: Literal["queued", "pending", "duplicate", "nothing", "done", "failed"]
     turn_ids: tuple[TurnId, ...] = ()
     memory_ids: tuple[MemoryId, ...] = ()
     degraded: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ from threadkeep.capture.turns import (
     trace_put,
     turns_namespace,
 )
-from threadkeep.concurrency import retry_conflicts
+from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
 from threadkeep.models.base import Message
@@ -153,6 +153,7 @@ class CaptureService:
         newest = split(messages, thread_id=thread_id, newest=1)
         if not newest:
             return Receipt("nothing")
+        current_priority.set(Priority.RECORD)
         begun = epoch or (await self._storage.position(owner.partition)).epoch
         current = begun
         while True:

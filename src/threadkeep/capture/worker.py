@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.capture.queue import MAX_TAKEN, Outbox, QueueTerms, Ready, TurnClaim, Waiting, key_of
 from threadkeep.capture.queue_backends.base import DueTurns, Engine
+from threadkeep.concurrency import Priority, current_priority
 from threadkeep.errors import ClosedError, RevisionConflictError, StorageError, ThreadkeepError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId, new_id
@@ -102,6 +103,7 @@ class Queue:
         if waiting is None or waiting.key in self._running:
             return False
         self._running.add(waiting.key)
+        current_priority.set(Priority.LEARNING)
         try:
             for start in range(0, len(waiting.items), MAX_TAKEN):
                 items = waiting.items[start : start + MAX_TAKEN]

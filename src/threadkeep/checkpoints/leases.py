@@ -166,9 +166,12 @@ class Leases:
             ThreadBusyError: Another run has the lease, and *strategy* is not to wait; or it took too long.
             OwnerMismatchError: The thread belongs to another owner.
             PartitionErasedError: The owner was erased since the run began to wait, or is being erased.
+            OverloadedError: Too many calls wait for the storage.
         """
         clock, call = asyncio.get_running_loop(), self._threads.call
         deadline = clock.time() + self.terms.queue.total_seconds()
+        if (gate := self._threads.storage.gate) is not None:
+            gate.require_room()
         lease = Lease(new_id(), thread, owner, leases=self)
         waits = strategy in ("enqueue", "reject")
         if waits:

@@ -33,7 +33,7 @@ from threadkeep.checkpoints.codec import (
     writes_to_puts,
 )
 from threadkeep.checkpoints.head import Head, Write, admit, passed_on
-from threadkeep.concurrency import CONFLICT_ATTEMPTS
+from threadkeep.concurrency import CONFLICT_ATTEMPTS, Priority, answer_timeout, current_priority
 from threadkeep.errors import (
     RevisionConflictError,
     StorageUnavailableError,
@@ -428,8 +428,10 @@ class Threads:
         Raises:
             StorageUnavailableError: It took too long; what it writes may still arrive.
         """
+        before = current_priority.get()
+        current_priority.set(Priority.CHECKPOINT)
         try:
-            async with asyncio.timeout(self._timeout):
+            async with answer_timeout(self._timeout):
                 return await work
         except TimeoutError:
             msg = (
@@ -437,6 +439,8 @@ class Threads:
                 "again. What was to be written there may still arrive."
             )
             raise StorageUnavailableError(msg, location=self.storage.location) from None
+        finally:
+            current_priority.set(before)
 
     def revise(self, thread: ThreadStore, write: Write) -> Callable[[Head], Head]:
         """Return what makes the new head for *write*; the write of a run renews its lease."""

@@ -368,7 +368,10 @@ class LearningMiddleware(ThreadkeepMiddleware):
         with span(CAPTURE, about) as recorded:
             try:
                 receipt = await app.timeout_budget.wait(record(), timeout=self._timeout)
-            except (StorageError, TimeoutError) as error:
+            except TimeoutError as error:  # recording goes on
+                app.telemetry.degraded("capture", error)
+                receipt = Receipt("pending", degraded=("storage",))
+            except StorageError as error:
                 receipt = self._not_recorded(error)
             recorded.set(STATUS, receipt.status)
             recorded.set(TURNS, len(receipt.turn_ids))

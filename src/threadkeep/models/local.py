@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models.cache import MAX_TOKENS, Batches, Encode, VectorCache
 
@@ -116,7 +117,8 @@ class LocalEmbedder:
             return np.zeros((0, DIMS), dtype=np.float32)
 
         async def unknown(missing: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-            return await asyncio.wrap_future(self._batches.submit(missing))
+            with queued():  # it computes in this process
+                return await asyncio.wrap_future(self._batches.submit(missing))
 
         return await self._cache.embed([_embeddable(text) for text in texts], unknown)
 

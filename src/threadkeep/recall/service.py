@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeVar
 
+from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.identity import Owner
 from threadkeep.memories.codec import memory_namespaces, memory_of
@@ -236,8 +237,8 @@ class RecallService:
         empty = packer_for(self._block(request, None))
         progress = _Progress(select=lambda: empty)
         try:
-            async with asyncio.timeout(request.timeout.total_seconds()) as time:
-                progress.until = time.when()
+            progress.until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
+            async with answer_timeout(request.timeout.total_seconds()):
                 packer = await self._filled(request, progress)
         except Exception as error:  # noqa: BLE001 - a memory failure never fails a turn; counted and logged
             progress.degraded.append("timeout" if isinstance(error, TimeoutError) else "storage")

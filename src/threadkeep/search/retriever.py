@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from threadkeep.concurrency import asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder
@@ -457,7 +458,8 @@ class Retriever:
             return None
         try:
             async with asyncio.timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
-                return np.asarray(await self._embedder.embed(texts), np.float32)
+                with asking():
+                    return np.asarray(await self._embedder.embed(texts), np.float32)
         except (EmbedderUnavailableError, TimeoutError) as error:
             if self._telemetry is not None:
                 self._telemetry.degraded(EMBEDDER, error)

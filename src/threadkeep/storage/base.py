@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from threadkeep.clock import Clock
+from threadkeep.concurrency import PriorityGate, asking
 from threadkeep.errors import ClosedError
 from threadkeep.storage.encoding import (
     Cursor,
@@ -190,7 +191,8 @@ class StorageBase(ABC):
             if self._connected or self._closed:
                 self._require_open()
                 return
-            await self._open()
+            with asking():
+                await self._open()
             self._pid = os.getpid()
             self._connected = True
 
@@ -206,18 +208,23 @@ class StorageBase(ABC):
         self._require_open()
         keys = group_refs(refs)
         now = self._now()
-        return arrange_items(await self._get_rows(keys, now=now), keys, len(refs), now)
+        with asking():
+            rows = await self._get_rows(keys, now=now)
+        return arrange_items(rows, keys, len(refs), now)
 
     async def commit(self, batch: Batch) -> Position:
         """See :meth:`threadkeep.storage.interface.Storage.commit`."""
         self._require_open()
         few = len(batch.operations) <= _INLINE_OPERATIONS
-        return await self._commit(encode_batch(batch) if few else await self._encode(batch))
+        encoded = encode_batch(batch) if few else await self._encode(batch)
+        with asking():
+            return await self._commit(encoded)
 
     async def position(self, partition: Partition) -> Position:
         """See :meth:`threadkeep.storage.interface.Storage.position`."""
         self._require_open()
-        return await self._get_position(partition)
+        with asking():
+            return await self._get_position(partition)
 
     async def scan(
         self,
@@ -234,12 +241,15 @@ class StorageBase(ABC):
         query = ScanQuery.create(partition, prefix=prefix, filter=filter, direction=direction, after=after, limit=limit)
         if limit == 0:
             return Page((), None)
-        return query.to_page(await self._scan_rows(query, now=self._now()))
+        with asking():
+            rows = await self._scan_rows(query, now=self._now())
+        return query.to_page(rows)
 
     async def changes(self, partition: Partition, since: Position | None) -> Changes:
         """See :meth:`threadkeep.storage.interface.Storage.changes`."""
         self._require_open()
-        changed = await self._changed_rows(partition, since)
+        with asking():
+            changed = await self._changed_rows(partition, since)
         rows = changed.rows
         if not rows and not changed.removed:
             return Changes(changed.position, changed.reset, (), ())
@@ -304,6 +314,11 @@ class StorageBase(ABC):
         """See :meth:`threadkeep.storage.interface.Storage.stats`."""
         self._require_open()
         return await self._count()
+
+    @property
+    def gate(self) -> PriorityGate | None:
+        """What grants connections by priority; ``None``: calls do not wait for one."""
+        return None
 
     def _now(self) -> int:
         """Return the storage's time in microseconds."""
@@ -399,6 +414,7 @@ class CallRunner:
     Args:
         is_lost: Returns whether an error means that the connection was lost.
         reconnect: Is awaited before a call is repeated.
+        gate: Lets the calls through by priority.
     """
 
     def __init__(
@@ -406,9 +422,11 @@ class CallRunner:
         *,
         is_lost: Callable[[Exception], bool] = lambda _: False,
         reconnect: Callable[[], Awaitable[None]] | None = None,
+        gate: PriorityGate | None = None,
     ) -> None:
         self._is_lost = is_lost
         self._reconnect = reconnect
+        self._gate = gate
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, call: Callable[[], Awaitable[T]], *, repeatable: Callable[[], bool] = lambda: True) -> T:
@@ -430,6 +448,12 @@ class CallRunner:
             await asyncio.wait(set(self._tasks))
 
     async def _attempt(self, call: Callable[[], Awaitable[T]], repeatable: Callable[[], bool]) -> T:
+        if self._gate is None:
+            return await self._attempt_twice(call, repeatable)
+        async with self._gate.place():
+            return await self._attempt_twice(call, repeatable)
+
+    async def _attempt_twice(self, call: Callable[[], Awaitable[T]], repeatable: Callable[[], bool]) -> T:
         try:
             return await call()
         except Exception as error:

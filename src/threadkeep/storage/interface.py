@@ -12,9 +12,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from threadkeep.ids import digest
+
+if TYPE_CHECKING:
+    from threadkeep.concurrency import PriorityGate
 
 Namespace: TypeAlias = tuple[str, ...]
 Filter: TypeAlias = Mapping[str, Any]
@@ -250,6 +253,11 @@ class Storage(Protocol):
 
     location: str
     """A path, or a URL with the password masked, for messages."""
+
+    @property
+    def gate(self) -> PriorityGate | None:
+        """What grants connections by priority; ``None``: calls do not wait for one."""
+        ...
 
     async def connect(self) -> None:
         """Open, create or migrate what is needed; the second call does nothing.

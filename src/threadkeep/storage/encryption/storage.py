@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from threadkeep.concurrency import PriorityGate
 from threadkeep.errors import (
     ClosedError,
     ConflictError,
@@ -105,6 +106,11 @@ class EncryptedStorage:
         self._clock = clock
         self._deployment: Deployment | None = None
         self._key_cache = KeyCache(inner, keys)
+
+    @property
+    def gate(self) -> PriorityGate | None:
+        """See :attr:`threadkeep.storage.interface.Storage.gate`."""
+        return self.inner.gate
 
     async def connect(self) -> None:
         """See :meth:`threadkeep.storage.interface.Storage.connect`.

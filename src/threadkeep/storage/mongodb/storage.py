@@ -21,6 +21,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure
 
 from threadkeep.clock import Clock
+from threadkeep.concurrency import PriorityGate
 from threadkeep.errors import StorageUnavailableError
 from threadkeep.storage.base import CallRunner, ChangedRows, ScanQuery, StorageBase
 from threadkeep.storage.encoding import WILDCARD, Cursor, prefix_range
@@ -70,6 +71,10 @@ _LONGEST_PART: Final = 5_000
 _MAX_LIMIT: Final = 1 << 62
 
 
+_CALLS_AT_ONCE: Final = 32
+"""The driver's pool has 100 connections; more calls than this at once do not make a server faster."""
+
+
 class MongoStorage(StorageBase):
     """Keeps items in the database of *uri*, by default ``threadkeep``.
 
@@ -101,7 +106,13 @@ class MongoStorage(StorageBase):
         self._uri = uri
         self._key_prefix = key_prefix
         self._migrate = migrate
-        self._calls = CallRunner()
+        self._gate = PriorityGate(_CALLS_AT_ONCE)
+        self._calls = CallRunner(gate=self._gate)
+
+    @property
+    def gate(self) -> PriorityGate | None:
+        """What lets calls through by priority."""
+        return self._gate
 
     async def _open(self) -> None:
         with mongo_errors(self.location, self._variable):

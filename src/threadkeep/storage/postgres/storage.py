@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
 from threadkeep.clock import Clock
+from threadkeep.concurrency import PriorityGate
 from threadkeep.errors import StorageError
 from threadkeep.ids import new_id
 from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase, call_in_thread_if, to_cursor
@@ -95,6 +96,11 @@ class PostgresStorage(StorageBase):
         """See :meth:`threadkeep.storage.interface.Storage.close`. The pool is closed even if it was never opened."""
         await super().close()
         await self.pool.close()
+
+    @property
+    def gate(self) -> PriorityGate | None:
+        """What grants the connections of the pool by priority."""
+        return self.pool.gate
 
     async def _open(self) -> None:
         await self.pool.open()

@@ -25,6 +25,7 @@ from redis.exceptions import (
     RedisError,
 )
 
+from threadkeep.concurrency import PriorityGate, answer_timeout
 from threadkeep.errors import ClosedError
 from threadkeep.storage.redis.errors import (
     BRIEF_CODES,
@@ -91,7 +92,7 @@ class RedisClient:
         self._node = location.server()
         self._cluster: NodesManager | None = None
         self._slots_are_stale = True
-        self._permits: dict[str, asyncio.Semaphore] = {}
+        self._permits: dict[str, PriorityGate] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._closed = False
         backoff = ExponentialWithJitterBackoff(cap=_LONGEST_PAUSE_SECONDS, base=_FIRST_PAUSE_SECONDS)
@@ -123,7 +124,7 @@ class RedisClient:
         """
         call = _Call(commands)
         try:
-            async with asyncio.timeout(self._timeout_seconds * timeout_factor):
+            async with answer_timeout(self._timeout_seconds * timeout_factor):
                 await self._retry.call_with_retry(
                     partial(self._attempt, call), partial(self._recover, call), call.is_retryable
                 )
@@ -134,20 +135,21 @@ class RedisClient:
             raise to_storage_error(call.last_error or error, self._location.masked) from error
         return [command.result for command in call.sent]
 
+    @property
+    def gate(self) -> PriorityGate | None:
+        """The gate of the busiest server; ``None``: none was asked yet."""
+        return max(self._permits.values(), key=lambda one: one.waiting, default=None)
+
     async def close(self) -> None:
         """Wait for the running calls, then close every connection."""
         self._closed = True
         for permits in self._permits.values():
-            for _ in range(self._location.max_connections):
-                await permits.acquire()
+            await permits.settle()
         await asyncio.gather(*self._background)
         await self._node.disconnect()
         if self._cluster is not None:
             await self._cluster.aclose("nodes_cache")
             await self._cluster.aclose("startup_nodes")
-        for permits in self._permits.values():
-            for _ in range(self._location.max_connections):
-                permits.release()
 
     async def _attempt(self, call: _Call) -> None:
         """Send the pending commands of *call* until each has a reply."""
@@ -165,8 +167,8 @@ class RedisClient:
         call.node = node
         permits = self._permits.get(node.name)
         if permits is None:
-            permits = self._permits[node.name] = asyncio.Semaphore(self._location.max_connections)
-        async with permits:
+            permits = self._permits[node.name] = PriorityGate(self._location.max_connections)
+        async with permits.place():
             if self._closed:
                 msg = "This storage is closed; open a new one."
                 raise ClosedError(msg)

@@ -19,6 +19,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from threadkeep.clock import Clock
+from threadkeep.concurrency import PriorityGate
 from threadkeep.errors import StorageError
 from threadkeep.ids import new_id
 from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase
@@ -117,6 +118,11 @@ class RedisStorage(StorageBase):
         self._writes = count()
         self._client: RedisClient
         self._initial_epoch: InitialEpoch
+
+    @property
+    def gate(self) -> PriorityGate | None:
+        """What grants the connections of a server by priority."""
+        return self._client.gate if self._connected else None
 
     async def advice(self) -> list[str]:
         """See :meth:`threadkeep.storage.interface.ServerAdvice.advice`."""

@@ -1,0 +1,151 @@
+"""Many users at the same moment: no turn fails, is given up, is reported wrongly or goes unlearnt."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from langchain.agents import create_agent
+
+import threadkeep
+from tests.invariants.tenants import place
+from threadkeep.ids import new_id
+from threadkeep.settings import Settings
+from threadkeep.testing import HashingEmbedder, ScriptedModel
+
+KINDS: Final = ("sqlite", "postgres", "redis", "mongodb")
+
+_LEARNING_SECONDS: Final = 120
+_THREADS_EACH: Final = 4
+
+
+@dataclass
+class Tally:
+    """What became of the turns.
+
+    Attributes:
+        turns: How many were taken.
+        failed: Those that raised, by the name of the error.
+        given_up: Recalls that were degraded.
+        misreported: Turns that were said not to be recorded.
+        unlearnt: Facts that were not learnt in the end.
+        seconds: How long the turns took together.
+        slowest: The longest turn, in seconds.
+    """
+
+    turns: int = 0
+    failed: Counter[str] = field(default_factory=Counter[str])
+    given_up: int = 0
+    misreported: int = 0
+    unlearnt: int = 0
+    seconds: float = 0.0
+    slowest: float = 0.0
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The figures; all but ``n``, ``seconds`` and ``slowest`` have to be 0."""
+        return {
+            "n": self.turns,
+            "failed": sum(self.failed.values()),
+            "given_up": self.given_up,
+            "misreported": self.misreported,
+            "unlearnt": self.unlearnt,
+            "seconds": round(self.seconds, 1),
+            "slowest": round(self.slowest, 2),
+        }
+
+
+class Users:
+    """Users of one agent, each with a thread and a fact to tell.
+
+    Args:
+        tk: The memory.
+    """
+
+    def __init__(self, tk: threadkeep.Threadkeep) -> None:
+        self.tally = Tally()
+        self._tk = tk
+        self._said: dict[str, str] = {}
+        self._agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+
+    async def burst(self, owners: int) -> None:
+        """Let *owners* users send one message each at the same moment."""
+        began = time.monotonic()
+        await asyncio.gather(*(self._turn(f"user {number}", 0) for number in range(owners)))
+        self.tally.seconds += time.monotonic() - began
+
+    async def talk(self, users: int, seconds: float) -> None:
+        """Let *users* users talk for so long, each in a thread after the other."""
+        began = time.monotonic()
+
+        async def one(user: int) -> None:
+            turn = 0
+            while time.monotonic() - began < seconds:
+                await self._turn(f"talker {user}", turn)
+                turn += 1
+
+        await asyncio.gather(*(one(user) for user in range(users)))
+        self.tally.seconds += time.monotonic() - began
+
+    async def settle(self) -> None:
+        """Wait until everything is learnt, and count what is missing."""
+        until = time.monotonic() + _LEARNING_SECONDS
+        missing = dict(self._said)
+        while missing and time.monotonic() < until:
+            await asyncio.sleep(0.2)
+            for word, owner in [*missing.items()]:
+                if any(word in one.text for one in await self._tk.memories.list(owner=owner, limit=200)):
+                    del missing[word]
+        self.tally.unlearnt = len(missing)
+
+    async def _turn(self, user: str, turn: int) -> None:
+        word = f"x{new_id()[:10]}"
+        config: Any = self._tk.config(user_id=user, thread_id=f"{user}-{turn % _THREADS_EACH}")
+        said = {"messages": [("user", f"I own a boat called {word}.")]}
+        began = time.monotonic()
+        self.tally.turns += 1
+        try:
+            async for event in self._agent.astream(said, config, stream_mode="custom"):
+                if event["type"] == "recalled":
+                    self.tally.given_up += bool(event["degraded"])
+                elif event["type"] == "captured":
+                    self.tally.misreported += event["status"] == "nothing"
+        except Exception as error:  # noqa: BLE001 - what fails is counted
+            self.tally.failed[type(error).__name__] += 1
+        else:
+            self._said[word] = user
+        self.tally.slowest = max(self.tally.slowest, time.monotonic() - began)
+
+
+async def run_on(url: str, *, owners: int, users: int, seconds: float) -> Tally:
+    """Return what becomes of a burst of *owners* and of *users* who talk for *seconds*, with default settings."""
+    settings = Settings.load(store_key_prefix=new_id())
+    async with threadkeep.open(url, settings=settings, embedder=HashingEmbedder()) as tk:
+        users_of = Users(tk)
+        await users_of.burst(owners)
+        if users:
+            await users_of.talk(users, seconds)
+        await users_of.settle()
+        return users_of.tally
+
+
+def run(owners: int = 200, users: int = 50, seconds: float = 60, kinds: tuple[str, ...] = KINDS) -> dict[str, Any]:
+    """Return the tally of each kind of storage."""
+    rows: dict[str, Any] = {}
+    for kind in kinds:
+        with place(kind) as url:
+            tally = asyncio.run(run_on(url, owners=owners, users=users, seconds=seconds))
+        rows[kind] = {**tally.row, "errors": dict(tally.failed)}
+    return rows
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    given = [int(one) for one in sys.argv[1:4]]
+    for name in sys.argv[4:] or KINDS:
+        sys.stdout.write(json.dumps(run(*given, kinds=(name,))) + "\n")

@@ -1,0 +1,30 @@
+"""A small burst on each storage, so that a break shows before `make invariants` runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.invariants import burst
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer
+
+pytestmark = pytest.mark.slow
+
+_SERVERS = {"postgres": PostgresServer, "redis": RedisServer, "mongodb": MongoServer}
+
+
+@pytest.mark.parametrize("kind", burst.KINDS)
+def test_every_turn_of_a_burst_is_answered_and_learnt(kind: str):
+    """As many users as five connection pools hold, at the same moment."""
+    server = _SERVERS.get(kind)
+    if server is not None and (lacking := server.missing()):
+        pytest.skip(f"missing here: {', '.join(lacking)}")
+
+    row = burst.run(50, 10, 1, kinds=(kind,))[kind]
+
+    assert row["n"] > 50
+    assert {name: row[name] for name in ("failed", "given_up", "misreported", "unlearnt")} == {
+        "failed": 0,
+        "given_up": 0,
+        "misreported": 0,
+        "unlearnt": 0,
+    }, row["errors"]

@@ -1,0 +1,226 @@
+"""How long a turn waits for a storage that does not answer, and which call gets a connection first."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from threadkeep.concurrency import (
+    MAX_WAITING,
+    Priority,
+    PriorityGate,
+    TimeoutBudget,
+    answer_timeout,
+    asking,
+    current_priority,
+    queued,
+)
+from threadkeep.errors import OverloadedError
+
+HOUR = timedelta(hours=1)
+MOMENT = timedelta(milliseconds=1)
+
+
+async def value_after(event: asyncio.Event) -> str:
+    with asking():
+        await event.wait()
+    return "done"
+
+
+class TestWait:
+    """The time-out once; after that hardly at all, until what hangs has answered."""
+
+    async def test_it_returns_what_the_work_returns(self) -> None:
+        """Work that is quick is waited for."""
+        event = asyncio.Event()
+        event.set()
+
+        assert await TimeoutBudget(HOUR).wait(value_after(event)) == "done"
+
+    async def test_the_work_goes_on_when_it_is_not_waited_for(self) -> None:
+        """Neither a time-out nor a cancelled caller ends it."""
+        patience, event, ended = TimeoutBudget(MOMENT), asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            await value_after(event)
+            ended.set()
+
+        with pytest.raises(TimeoutError):
+            await patience.wait(work())
+        event.set()
+        await patience.settle(HOUR)
+
+        assert ended.is_set()
+
+    async def test_a_second_wait_is_short_while_the_first_hangs(self) -> None:
+        """A turn of many writes waits one time-out: an hour is not waited here."""
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event), timeout=HOUR)
+
+        event.set()
+        await patience.settle(HOUR)
+
+    async def test_recall_is_given_a_little_while_something_hangs(self) -> None:
+        """And all of its time otherwise."""
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+        assert patience.for_recall(HOUR) == HOUR
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+
+        assert patience.for_recall(HOUR) < timedelta(seconds=1)
+        assert patience.for_recall(MOMENT) == MOMENT
+
+        event.set()
+        await patience.settle(HOUR)
+        assert patience.for_recall(HOUR) == HOUR
+
+    async def test_what_answered_is_waited_for_again(self) -> None:
+        """Once the storage is back, so is the whole time-out."""
+        patience, event, later = TimeoutBudget(MOMENT), asyncio.Event(), asyncio.Event()
+        with pytest.raises(TimeoutError):
+            await patience.wait(value_after(event))
+        event.set()
+        await patience.settle(HOUR)
+
+        waiting = asyncio.create_task(patience.wait(value_after(later), timeout=HOUR))
+        done, _ = await asyncio.wait([waiting], timeout=0.1)
+        later.set()
+
+        assert not done
+        assert await waiting == "done"
+
+    async def test_an_error_that_nobody_waits_for_is_nobodys(self) -> None:
+        """It is not reported as never retrieved, which would be an error here."""
+        patience, event = TimeoutBudget(MOMENT), asyncio.Event()
+
+        async def failing() -> None:
+            await value_after(event)
+            raise ValueError
+
+        with pytest.raises(TimeoutError):
+            await patience.wait(failing())
+        event.set()
+        await patience.settle(HOUR)
+
+
+class TestAnswerTimeout:
+    """Only the time counts in which a storage or a model was asked."""
+
+    async def test_a_queue_of_this_process_costs_no_time(self) -> None:
+        """Waiting for a place is no outage, however long the queue is."""
+        async with answer_timeout(0.02):
+            await asyncio.sleep(0.1)
+            with asking(), queued():
+                await asyncio.sleep(0.1)
+
+    async def test_what_was_asked_and_does_not_answer_ends_it(self) -> None:
+        with pytest.raises(TimeoutError):
+            async with answer_timeout(0.01):
+                await value_after(asyncio.Event())
+
+    async def test_time_after_the_queue_counts(self) -> None:
+        async def call() -> None:
+            with asking():
+                with queued():
+                    await asyncio.sleep(0.05)
+                await asyncio.Event().wait()
+
+        with pytest.raises(TimeoutError):
+            async with answer_timeout(0.01):
+                await call()
+
+    async def test_an_inner_timeout_counts_for_the_outer_one(self) -> None:
+        """A call with a timeout of its own is part of what the turn waits for."""
+        with pytest.raises(TimeoutError):
+            async with answer_timeout(0.01), answer_timeout(60):
+                await value_after(asyncio.Event())
+
+
+class TestPriorityGate:
+    """The most important call goes first; learning leaves places free."""
+
+    async def test_calls_go_by_priority_and_then_by_arrival(self) -> None:
+        gate, order = PriorityGate(1), list[str]()
+
+        async def call(name: str, priority: Priority) -> None:
+            current_priority.set(priority)
+            async with gate.place():
+                order.append(name)
+
+        async with gate.place():
+            calls = [
+                asyncio.create_task(call(name, priority))
+                for name, priority in (
+                    ("learning", Priority.LEARNING),
+                    ("recall", Priority.RECALL),
+                    ("record", Priority.RECORD),
+                    ("checkpoint", Priority.CHECKPOINT),
+                    ("second checkpoint", Priority.CHECKPOINT),
+                )
+            ]
+            await asyncio.sleep(0)
+            assert gate.waiting == 5
+        await asyncio.gather(*calls)
+
+        assert order == ["checkpoint", "second checkpoint", "record", "recall", "learning"]
+
+    async def test_learning_holds_a_quarter_at_most(self) -> None:
+        gate, inside, most, go = PriorityGate(8), 0, 0, asyncio.Event()
+
+        async def learn() -> None:
+            nonlocal inside, most
+            current_priority.set(Priority.LEARNING)
+            async with gate.place():
+                inside += 1
+                most = max(most, inside)
+                await go.wait()
+                inside -= 1
+
+        learning = [asyncio.create_task(learn()) for _ in range(6)]
+        await asyncio.sleep(0)
+        async with gate.place():
+            assert inside == 2
+        go.set()
+        await asyncio.gather(*learning)
+
+        assert most == 2
+
+    async def test_a_cancelled_call_leaves_its_place(self) -> None:
+        """Whether it waits still, or was let in at that moment."""
+        gate = PriorityGate(1)
+
+        async def call() -> None:
+            async with gate.place():
+                pass
+
+        for let_in in (False, True):
+            waiting: asyncio.Task[None]
+            async with gate.place():
+                waiting = asyncio.create_task(call())
+                await asyncio.sleep(0)
+                if not let_in:
+                    waiting.cancel()
+                    await asyncio.wait([waiting])
+            waiting.cancel()
+            await asyncio.wait([waiting])
+
+            async with asyncio.timeout(10), gate.place():
+                assert gate.waiting == 0
+
+    async def test_a_full_queue_refuses_runs(self) -> None:
+        gate = PriorityGate(1)
+        gate.require_room()
+        async with gate.place():
+            calls = [asyncio.create_task(gate.settle()) for _ in range(MAX_WAITING)]
+            await asyncio.sleep(0)
+
+            with pytest.raises(OverloadedError, match="5,000 calls wait for a connection"):
+                gate.require_room()
+        await asyncio.gather(*calls)
+        gate.require_room()
