@@ -181,6 +181,28 @@ def facts(
 
 
 @app.command()
+def personal(
+    data: Annotated[Path, typer.Option(help="A file of personal statements and questions; docs/evaluation.md.")],
+    part: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only facts, unrelated, updates, several, pastes or dialogues; may be repeated.", show_default=False
+        ),
+    ] = None,
+    style: Format = Style.TABLE,
+    *,
+    show: Annotated[bool, typer.Option("--show", help="With --json: the items that did not pass, too.")] = False,
+    json: Json = False,
+) -> None:
+    """Personal statements told in passing: what capture keeps, and what the block shows when it is asked for."""
+    from threadkeep_evals.personal import PARTS, render_table, run_personal
+
+    with progress("Personal") as bar:
+        report = run_personal(data, parts=part or PARTS, show=show, progress=bar)
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
 def staleness(
     changes: Annotated[str, typer.Option(help="How often each fact changes, separated by commas.")] = _CHANGES,
     seed: Annotated[int, typer.Option(help="Of the generator.")] = 1,

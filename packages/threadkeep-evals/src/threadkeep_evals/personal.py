@@ -1,0 +1,302 @@
+"""Personal statements told in passing and asked for in other words: capture and recall together.
+
+Every message goes through ``tk.capture`` and every question through ``tk.recall``, with the product's defaults. The
+file is not part of this package; ``docs/evaluation.md`` describes its format.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.ids import MemoryId
+from threadkeep.memories.models import ASKED, SAID, Memory, Source
+from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
+from threadkeep.text.block import END, HEADING
+from threadkeep_evals.blocks import Pages
+from threadkeep_evals.metrics import share_interval, told_interval
+from threadkeep_evals.progress import Progress, Steps, silent
+from threadkeep_evals.replay import ReplayClock, every_memory
+from threadkeep_evals.rig import TIMEOUT, open_for_replay
+from threadkeep_evals.tables import build_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from threadkeep.client import Threadkeep
+    from threadkeep.models.base import Embedder
+
+PARTS: Final = ("facts", "unrelated", "updates", "several", "pastes", "dialogues")
+"""The lists of a file; a file may leave some out."""
+
+_TWO_DAYS: Final = timedelta(days=2)
+_EARLIER: Final = re.compile(r"\([^()]*\bearlier\b[^()]*\)$")
+_LINE: Final = re.compile(rf'^- "(?:{ASKED}|{SAID})?')
+_FRAME: Final = frozenset({HEADING, END})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one item of the file.
+
+    Attributes:
+        groups: The figures that it counts for.
+        passed: Whether it passed.
+        item: What it is, for people.
+        shown: The block, or the memories, that decided.
+    """
+
+    groups: tuple[str, ...]
+    passed: bool
+    item: str
+    shown: Sequence[str] = ()
+
+
+def run_personal(
+    path: Path,
+    *,
+    parts: Sequence[str] = PARTS,
+    embedder: Embedder | str | None = None,
+    show: bool = False,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Tell, ask and count, and return the figures as JSON.
+
+    Args:
+        path: The file.
+        parts: Only these lists of it.
+        embedder: Instead of the one that the settings say; ``"none"``: search by words only.
+        show: Whether the items that did not pass are in the report, with what was shown.
+        progress: Called after each step.
+
+    Raises:
+        InvalidInputError: It is no such file, or a part is unknown.
+    """
+    if unknown := set(parts) - set(PARTS):
+        msg = f"--part is {min(unknown)[:40]!r}; choose from {', '.join(PARTS)}."
+        raise InvalidInputError(msg)
+    data, digest = _read(path)
+    outcomes = asyncio.run(_measured({part: data[part] for part in parts if part in data}, embedder, progress))
+    report: dict[str, Any] = {
+        "dataset": "personal",
+        "file": path.name,
+        "file_sha256": digest,
+        "budget_tokens": DEFAULT_BUDGET_TOKENS,
+        "results": _figures(outcomes),
+    }
+    if show:
+        report["missed"] = [
+            {"figures": list(one.groups), "item": one.item, "shown": list(one.shown)}
+            for one in outcomes
+            if one.passed is (one.groups[0] in _FEWER_IS_BETTER)
+        ]
+    return report
+
+
+_FEWER_IS_BETTER: Final = frozenset({"stale_as_fact", "pasted_as_user"})
+
+
+def _figures(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    groups = dict.fromkeys(group for one in outcomes for group in one.groups)
+    rows: list[dict[str, Any]] = []
+    for group in groups:
+        passed = [one.passed for one in outcomes if group in one.groups]
+        interval = share_interval(sum(passed), len(passed))
+        share = round(sum(passed) / len(passed), 4)
+        rows.append(
+            {"figure": group, "items": len(passed), "count": sum(passed), "share": share, "interval95": interval}
+        )
+    return rows
+
+
+def _read(path: Path) -> tuple[Mapping[str, Sequence[Any]], str]:
+    try:
+        content = path.read_bytes()
+        data = json.loads(content)
+    except OSError as error:
+        msg = f"{path} cannot be read: {error.strerror or error}."
+        raise InvalidInputError(msg) from error
+    except ValueError as error:
+        msg = f"{path} is not JSON ({error})."
+        raise InvalidInputError(msg) from error
+    if not isinstance(data, dict) or not all(isinstance(cast("Any", data).get(part, []), list) for part in PARTS):
+        msg = f"{path} is not a file of personal statements; it must be an object with lists {', '.join(PARTS)}."
+        raise InvalidInputError(msg)
+    return cast("Mapping[str, Sequence[Any]]", data), hashlib.sha256(content).hexdigest()
+
+
+async def _measured(
+    data: Mapping[str, Sequence[Any]], embedder: Embedder | str | None, progress: Progress
+) -> list[Outcome]:
+    steps = Steps(sum(len(items) for items in data.values()), progress)
+    outcomes: list[Outcome] = []
+    async with _open(embedder) as told:
+        outcomes += await _facts(told, data.get("facts", ()), data.get("unrelated", ()), steps)
+    for part, measure in (("updates", _update), ("several", _several), ("pastes", _paste), ("dialogues", _dialogue)):
+        if items := data.get(part):
+            async with _open(embedder) as told:
+                for number, item in enumerate(items):
+                    outcomes += await measure(told, item, f"{part}-{number}")
+                    steps.advance()
+    return outcomes
+
+
+class _Told:
+    """A memory that is told messages and asked questions, two days apart."""
+
+    def __init__(self, tk: Threadkeep, clock: ReplayClock) -> None:
+        self.tk = tk
+        self.clock = clock
+        self._number = 0
+
+    async def tell(self, text: str, owner: str, *, thread_id: str | None = None) -> None:
+        """Capture a message of *owner* in a thread of its own, or in *thread_id*."""
+        self._number += 1
+        self.clock.move(self.clock.at + _TWO_DAYS)
+        messages = [
+            {"role": "user", "content": text, "id": f"said-{self._number}"},
+            {"role": "assistant", "content": "All right.", "id": f"reply-{self._number}"},
+        ]
+        thread = thread_id or f"thread-{self._number}"
+        await self.tk.capture(messages, owner=owner, thread_id=thread, wait=True)
+
+    async def ask(self, question: str, owner: str) -> list[str]:
+        """Return the lines of the block for *question*."""
+        recall = await self.tk.recall(question, owner=owner, budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
+        return [line for line in recall.text.splitlines() if line not in _FRAME]
+
+    async def facts(self, owner: str) -> list[str]:
+        """Return the semantic facts of *owner* that the user is the source of."""
+        memories = await every_memory(self.tk, owner)
+        return [one.text for one in memories if one.kind == "semantic" and one.trust == "user"]
+
+
+@asynccontextmanager
+async def _open(embedder: Embedder | str | None) -> AsyncGenerator[_Told]:
+    """Open a memory in RAM."""
+    from threadkeep.testing.clock import START
+
+    clock = ReplayClock(START)
+    async with open_for_replay(embedder, clock) as tk:
+        yield _Told(tk, clock)
+
+
+async def _facts(
+    told: _Told, facts: Sequence[Mapping[str, str]], unrelated: Sequence[str], steps: Steps
+) -> list[Outcome]:
+    """Tell all facts to one owner, and ask for each; then ask what has nothing to do with any."""
+    messages = [" ".join(filter(None, (fact["before"], fact["told"], fact["after"]))) for fact in facts]
+    for message in messages:
+        await told.tell(message, "user")
+    outcomes: list[Outcome] = []
+    for fact in facts:
+        shown = await told.ask(fact["question"], "user")
+        groups = ("in_block", f"in_block:{fact['lang']}", *(() if fact["lang"] == "en" else ("in_block:other",)))
+        item = f"{fact['told']} | {fact['question']}"
+        outcomes.append(Outcome(groups, _matches(fact["answer"], shown), item, shown))
+        outcomes.append(Outcome(("block_empty",), not shown, item))
+        steps.advance()
+    outcomes += await _dense(told, messages, facts)
+    for request in unrelated:
+        shown = await told.ask(request, "user")
+        outcomes.append(Outcome(("unrelated_empty",), not shown, request, shown))
+        steps.advance()
+    return outcomes
+
+
+async def _dense(told: _Told, messages: Sequence[str], facts: Sequence[Mapping[str, str]]) -> list[Outcome]:
+    """Fill the same block from whole messages in the order of their cosines alone."""
+    import numpy as np
+
+    at = told.clock.at
+
+    texts = [*messages, *(fact["question"] for fact in facts)]
+    embedding = await told.tk.app.call(lambda services: services.search.embed_put(texts))
+    if embedding is None:
+        return []
+    matrix = np.frombuffer(embedding.data, "<f4").reshape(len(texts), embedding.dims)
+    pages = Pages(
+        Memory(MemoryId(str(n)), (), text, "episodic", "active", "user", (Source("user", at=at),), 0, at, at)
+        for n, text in enumerate(messages)
+    )
+    said = matrix[: len(messages)]
+    outcomes: list[Outcome] = []
+    for fact, asked in zip(facts, matrix[len(messages) :], strict=True):
+        order = [str(place) for place in np.argsort(-(said @ asked), kind="stable")]
+        shown = [messages[int(turn)] for turn in pages.filled(order, DEFAULT_BUDGET_TOKENS).turns]
+        group = "dense_in_block" if fact["lang"] == "en" else "dense_in_block:other"
+        outcomes.append(Outcome((group,), _matches(fact["answer"], shown), fact["question"]))
+    return outcomes
+
+
+async def _update(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+    for message in item["told"]:
+        await told.tell(message, owner)
+    shown = await told.ask(item["question"], owner)
+    as_fact = [line for line in shown if _EARLIER.search(line) is None]
+    stale = any(_matches(old, as_fact) for old in item["stale"])
+    current = all(_matches(new, shown) for new in item["current"])
+    name = f"{' → '.join(item['told'])} | {item['question']}"
+    return [
+        Outcome(("current_in_block", f"current_in_block:{item['kind']}"), current, name, shown),
+        Outcome(("stale_as_fact", f"stale_as_fact:{item['kind']}"), stale, name, shown),
+    ]
+
+
+async def _several(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+    for message in item["told"]:
+        await told.tell(message, owner)
+    shown = await told.ask(item["question"], owner)
+    groups = ("several_both", "several_both:near") if item["near"] else ("several_both",)
+    both = all(_matches(value, shown) for value in item["current"])
+    marked = sum(_EARLIER.search(line) is not None for line in shown)
+    name = f"{' + '.join(item['told'])} | {item['question']}"
+    return [Outcome(groups, both, name, shown), Outcome(("several_unmarked",), not marked, name, shown)]
+
+
+async def _paste(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+    await told.tell(item["message"], owner)
+    facts = await told.facts(owner)
+    taken = any(_matches(other, facts) for other in item["not_user"])
+    kept = [Outcome(("own_words_kept",), _matches(own, facts), item["message"], facts) for own in item["user"]]
+    return [Outcome(("pasted_as_user",), taken, item["message"], facts), *kept]
+
+
+async def _dialogue(told: _Told, item: Mapping[str, Any], owner: str) -> list[Outcome]:
+    for message in item["turns"]:
+        await told.tell(message, owner, thread_id=owner)
+    facts = await told.facts(owner)
+    kept = [Outcome(("keep_recall",), _matches(keep, facts), f"{owner}: {keep}", facts) for keep in item["keep"]]
+    right = [
+        Outcome(("keep_precision",), _any(item["keep"], fact) and not _any(item["never"], fact), f"{owner}: {fact}")
+        for fact in facts
+    ]
+    return [*kept, *right]
+
+
+def _matches(pattern: str, lines: Iterable[str]) -> bool:
+    return any(re.search(pattern, _LINE.sub("", line)) for line in lines)
+
+
+def _any(patterns: Iterable[str], text: str) -> bool:
+    return any(re.search(pattern, text) for pattern in patterns)
+
+
+def render_table(report: dict[str, Any]) -> Table:
+    """Return the figures of :func:`run_personal` as a table for people."""
+    rows = [
+        (row["figure"], f"{row['items']:,}", f"{row['share']:.1%}", told_interval(row["interval95"]))
+        for row in report["results"]
+    ]
+    title = f"Personal statements, {report['budget_tokens']} tokens"
+    return build_table(title, ("figure", ">items", ">share", ">95 % interval"), rows)
