@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from threadkeep.recall.selection import concerns, in_order, matters, spread
+from threadkeep.ids import MemoryId
+from threadkeep.memories.models import Kind, Memory, Source
+from threadkeep.recall.relevance import concerns, matters
+from threadkeep.recall.selection import in_order, spread
 from threadkeep.search.ranking import Hit, Hits, Ranking, Subject
 from threadkeep.search.scoring import closeness
 
@@ -33,6 +37,11 @@ def found(*given: Hit) -> Hits:
         lexical=lexical,
         limit=None,
     )
+
+
+def remembered(text: str, kind: Kind = "semantic") -> Memory:
+    at = datetime(2026, 1, 5, tzinfo=UTC)
+    return Memory(MemoryId("k"), ("n",), text, kind, "active", "user", (Source("user", at=at),), 1, at, at)
 
 
 def ranking(
@@ -68,8 +77,29 @@ class TestConcerns:
     @pytest.mark.parametrize(("of", "floor"), [(1, 0.225), (8, 0.270), (256, 0.280)])
     def test_one_statement_may_be_farther_than_a_long_text(self, of: int, floor: float):
         """It is near to what it says alone; where there are few, that is not asked for as well."""
-        assert concerns(ranking(floor + 0.002, of=of), short=True)
-        assert not concerns(ranking(floor - 0.002, of=of), short=True)
+        assert concerns(ranking(floor + 0.002, of=of), lambda _: remembered("x" * 90))
+        assert not concerns(ranking(floor - 0.002, of=of), lambda _: remembered("x" * 90))
+
+    @pytest.mark.parametrize(
+        ("memory", "floor"),
+        [
+            (remembered("I ski."), 0.06),
+            (remembered("Said: I ski.", "episodic"), 0.06),
+            (remembered("We ski, " + "they said, " * 10, "episodic"), 0.34),
+            (remembered("I ski. " * 100), 0.34),
+        ],
+    )
+    def test_question_about_the_user_has_a_lower_floor(self, memory: Memory, floor: float):
+        """Among statements; whole messages are near to every question of their field."""
+        assert concerns(ranking(floor + 0.002), lambda _: memory, kind="own")
+        assert not concerns(ranking(floor - 0.002), lambda _: memory, kind="own")
+        assert not concerns(ranking(0.27), lambda _: memory, kind="task")
+
+    def test_question_about_the_user_needs_one_shared_word(self):
+        """Where words alone are compared."""
+        assert concerns(ranking(0.04, by_words=True), kind="own")
+        assert not concerns(ranking(0.04, by_words=True), kind="task")
+        assert not concerns(ranking(0.02, by_words=True), kind="own")
 
     def test_what_is_in_its_words_concerns_it(self):
         """However far the vectors are; of a stranger it says nothing."""
@@ -100,6 +130,13 @@ class TestMatters:
         assert matter(hit(0.2, 0.1))
         assert not matter(hit(0.1, 0.05))
         assert not matter(hit(-0.5, 0.0))
+
+    def test_less_is_enough_for_a_question_about_the_user(self):
+        """A paraphrase is hardly near."""
+        hits = found(hit(0.5, 0.3, 5.0), hit(0.1, 0.0))
+
+        assert matters(Ranking(hits), kind="own") == [0, 1]
+        assert matters(Ranking(hits), kind="task") == [0]
 
     def test_so_does_what_is_nearly_as_strong_as_the_best(self):
         """Such as the answer to a question that is close."""

@@ -9,13 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.models import ASKED, Memory
 from threadkeep.recall.models import Recalled
+from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.rendering import line
 from threadkeep.search.ranking import ValueNotIndexedError
 from threadkeep.text.block import END, HEADING
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
     from threadkeep.ids import MemoryId, ThreadId, TurnId
     from threadkeep.search.query import Query
-    from threadkeep.search.ranking import Ranking, Subject
+    from threadkeep.search.ranking import Ranking
+    from threadkeep.text.questions import QuestionKind
 
 _PIECES: Final = re.compile(r"[A-Za-z]+|[0-9]+|[^\S\n]+|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]")
 _ASCII_TOKENS: Final = re.compile(r"[A-Za-z]{1,5}|[0-9]{1,3}|[^\S\n]{8}|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]")
@@ -51,91 +53,12 @@ Source:
 """
 
 
-LEAST_CLOSENESS: Final = 0.34
-"""From so close on, a question is about something that is kept. Words alone are compared by another measure."""
-
-SHORT: Final = 90
-"""A text of no more characters is one statement, of one thing."""
-
-_SHORT_NEEDS_LESS: Final = 0.06
-"""A long text is near to much of what is asked about its field; one statement that is as near says just that.
-
-Source:
-    Replays of LoCoMo's development half, with facts of 65 characters long in the middle and are asked for as ``When
-    did I ...?``: with it a block of 300 tokens holds 62 % of the evidence that the user spoke, without it 57, and 69
-    with no floor at all; others' questions of that form then bring nothing in 71 % instead of 88. LoCoMo's and BEAM's
-    own questions of others' memories move by less than a point.
-"""
-
-_MANY: Final = 200
-_FEWER: Final = 0.05
-"""The nearest of few is less near by chance than the nearest of many, so with a tenth of :data:`_MANY` so much less is
-enough: with eight memories 0.27. Source: the maximum of a sample grows with the logarithm of its size; the halves below
-have hundreds of memories each, so nothing there changes.
-"""
-
-LEAST_LEXICAL: Final = 0.10
-"""The same where words alone are compared; among few memories a word that they share is not worth more."""
-
-_NEARER: Final[dict[Subject | None, float]] = {"participant": 0.2, "known": 0.05, "unknown": -0.1, None: 0.0}
-"""A question that names a participant is about them, and one that names a stranger hardly is.
-
-Source:
-    Questions of LoCoMo's and BEAM's development halves, asked of another conversation's memory: 93 and 91 %
-    bring nothing, and their own memory's blocks hold .9 and .6 points less of the evidence than a list without a floor.
-    In BEAM others' chats are about the same subjects. From .32 to .36 both move by less than a point of evidence.
-    How much of a question's words is kept at all, and how far the nearest stands out from the rest, tell less.
-"""
-
-_IN_ITS_WORDS: Final = 0.40
-"""What holds so much of a question's words, as a share of BM25, is what it is about, however far the vectors are.
-
-Source:
-    A text of usual length that holds all of them once has .45. On both halves this changes nothing; it is for questions
-    of one word and for embedders with lower cosines.
-"""
-
-_OF_THE_LINE: Final = 0.10
-"""A memory so close to the question stands for itself. Source: LoCoMo; at .15 a block holds a point less."""
-
-_OF_THE_LINE_LEXICAL: Final = 0.02
-
-_WITH_THE_BEST: Final = 2.0
-"""So many standard deviations from the best, what speaks for a memory beside its words is enough: it answers a
-question that is close, for example."""
-
 ALIKE: Final = 1.5
 """What a memory loses, in standard deviations, for each part of a cosine that it shares with one that was chosen.
 
 Source:
     Maximal marginal relevance: Carbonell & Goldstein 1998. From 1 to 2, blocks hold .1 points more of the evidence.
 """
-
-
-def concerns(ranking: Ranking, *, short: bool = False) -> bool:
-    """Whether the question has to do with anything that was found.
-
-    Args:
-        ranking: What was found.
-        short: Whether the nearest text is no longer than :data:`SHORT`.
-    """
-    hits = ranking.hits
-    if not hits:
-        return False
-    less = max(_FEWER * math.log10(_MANY / len(hits)), _SHORT_NEEDS_LESS if short else 0.0)
-    least = LEAST_LEXICAL if ranking.by_words else LEAST_CLOSENESS - less
-    if ranking.closest + _NEARER[ranking.subject] >= least:
-        return True
-    return ranking.subject != "unknown" and bool(hits.where(hits.lexical >= _IN_ITS_WORDS))
-
-
-def matters(ranking: Ranking) -> list[int]:
-    """Return the places of the hits that have to do with the question, once it has to do with any; ascending."""
-    hits = ranking.hits
-    if not hits:
-        return []
-    least = _OF_THE_LINE_LEXICAL if ranking.by_words else _OF_THE_LINE
-    return hits.where((hits.closeness >= least) | (hits.strength >= hits.strength[0] - _WITH_THE_BEST))
 
 
 def in_order(ranking: Ranking) -> Iterator[int]:
@@ -438,10 +361,11 @@ class CandidatePlaces:
 
 def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> CandidatePlaces:
     """Return the hits to offer to a block: first the answers to the question, then what is relevant to it."""
-    close = query.about_everything or _concerns(ranking, stored)
     answers = _answers(query, ranking, stored)
+    kind = "open" if answers else query.kind  # beside an answer, less that is hardly near is of use
+    close = query.about_everything or concerns(ranking, lambda place: stored.memory(ranking, place), kind=kind)
     return CandidatePlaces(
-        _offered(ranking, answers, close=close, everything=query.about_everything), frozenset(answers)
+        _offered(ranking, answers, close=close, kind="all" if query.about_everything else kind), frozenset(answers)
     )
 
 
@@ -526,16 +450,6 @@ class _Offer:
         return repeats(memory, self._taught) or is_shown(memory, self._request)
 
 
-def _concerns(ranking: Ranking, stored: StoredFacts) -> bool:
-    """Return whether the question has to do with any hit; how long the nearest is, may decide that."""
-    if concerns(ranking):
-        return True
-    if not concerns(ranking, short=True):
-        return False
-    nearest = stored.memory(ranking, ranking.hits.closest_place)
-    return nearest is not None and len(nearest.text) <= SHORT
-
-
 def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
     """Return the places of the facts that fill a slot the question asks for, in whatever words.
 
@@ -555,11 +469,13 @@ def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
     return answers
 
 
-def _offered(ranking: Ranking, answers: Sequence[int], *, close: bool, everything: bool) -> Iterator[int]:
+def _offered(
+    ranking: Ranking, answers: Sequence[int], *, close: bool, kind: QuestionKind | Literal["all"]
+) -> Iterator[int]:
     yield from answers
     if not close:
         return
-    relevant = range(len(ranking.hits)) if everything else frozenset(matters(ranking))
+    relevant = range(len(ranking.hits)) if kind == "all" else frozenset(matters(ranking, kind=kind))
     first = frozenset(answers)
     for place in in_order(ranking):
         if place in relevant and place not in first:

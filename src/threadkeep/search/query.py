@@ -11,6 +11,7 @@ from typing import Final
 
 from threadkeep.text.dates import Span, Yearly, dates_in
 from threadkeep.text.languages import STOP_WORDS, Language
+from threadkeep.text.questions import QuestionKind, question_kind
 from threadkeep.text.slots import slots_asked
 from threadkeep.text.tokenizing import alternatives, plain_words
 
@@ -82,6 +83,11 @@ class Query:
     def about_questions(self) -> bool:
         """Whether it is about the user's own questions."""
         return asks_what_was_asked(self.text)
+
+    @cached_property
+    def kind(self) -> QuestionKind:
+        """Whether it is about the user's own life and work, a task, or open."""
+        return question_kind(self.text)
 
     @cached_property
     def slots(self) -> frozenset[str]:

@@ -1,0 +1,139 @@
+"""Whether a question has to do with anything that is kept, and with what. Pure rules over one ranking."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from threadkeep.memories.models import ASKED, SAID
+
+if TYPE_CHECKING:
+    from threadkeep.memories.models import Memory
+    from threadkeep.search.ranking import Ranking, Subject
+    from threadkeep.text.questions import QuestionKind
+
+LEAST_CLOSENESS: Final = 0.34
+"""From so close on, a question is about something that is kept. Words alone are compared by another measure."""
+
+SHORT: Final = 90
+"""A text of no more characters is one statement, of one thing."""
+
+_SHORT_NEEDS_LESS: Final = 0.06
+"""A long text is near to much of what is asked about its field; one statement that is as near says just that.
+
+Source:
+    Replays of LoCoMo's development half, with facts of 65 characters long in the middle and are asked for as ``When
+    did I ...?``: with it a block of 300 tokens holds 62 % of the evidence that the user spoke, without it 57, and 69
+    with no floor at all; others' questions of that form then bring nothing in 71 % instead of 88. LoCoMo's and BEAM's
+    own questions of others' memories move by less than a point.
+"""
+
+LEAST_CLOSENESS_OWN: Final = 0.06
+"""The same for a question about the user's own life or work, where the closest text is a statement or a few.
+
+A paraphrase of a personal statement has a cosine of .40 in the median and .20 at the lower end, which a request about
+the world reaches, too. The kind of the question says more than the cosine.
+
+Source:
+    ``threadkeep eval personal``; ``docs/evaluation.md`` has the curve.
+"""
+
+LONGEST_STATEMENT: Final = 400
+"""A longer text is a message that was kept whole.
+
+Whole messages are near to any question about their field, so among them a question about the user needs
+as much closeness as another one. Source: BEAM, where chats about one field ask each other's memory in the first person.
+"""
+_LOOKED_AT: Final = 5
+"""So many of the first hits tell whether a memory holds statements or whole messages."""
+
+_MANY: Final = 200
+_FEWER: Final = 0.05
+"""The nearest of few is less near by chance than the nearest of many, so with a tenth of :data:`_MANY` so much less is
+enough: with eight memories 0.27. Source: the maximum of a sample grows with the logarithm of its size; the halves below
+have hundreds of memories each, so nothing there changes.
+"""
+
+LEAST_LEXICAL: Final = 0.10
+"""The same where words alone are compared; among few memories a word that they share is not worth more."""
+
+_LEAST_LEXICAL_OWN: Final = 0.03
+"""The same for a question about the user: one shared word of several."""
+
+_NEARER: Final[dict[Subject | None, float]] = {"participant": 0.2, "known": 0.05, "unknown": -0.1, None: 0.0}
+"""A question that names a participant is about them, and one that names a stranger hardly is.
+
+Source:
+    Questions of LoCoMo's and BEAM's development halves, asked of another conversation's memory: 93 and 91 %
+    bring nothing, and their own memory's blocks hold .9 and .6 points less of the evidence than a list without a floor.
+    In BEAM others' chats are about the same subjects. From .32 to .36 both move by less than a point of evidence.
+    How much of a question's words is kept at all, and how far the nearest stands out from the rest, tell less.
+"""
+
+_IN_ITS_WORDS: Final = 0.40
+"""What holds so much of a question's words, as a share of BM25, is what it is about, however far the vectors are.
+
+Source:
+    A text of usual length that holds all of them once has .45. On both halves this changes nothing; it is for questions
+    of one word and for embedders with lower cosines.
+"""
+
+_OF_THE_LINE: Final[dict[QuestionKind, float]] = {"own": 0.03, "open": 0.10, "task": 0.10}
+"""A memory so close to the question stands for itself. Source: LoCoMo; at .15 a block holds a point less."""
+
+_OF_THE_LINE_LEXICAL: Final = 0.02
+
+_WITH_THE_BEST: Final = 2.0
+"""So many standard deviations from the best, what speaks for a memory beside its words is enough: it answers a
+question that is close, for example."""
+
+
+def concerns(
+    ranking: Ranking, memory_at: Callable[[int], Memory | None] = lambda _place: None, *, kind: QuestionKind = "open"
+) -> bool:
+    """Return whether the question has to do with anything that was found.
+
+    Args:
+        ranking: What was found.
+        memory_at: Returns the memory at a place; ``None``: not known yet.
+        kind: Of the question.
+    """
+    hits = ranking.hits
+    if not hits:
+        return False
+    close = ranking.closest + _NEARER[ranking.subject]
+    if ranking.by_words:
+        return close >= (_LEAST_LEXICAL_OWN if kind == "own" else LEAST_LEXICAL) or _in_its_words(ranking)
+    less = max(_FEWER * math.log10(_MANY / len(hits)), 0.0)
+    if close >= LEAST_CLOSENESS - less or _in_its_words(ranking):
+        return True
+    if close >= LEAST_CLOSENESS - max(less, _SHORT_NEEDS_LESS):
+        nearest = memory_at(hits.closest_place)
+        if nearest is not None and len(nearest.text) <= SHORT:
+            return True
+    if kind != "own" or close < LEAST_CLOSENESS_OWN - less:
+        return False
+    first = [memory for place in range(min(_LOOKED_AT, len(hits))) if (memory := memory_at(place)) is not None]
+    whole = sum(_is_whole_message(memory) for memory in first) / len(first) if first else 1.0
+    return close >= LEAST_CLOSENESS_OWN + whole * (LEAST_CLOSENESS - LEAST_CLOSENESS_OWN) - less
+
+
+def _is_whole_message(memory: Memory) -> bool:
+    """Return whether *memory* is a message as it was sent, rather than a statement or a passage of a turn."""
+    if len(memory.text) > LONGEST_STATEMENT:
+        return True
+    return memory.kind == "episodic" and not memory.text.startswith((SAID, ASKED))
+
+
+def _in_its_words(ranking: Ranking) -> bool:
+    return ranking.subject != "unknown" and bool(ranking.hits.where(ranking.hits.lexical >= _IN_ITS_WORDS))
+
+
+def matters(ranking: Ranking, *, kind: QuestionKind = "open") -> list[int]:
+    """Return the places of the hits that have to do with the question, once it has to do with any; ascending."""
+    hits = ranking.hits
+    if not hits:
+        return []
+    least = _OF_THE_LINE_LEXICAL if ranking.by_words else _OF_THE_LINE[kind]
+    return hits.where((hits.closeness >= least) | (hits.strength >= hits.strength[0] - _WITH_THE_BEST))

@@ -1,0 +1,84 @@
+"""Tests of what kind of question a text is."""
+
+from __future__ import annotations
+
+import pytest
+
+from threadkeep.text.questions import question_kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where do I live?",
+        "What's my sister's name?",
+        "Which framework do we use?",
+        "Hey, remind me: who is our landlord?",
+        "Do you remember where I parked?",
+        "Describe my desk.",
+        "List the allergies that I have.",
+        "In which drawer did I put the passports?",
+        "Why do I avoid that street?",
+        "How do we deploy?",
+        "After the merger, who signs my leave?",
+        "What should a guest know about our cat?",
+        "Wo wohnt meine Schwester?",
+        "Welches Auto fahren wir?",
+        "Quel est mon sport préféré ?",
+        "¿Dónde trabajo?",
+        "¿Cómo se llama mi perra?",
+        "Onde moro?",
+        "Qual é o nome do meu gato?",
+        "Dove vive mio fratello?",
+    ],
+)
+def test_question_about_the_user(text: str):
+    """A word of the first person in the sentence that asks."""
+    assert question_kind(text) == "own"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is the capital of Peru?",
+        "Write a sonnet about rain.",
+        "Give me three synonyms of 'slow'.",
+        "Explain monads to me.",
+        "Who wrote Dune?",
+        "Can you tell me the boiling point of mercury?",
+        "Translate this into Danish.",
+        "Schreib mir ein Gedicht über Regen.",
+        "Is 91 prime?",
+        "",
+        "ok",
+    ],
+)
+def test_task_or_question_about_the_world(text: str):
+    """``Give me`` and ``to me`` say nothing of the user."""
+    assert question_kind(text) == "task"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My parser throws an exception, why?",
+        "How do I reverse a linked list?",
+        "Can I nest generics?",
+        "My build hangs. What am I doing wrong?",
+        "Why does my query time out?",
+        "I want to rename a branch. How?",
+        "I moved to Ghent last week.",
+        "Who minds the kids?",
+        "Wie kann ich eine Liste sortieren?",
+        "What do I do next? " * 30,
+    ],
+)
+def test_open_question(text: str):
+    """A way to do something, a fault of the moment, a statement, a story."""
+    assert question_kind(text) == "open"
+
+
+def test_long_texts_are_read_in_linear_time():
+    """Only the first sentences of a short text count."""
+    assert question_kind("why " * 100_000) == "open"
+    assert question_kind("a" * 399) == "task"
