@@ -194,9 +194,11 @@ class Threadkeep:
 
         Args:
             ranking: ``dense``: by meaning only, as LangGraph's stores; ``hybrid``: by words, too. Scores are cosines.
-            index: LangGraph's index configuration; its ``fields`` are searchable by default.
+            index: LangGraph's index configuration; its ``fields`` are searchable by default. An ``embed``, ``dims`` or
+                ``distance_type`` that is not this memory's is refused.
             ttl: LangGraph's expiry configuration, in minutes; ``None``: LANGGRAPH_STORE_TTL_MINUTES.
         """
+        from threadkeep.langgraph.operations import require_embedder
         from threadkeep.langgraph.store import ThreadkeepStore
 
         if ranking not in ("hybrid", "dense"):
@@ -205,6 +207,7 @@ class Threadkeep:
         minutes = self._app.settings.store_ttl_minutes
         if ttl is None and minutes:
             ttl = {"default_ttl": minutes, "refresh_on_read": False}
+        require_embedder(index, self._app.embedder)
         return ThreadkeepStore(
             self._app.event_loop, self._app.connect, index=index, ttl_config=ttl, ranking=ranking, owner=self.locked_to
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_core.embeddings import DeterministicFakeEmbedding
 
 import threadkeep
 from threadkeep.errors import InvalidInputError, SettingsError, TooLargeError
@@ -51,6 +52,41 @@ class TestWrongOnes:
                 tk.store_with(ranking="foo")  # type: ignore[arg-type]
             with pytest.raises(InvalidInputError, match="budget_tokens must be 0 or more"):
                 tk.middleware(budget_tokens=-1)
+
+    @pytest.mark.parametrize("distance", ["l2", "inner_product"])
+    def test_a_distance_that_there_is_not(self, distance: Any) -> None:
+        """Scores are cosines; another distance is refused, and the cosine is not."""
+        embedder = HashingEmbedder(dims=64)
+        with threadkeep.open("memory://", embedder=embedder) as tk:
+            index: Any = {"dims": 64, "embed": embedder, "distance_type": distance}
+            with pytest.raises(InvalidInputError, match=f"distance_type.*{distance}.*cosine"):
+                tk.store_with(index=index)
+            tk.store_with(index={**index, "distance_type": "cosine"})
+
+    def test_an_embedder_that_is_not_the_memorys(self) -> None:
+        """Vectors come from one embedder; an index with another one is refused."""
+        langchain = DeterministicFakeEmbedding(size=64)
+        for embedder, embed in (
+            (HashingEmbedder(dims=64), langchain),
+            ("none", langchain),
+            (langchain, DeterministicFakeEmbedding(size=32)),
+            (langchain, "openai:text-embedding-3-small"),
+        ):
+            with threadkeep.open("memory://", embedder=embedder) as tk:
+                with pytest.raises(InvalidInputError, match=r"index\['embed'\].*threadkeep.open\(embedder="):
+                    tk.store_with(index={"dims": 64, "embed": embed})
+                tk.store_with(index={"fields": ["text"]})  # type: ignore[typeddict-item]
+        with threadkeep.open("memory://", embedder=langchain) as tk:
+            tk.store_with(index={"dims": 64, "embed": langchain})
+
+    def test_dimensions_that_are_not_the_embedders(self) -> None:
+        """They are refused where the embedder's are known."""
+        embedder = HashingEmbedder(dims=64)
+        with (
+            threadkeep.open("memory://", embedder=embedder) as tk,
+            pytest.raises(InvalidInputError, match=r"index\['dims'\] is 32, and the embedder .* gives 64"),
+        ):
+            tk.store_with(index={"dims": 32, "embed": embedder})  # type: ignore[typeddict-item]
 
 
 class TestBudget:

@@ -36,7 +36,8 @@ def enabled(**more: Any) -> Settings:
 
 async def texts(store: BaseStore, user_id: str = ANA) -> list[str]:
     found = await store.asearch(("memories", functions.sanitize_namespace_label(user_id)), limit=100)
-    return [item.value["data"] for item in found if item.value.get("kind") == "semantic"]
+    facts = [item.value for item in found if item.value.get("type") != "episodic"]
+    return [value["data"] for value in facts if value.get("kind") in ("semantic", "Memory")]  # the latter: as shown
 
 
 class TestExtract:

@@ -14,6 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from threadkeep.ids import new_id
 from threadkeep.langgraph.window_rules import AnswerStep, Role, Step, Strip, WindowEntry, WindowPlan
+from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.text.sentences import Said
@@ -26,6 +27,9 @@ SUMMARY_SOURCE: Final = "summarization"
 
 OURS: Final = "threadkeep_window"
 """Marks the summaries of this window, beside which another middleware may write its own."""
+
+_CALL_KEYS: Final = ("tool_calls", "tool_use", "toolUse")
+"""Where providers' tool calls stand in ``additional_kwargs``: OpenAI's, and Bedrock's in two spellings."""
 
 _LONGEST_RESULT: Final = 200
 """So many characters of a tool's result go into a summary: what tools and documents say is no part of the talk."""
@@ -56,14 +60,15 @@ def is_talk(messages: Sequence[BaseMessage]) -> bool:
 def call_ids(message: BaseMessage) -> list[str]:
     """Return the ids of the tool calls that *message* makes, in order; ``""`` for one without an id.
 
-    A call may stand in ``tool_calls``, ``invalid_tool_calls``, ``additional_kwargs`` and in content blocks
+    A call may stand in ``tool_calls``, ``invalid_tool_calls``, ``additional_kwargs`` (under ``tool_calls``, or under
+    ``tool_use`` or ``toolUse`` as Bedrock spells it) and in content blocks
     of the type ``tool_use`` or with a ``toolUse``, mostly in several of them at once.
     """
     if not isinstance(message, AIMessage):
         return []
     ids = [str(call.get("id") or "") for call in (*message.tool_calls, *message.invalid_tool_calls)]
-    raw = [str(call.get("id") or "") for call in _raw_calls(message)]
-    for others in (raw, _block_ids(message, "tool_use", "id", "toolUse", "toolUseId")):
+    raw = [[_raw_id(call) for call in _raw_calls(message, key)] for key in _CALL_KEYS]
+    for others in (*raw, _block_ids(message, "tool_use", "id", "toolUse", "toolUseId")):
         ids += [call for call in others if call not in ids]
     return ids
 
@@ -97,7 +102,7 @@ def summary_message(text: str) -> HumanMessage:
 
 def summary_text(message: BaseMessage) -> str | None:
     """Return the summary that *message* carries; ``None`` where it carries none."""
-    if message.additional_kwargs.get("lc_source") != SUMMARY_SOURCE:
+    if extras_of(message).get("lc_source") != SUMMARY_SOURCE:
         return None
     return message.text.removeprefix(SUMMARY_HEADING).strip()
 
@@ -122,7 +127,7 @@ def _role(message: BaseMessage) -> Role:
         return "system"
     if isinstance(message, (ToolMessage, FunctionMessage)):
         return "tool"
-    by_person = isinstance(message, HumanMessage) and not message.additional_kwargs.get("lc_source")
+    by_person = isinstance(message, HumanMessage) and not extras_of(message).get("lc_source")
     return "user" if by_person and not _result_ids(message) else "assistant"
 
 
@@ -135,14 +140,21 @@ def _result_ids(message: BaseMessage) -> list[str]:
 
 
 def _calls_beside_text(message: AIMessage) -> bool:
-    return bool(message.tool_calls or message.invalid_tool_calls or message.additional_kwargs.get("tool_calls"))
+    return bool(message.tool_calls or message.invalid_tool_calls or any(map(extras_of(message).get, _CALL_KEYS)))
 
 
-def _raw_calls(message: AIMessage) -> list[dict[str, Any]]:
-    """Return the calls as the provider has spelled them."""
-    raw: Any = message.additional_kwargs.get("tool_calls")
-    calls = cast("list[Any]", raw) if isinstance(raw, list) else []
+def _raw_calls(message: AIMessage, key: str) -> list[dict[str, Any]]:
+    """Return the calls that stand under *key* of the additional arguments: a list of them, or a single one."""
+    raw: Any = extras_of(message).get(key)
+    calls = cast("list[Any]", raw) if isinstance(raw, list) else [raw]
     return [cast("dict[str, Any]", call) for call in calls if isinstance(call, dict)]
+
+
+def _raw_id(call: dict[str, Any]) -> str:
+    """Return the id of a call as a provider spells it: OpenAI's, Anthropic's on Bedrock, or that of Converse."""
+    inner: Any = call.get("toolUse")
+    named = cast("dict[str, Any]", inner) if isinstance(inner, dict) else call
+    return str(named.get("id") or named.get("toolUseId") or "")
 
 
 def _block_ids(message: BaseMessage, kind: str, field: str, key: str, inner: str) -> list[str]:
@@ -171,9 +183,9 @@ def _stripped(message: AIMessage) -> AIMessage:
     """Return *message* without calls that have no id, or one that it uses twice."""
     ids = call_ids(message)
     usable = {call for call in ids if call and ids.count(call) == 1}
-    more = dict(message.additional_kwargs)
-    if "tool_calls" in more:
-        more["tool_calls"] = [call for call in _raw_calls(message) if call.get("id") in usable]
+    more = dict(extras_of(message))
+    for key in more.keys() & set(_CALL_KEYS):
+        more[key] = [call for call in _raw_calls(message, key) if _raw_id(call) in usable]
     content = message.content
     if isinstance(content, list):
         content = [

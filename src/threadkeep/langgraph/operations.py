@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 from langgraph.store.base import InvalidNamespaceError as LangGraphInvalidNamespaceError
@@ -16,6 +16,9 @@ from threadkeep.identity import OWNED_ROOTS, Owner, partition_of
 from threadkeep.memories.codec import searchable_paths
 from threadkeep.storage.encoding import MAX_TTL, MAX_VALUE_DEPTH, OPERATORS, check_filter
 from threadkeep.storage.interface import MAX_VALUE_BYTES, Namespace, NamespaceMatch, Partition, Ref
+
+if TYPE_CHECKING:
+    from threadkeep.models.base import Embedder
 
 WHOLE_VALUE: Final = ("$",)
 """LangGraph's default: the whole value as JSON is one searchable text."""
@@ -133,6 +136,41 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) 
 def fields_of(fields: Sequence[str] | None) -> tuple[str, ...]:
     """Return the paths that *fields* of an index configuration stands for."""
     return WHOLE_VALUE if fields is None else _paths(fields)
+
+
+def require_cosine(index: Mapping[str, Any] | None) -> None:
+    """Refuse an index configuration with a ``distance_type`` other than the cosine, the only distance there is.
+
+    Raises:
+        InvalidInputError: It names another distance.
+    """
+    distance = index.get("distance_type") if index else None
+    if distance not in (None, "cosine"):
+        msg = f"index['distance_type'] is {str(distance)[:40]!r}, and scores are cosines; leave it out, or set cosine."
+        raise InvalidInputError(msg)
+
+
+def require_embedder(index: Mapping[str, Any] | None, embedder: Embedder | None) -> None:
+    """Refuse an index configuration with an ``embed`` or ``dims`` that are not those of *embedder*.
+
+    Raises:
+        InvalidInputError: They differ; the message says how to change the embedder.
+    """
+    if index is None:
+        return
+    embed, dims = index.get("embed"), index.get("dims")
+    own = None if embedder is None else embedder.name
+    same = embed is embedder or (isinstance(embed, str) and own is not None and own.partition("@")[0] == embed)
+    if embed and not same and getattr(embedder, "embeddings", None) is not embed:
+        named = f"{embed[:60]!r}" if isinstance(embed, str) else type(cast("object", embed)).__name__
+        msg = (
+            f"index['embed'] is {named}, and the embedder of this memory is {own or 'none'}; leave it out, "
+            "or pass that embedder to threadkeep.open(embedder=…)."
+        )
+        raise InvalidInputError(msg)
+    if embedder is not None and dims and embedder.dims not in (None, dims):
+        msg = f"index['dims'] is {str(dims)[:40]}, and the embedder {own} gives {embedder.dims}; leave it out."
+        raise InvalidInputError(msg)
 
 
 def ttl_of(minutes: Any) -> timedelta | None:

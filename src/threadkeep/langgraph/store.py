@@ -28,9 +28,19 @@ from langgraph.store.base import (
 
 from threadkeep.identity import owner_in
 from threadkeep.langgraph.batching import Crowd
-from threadkeep.langgraph.operations import CallPlan, ItemWrite, fields_of, labels_of, planned, ttl_of, writable
+from threadkeep.langgraph.operations import (
+    CallPlan,
+    ItemWrite,
+    fields_of,
+    labels_of,
+    planned,
+    require_cosine,
+    ttl_of,
+    writable,
+)
 from threadkeep.langgraph.store_search import StoreMatch, StoreRanking, find, list_namespaces
 from threadkeep.memories.audited_writer import is_changed
+from threadkeep.memories.codec import shown_value
 from threadkeep.storage.interface import (
     MAX_BATCH_OPERATIONS,
     Batch,
@@ -115,7 +125,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         services: Gives the services, connected; called in the event loop by every operation.
         index: LangGraph's index configuration. ``fields`` are searchable in items without
             fields of their own; by default the whole value as JSON, and of a memory its statement.
-            ``embed`` and ``dims`` are only shown again: the embedder is Threadkeep's.
+            ``embed`` and ``dims`` must be those of Threadkeep's embedder, which makes the vectors.
         ttl_config: LangGraph's expiry configuration, in minutes; a ``default_ttl`` of 0 means never.
         ranking: ``dense`` orders by meaning alone, as a stock ``index=`` does, and ``hybrid`` by words, too. Scores
             are cosines; where the order of words and meaning has a higher one after a lower one, it is told as that.
@@ -136,6 +146,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
     ) -> None:
         self._home = home
         self._connect = services
+        require_cosine(index)
         self._fields = fields_of(_fields(index))
         self._ranking: StoreRanking = ranking
         self._owner = owner
@@ -453,7 +464,7 @@ def _listing(
 
 def _item(item: StoredItem) -> Item:
     return Item(
-        value=item.value,
+        value=shown_value(item.ref.namespace, item.value),
         key=item.ref.key,
         namespace=item.ref.namespace,
         created_at=item.created_at,
@@ -463,7 +474,8 @@ def _item(item: StoredItem) -> Item:
 
 def _search_item(found: StoreMatch) -> SearchItem:
     item = found.item
-    return SearchItem(item.ref.namespace, item.ref.key, item.value, item.created_at, item.updated_at, score=found.score)
+    value = shown_value(item.ref.namespace, item.value)
+    return SearchItem(item.ref.namespace, item.ref.key, value, item.created_at, item.updated_at, score=found.score)
 
 
 def _one(results: list[Result]) -> Any:

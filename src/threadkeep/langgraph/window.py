@@ -38,7 +38,7 @@ from threadkeep.langgraph.history import (
 )
 from threadkeep.langgraph.identity import owner_from, thread_id_of
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
-from threadkeep.models.langchain import OfflineChatModel, as_messages, plain_messages
+from threadkeep.models.langchain import OfflineChatModel, as_messages, extras_of, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import create_helper_model
@@ -164,7 +164,7 @@ def _somebody_else_summarises(request: ModelRequest[Any]) -> bool:
     """Whether another middleware shortens this thread: two that do would each summarise the other's summary."""
     if request.state.get("_summarization_event"):
         return True
-    return any(summary_text(one) is not None and not one.additional_kwargs.get(OURS) for one in request.messages)
+    return any(summary_text(one) is not None and not extras_of(one).get(OURS) for one in request.messages)
 
 
 def _showing(request: ModelRequest[Any], seen: History) -> ModelRequest[Any]:

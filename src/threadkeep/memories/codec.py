@@ -43,6 +43,8 @@ SCHEMA_NAMES: Final[Mapping[Kind, str]] = {
     "procedural": "ProceduralMemory",
 }
 """What LangMem's manager calls a memory's kind."""
+LANGMEM_KIND: Final = "Memory"
+"""The schema that LangMem's manager uses unless it is given others, and the only one that it then can update."""
 _KINDS: Final[dict[str, Kind]] = {name: kind for kind, schema in SCHEMA_NAMES.items() for name in (kind, schema)}
 _STATUSES: Final = frozenset(get_args(Status))
 _SPEAKERS: Final = frozenset(get_args(Speaker))
@@ -104,6 +106,43 @@ def searchable_paths(namespace: Namespace, key: str, value: dict[str, Any]) -> t
         return None, False
     recallable = memory.status == "active" and memory.valid_to is None
     return text_paths_of(value) if recallable else (), memory.pinned
+
+
+class MemoryValue(dict[str, Any]):
+    """The value of an item among memories, for programs that expect LangMem's shape ``{"kind", "content"}``.
+
+    It equals the plain dict that is stored. A subscript of "kind" or "content" that is not stored returns what
+    LangMem's manager would have written, so the manager reads rows of Threadkeep, LangMem's tools and other programs.
+    """
+
+    def __missing__(self, key: str) -> Any:
+        if key == "kind":
+            return LANGMEM_KIND
+        if key == "content":
+            text = _joined_texts(self)
+            return {"content": text} if text else dict(self)
+        raise KeyError(key)
+
+
+def shown_value(namespace: Namespace, value: dict[str, Any]) -> dict[str, Any]:
+    """Return *value* as programs that use the LangGraph store read it.
+
+    A memory that Threadkeep wrote shows the kind that LangMem's manager can update; an episode gets "type": "episodic".
+    """
+    if not is_memory_namespace(namespace):
+        return value
+    shown = MemoryValue(value)
+    if "trust" in value and "sources" in value and "content" not in value:
+        match value.get("kind"):
+            case "semantic":
+                shown["kind"] = LANGMEM_KIND
+            case "episodic":
+                shown |= {"kind": LANGMEM_KIND, "type": "episodic"}
+            case "procedural":
+                shown["kind"] = SCHEMA_NAMES["procedural"]
+            case _:
+                pass
+    return shown
 
 
 def memory_of(item: Item) -> Memory | None:

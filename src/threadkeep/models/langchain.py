@@ -191,6 +191,7 @@ class LangChainEmbedder:
             shared: Whether the application may use *embeddings*, too. Its asynchronous client then belongs to the
                 application's event loop, and is not used here.
         """
+        self.embeddings = embeddings
         if getattr(embeddings, "check_embedding_ctx_length", False):
             # Counting tokens would download a vocabulary; texts are cut before they are sent.
             embeddings = cast("Any", embeddings).model_copy(update={"check_embedding_ctx_length": False})
@@ -369,7 +370,13 @@ def _role_of(message: BaseMessage) -> Role:
     if isinstance(message, (ToolMessage, FunctionMessage)):
         return "tool"
     by_person = isinstance(message, HumanMessage) or (isinstance(message, ChatMessage) and message.role == "user")
-    return "user" if by_person and not message.additional_kwargs.get("lc_source") else "system"
+    return "user" if by_person and not extras_of(message).get("lc_source") else "system"
+
+
+def extras_of(message: BaseMessage) -> dict[str, Any]:
+    """Return the ``additional_kwargs`` of *message*; empty where a program set them to None."""
+    extras: dict[str, Any] | None = message.additional_kwargs
+    return extras or {}
 
 
 def _text_of(content: str | list[Any], *, between: str = "\n") -> str:
