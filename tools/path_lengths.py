@@ -28,8 +28,8 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "warm recall": (35, 425),
     "list memories": (16, 250),
     "forget a memory": (26, 830),
-    "store put": (18, 165),
-    "warm store search": (26, 270),
+    "store put": (18, 170),
+    "warm store search": (26, 275),
     "store get": (12, 60),
     "command: memories list": (30, 460),
 }

@@ -401,11 +401,6 @@ class Container:
         recorded.set(DEGRADED, list(recall.degraded) or None)
         recorded.set(RECALLED, recall.text if self.settings.trace_content else None)
 
-    def embed_ahead(self, question: str) -> None:
-        """Begin to embed *question*, from any thread; does nothing before the services are connected."""
-        if self.connected is not None and self.services.search.embeds_here:
-            self.event_loop.soon(lambda: self.services.search.embed_ahead(question))
-
     async def aclose(self) -> None:
         """Drain capture, close the checkpointers and the storage, and stop the event loop."""
         if self.event_loop.running:

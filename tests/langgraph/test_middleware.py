@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
@@ -67,18 +67,6 @@ class NoticingEmbedder(HashingEmbedder):
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.asked.set()
         return await super().embed(texts)
-
-
-class Waiting(AgentMiddleware[Any, Any, Any]):
-    """Waits before the agent until an embedder is asked, and says whether it was; the first turn does not wait."""
-
-    def __init__(self, embedder: NoticingEmbedder) -> None:
-        super().__init__()
-        self._embedder = embedder
-        self.seen: list[bool] = []
-
-    def before_agent(self, state: Any, runtime: Any) -> None:
-        self.seen.append(self._embedder.asked.wait(10 if self.seen else 0))
 
 
 class TestRecall:
@@ -139,23 +127,6 @@ class TestRecall:
         assert [event["type"] for event in events] == ["recalled", "captured"]
         assert len(model.prompts) == 2
         assert human(model.prompts[0]) == human(model.prompts[1])
-
-    def test_the_question_is_embedded_as_the_run_begins(self) -> None:
-        """From its second turn on a graph's question is embedded once, before its first step and while that is made."""
-        embedder = NoticingEmbedder()
-        with threadkeep.open("memory://", embedder=embedder) as tk:
-            tk.sync.memories.remember(FACT, owner=ANA)
-            waiting = Waiting(embedder)
-            agent = create_agent(ScriptedModel(), [], middleware=[waiting, tk.middleware(capture=False)])
-            embedder.asked.clear()
-            agent.invoke(said("Good morning, how are you?"), tk.config(user_id=ANA, thread_id="1"))
-            embedder.calls.clear()
-            embedder.asked.clear()
-
-            agent.invoke(said(QUESTION), tk.config(user_id=ANA, thread_id="1"))
-
-        assert waiting.seen == [False, True]
-        assert embedder.calls[0] == [QUESTION]
 
     def test_nothing_is_embedded_for_who_recalls_nothing(self) -> None:
         """A middleware that only learns has no use for its question's vector."""

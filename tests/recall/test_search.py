@@ -296,31 +296,6 @@ class TestEmbedding:
 
         assert order == ["embed", "read", "read", "read"]
 
-    async def test_what_is_embedded_ahead_is_waited_for(
-        self, search: Retriever, storage: HeldStorage, model: HashingEmbedder, monkeypatch: pytest.MonkeyPatch
-    ):
-        """A question that is being embedded already is not embedded once more; one of spaces never is."""
-        await keep(storage, search, "tea at five")
-        await keys(search)
-        model.calls.clear()
-        embed, go = model.embed, asyncio.Event()
-
-        async def slowly(texts: Any) -> Any:
-            vectors = await embed(texts)
-            await go.wait()
-            return vectors
-
-        monkeypatch.setattr(model, "embed", slowly)
-        for question in ("When is tea?", "When is tea?", "  "):
-            search.embed_ahead(question)
-        asked = asyncio.create_task(keys(search, "When is tea?"))
-        while not model.calls:
-            await asyncio.sleep(0)
-        go.set()
-
-        assert await asked == ["tea at five"]
-        assert model.calls == [["When is tea?"]]
-
     async def test_what_is_asked_of_somebody_is_embedded_beside_the_question(
         self, search: Retriever, storage: HeldStorage, model: HashingEmbedder
     ):

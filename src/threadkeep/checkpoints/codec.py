@@ -24,7 +24,7 @@ from threadkeep.storage.interface import Item, Namespace, Partition, Put, Ref
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-    from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
 CHECKPOINTS: Final = ".checkpoints"
@@ -197,6 +197,11 @@ class StoredCheckpoint:
     def entries(self, task_id: str) -> list[Entry]:
         """Return what a task wrote."""
         return parse_entries(self._data(self.writes[task_id])) if task_id in self.writes else []
+
+    def note_values(self, stored: StoredValues, versions: ChannelVersions) -> None:
+        """Add to *stored* the large values that this checkpoint refers to."""
+        for channel, ref in self.refs.items():
+            stored[self.place.namespace, channel, str(versions.get(channel))] = ValueRef(*ref)
 
     def read(self, serde: SerializerProtocol) -> tuple[Checkpoint, CheckpointMetadata, dict[str, tuple[str, bytes]]]:
         """Return the checkpoint without its values, its metadata, and its small values, encoded.

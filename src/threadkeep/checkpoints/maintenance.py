@@ -1,4 +1,4 @@
-"""Whole threads: deleted, erased with their owner, measured, copied and pruned."""
+"""Whole threads: listed, deleted, erased with their owner, measured, copied and pruned."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from threadkeep.checkpoints.codec import (
 )
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.head import Head
+from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.checkpoints.thread_store import EXPIRY
 from threadkeep.errors import ConflictError, InvalidInputError, PartitionErasedError
 from threadkeep.identity import owner_of_label
@@ -80,6 +81,34 @@ class KeptCheckpoints:
     since: datetime | None = None
     waiting: bool = True
     every_namespace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCheckpoints:
+    """The checkpoints of a thread to list.
+
+    Attributes:
+        namespace: Those of this graph; ``None``: of all.
+        only: The one with this id; ``""``: all.
+        older_than: Those before this id; ``""``: all.
+        metadata: Those with these entries in their metadata.
+        limit: So many at most; ``None``: all.
+    """
+
+    namespace: str | None
+    only: str
+    older_than: str
+    metadata: Mapping[str, Any]
+    limit: int | None
+
+    def take(self, stored: StoredCheckpoint, metadata: Mapping[str, Any]) -> bool:
+        """Return whether a checkpoint is one of them."""
+        checkpoint_id = stored.place.checkpoint_id
+        if (self.only and checkpoint_id != self.only) or (self.older_than and checkpoint_id >= self.older_than):
+            return False
+        return ANCHOR not in metadata and all(
+            key in metadata and metadata[key] == value for key, value in self.metadata.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +193,37 @@ class Maintenance:
     directory: ThreadDirectory
     serde: SerializerProtocol
     owner: Owner | None
+
+    async def list(self, thread: ThreadStore, wanted: ListedCheckpoints) -> Sequence[CheckpointTuple]:
+        """Return checkpoints of *thread*, newest first."""
+        found: list[CheckpointTuple] = []
+        for stored in await thread.load_all(wanted.namespace):
+            if wanted.take(stored, cast("Mapping[str, Any]", stored.read(self.serde)[1])):
+                found.append(await thread.to_tuple(stored, self.serde))
+                if len(found) == wanted.limit:
+                    break
+        return found
+
+    async def delete_runs(self, thread: ThreadStore, run_ids: Collection[str]) -> None:
+        """Delete the checkpoints of *thread* with one of these run ids in their metadata."""
+        gone = [one for one in await thread.load_all() if one.read(self.serde)[1].get("run_id") in run_ids]
+        if gone:
+            await self.remove(thread, gone)
+
+    async def prune(self, thread_ids: Sequence[str], strategy: str) -> None:
+        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
+
+        Raises:
+            InvalidInputError: There is no such strategy.
+        """
+        if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
+            msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
+            raise InvalidInputError(msg)
+        for thread_id in map(thread_id_from, thread_ids):
+            if strategy == "delete":
+                await self.delete(thread_id)
+            else:
+                await self.thin(thread_id, KeptCheckpoints(every_namespace=True))
 
     async def delete(self, thread_id: ThreadId) -> None:
         """Delete everything of the thread, and its owner."""

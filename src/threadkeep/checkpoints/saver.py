@@ -25,28 +25,32 @@ from langgraph.checkpoint.memory import InMemorySaver
 from threadkeep.checkpoints.codec import (
     CheckpointPlace,
     StoredValues,
-    ValueRef,
-    config_of,
     encode_checkpoint,
     encode_writes,
 )
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
-from threadkeep.checkpoints.maintenance import ANCHOR, KeptCheckpoints, Maintenance, ThreadStats
-from threadkeep.checkpoints.run_events import current_run, listen
+from threadkeep.checkpoints.maintenance import KeptCheckpoints, ListedCheckpoints, Maintenance, ThreadStats
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
-from threadkeep.checkpoints.thread_ids import come_after, thread_id_from
+from threadkeep.checkpoints.thread_ids import (
+    addressed,
+    claimed_owner_of,
+    come_after,
+    configurable_of,
+    run_of,
+    thread_id_from,
+)
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
-from threadkeep.errors import InvalidInputError, ThreadkeepError
+from threadkeep.errors import ThreadkeepError
 from threadkeep.event_loop import closed_error
-from threadkeep.identity import RUNTIME, Owner, claimed_owner
+from threadkeep.identity import RUNTIME, Owner
 from threadkeep.ids import ThreadId
+from threadkeep.run_events import current_run, listen
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from threadkeep.checkpoints.codec import StoredCheckpoint
     from threadkeep.clock import Clock
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.storage.interface import Storage
@@ -81,7 +85,7 @@ class _Target:
 class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     """Keeps LangGraph's checkpoints as items of a storage, one partition for each thread.
 
-    ThreadStore ids are any text of 1–1,000 characters. If the run names its owner (its context, ``user_id``,
+    Thread ids are any text of 1–1,000 characters. If the run names its owner (its context, ``user_id``,
     ``langgraph_user_id``, or a LangGraph server's user), the first run binds the thread to that owner, and every other
     owner is refused before a checkpoint is read or written.
 
@@ -119,7 +123,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self.storage = storage
         self.directory = ThreadDirectory(storage, clock)
         self._owner: Owner | None = None
-        self._owner_of = owner_of or _claimed_owner
+        self._owner_of = owner_of or claimed_owner_of
         self._loop = loop
         self._connect = connect or storage.connect
         self._threads = Threads(storage, clock, timeout=timeout, ttl=ttl)
@@ -133,9 +137,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def scoped(self, owner: Owner) -> ThreadkeepCheckpointer:
         """Return a view of *owner*'s threads only: it cannot name another owner's thread, nor others one of its."""
-        view = copy.copy(self)
-        view._owner = owner  # noqa: SLF001 - a copy of this very object
-        return view
+        return self._view(_owner=owner)
 
     def with_allowlist(self, extra_allowlist: Collection[type | tuple[str, ...]]) -> ThreadkeepCheckpointer:
         """Return a view that also keeps objects of these classes, each given as itself or as ``(module, name)``."""
@@ -149,9 +151,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def identified(self, owner_of: Callable[[RunnableConfig], Owner | None]) -> ThreadkeepCheckpointer:
         """Return a view that takes the owner of a run from *owner_of*."""
-        view = copy.copy(self)
-        view._owner_of = owner_of  # noqa: SLF001 - a copy of this very object
-        return view
+        return self._view(_owner_of=owner_of)
 
     def owner_by(self, config: RunnableConfig) -> Owner | None:
         """Return the owner that a run's threads are bound to; ``None``: the view is scoped, or the run names none."""
@@ -163,9 +163,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def connected(self) -> ThreadkeepCheckpointer:
         """Return a view of the same threads over the connected storage."""
-        view = copy.copy(self)
-        view._connect = self.storage.connect  # noqa: SLF001 - a copy of this very object
-        return view
+        return self._view(_connect=self.storage.connect)
 
     async def aclose(self) -> None:
         """Give back the leases and let writes in progress end; the storage stays open. It closes all views."""
@@ -259,7 +257,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
         self._run_sync(self._write(target, change))
-        return _addressed(config, target.place.namespace, checkpoint["id"])
+        return addressed(config, target.place.namespace, checkpoint["id"])
 
     async def aput(
         self,
@@ -271,25 +269,19 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
         await self._run(self._write(target, change))
-        return _addressed(config, target.place.namespace, checkpoint["id"])
+        return addressed(config, target.place.namespace, checkpoint["id"])
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
-        if not writes:
-            self._run_sync(self._require_owner(self._target(config)))
-        else:
-            self._run_sync(self._write(*self._put_writes(config, writes, task_id, task_path)))
+        self._run_sync(self._put_writes(config, writes, task_id, task_path))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
-        if not writes:
-            await self._run(self._require_owner(self._target(config)))
-        else:
-            await self._run(self._write(*self._put_writes(config, writes, task_id, task_path)))
+        await self._run(self._put_writes(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete everything of the thread, and its owner."""
@@ -309,7 +301,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Do what :meth:`aprune` does, blocking."""
-        self._run_sync(self._prune(thread_ids, strategy))
+        self._run_sync(self._maintenance.prune(thread_ids, strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
@@ -318,7 +310,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             InvalidInputError: There is no such strategy.
             ThreadBusyError: A run has the lease on one of them, and did not end in time.
         """
-        await self._run(self._prune(thread_ids, strategy))
+        await self._run(self._maintenance.prune(thread_ids, strategy))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread into one that has none."""
@@ -352,12 +344,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def aowner(self, thread_id: str) -> str | None:
         """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""
-
-        async def owner() -> str | None:
-            head = await self._thread(thread_id_from(thread_id), None).head()
-            return (head.owner or None) if head is not None else None
-
-        return await self._run(owner())
+        head = await self._run(self._thread(thread_id_from(thread_id), None).head())
+        return (head.owner or None) if head is not None else None
 
     async def abind(self, thread_id: str, owner: Owner) -> None:
         """Bind a thread of this view to *owner*.
@@ -366,11 +354,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             OwnerMismatchError: It belongs to another owner.
         """
         thread = self._thread(thread_id_from(thread_id), self._owner)
-
-        async def bind() -> None:
-            await self.owners.bind(thread, owner, epoch=None, scoped=self._owner is not None)
-
-        await self._run(bind())
+        await self._run(self.owners.bind(thread, owner, epoch=None, scoped=self._owner is not None))
 
     async def aerase_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
         """Erase the threads of *owner*, while no further one can begin; return their ids.
@@ -404,6 +388,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Return the version after *current*."""
         return _versions.get_next_version(current, channel)
 
+    def _view(self, **changes: object) -> ThreadkeepCheckpointer:
+        view = copy.copy(self)
+        vars(view).update(changes)
+        return view
+
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         self._require_open(work)
         return await self._loop.run(self._threads.call(work) if self._leases.connected else self._connected(work))
@@ -436,12 +425,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return self._threads.get(thread_partition(thread_id, owner), thread_id)
 
     def _target(self, config: RunnableConfig) -> _Target:
-        configurable = _configurable(config)
+        configurable = configurable_of(config)
         thread = self._thread(thread_id_from(configurable.get("thread_id")), self._owner)
         place = CheckpointPlace(
             str(configurable.get("checkpoint_ns") or ""), str(configurable.get("checkpoint_id") or "")
         )
-        run = _run_of(configurable)
+        run = run_of(configurable)
         lease = None if run is None else self._leases.of(run, thread)
         # A run with a lease has shown its owner when it began.
         owner = lease.owner if lease is not None else self._owner or self._owner_of(config)
@@ -462,7 +451,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         found = await thread.to_tuple(loaded, self.serde)
         come_after(found)
         if stored is not None:
-            _note_stored(stored, loaded, found)
+            loaded.note_values(stored, found.checkpoint["channel_versions"])
         return found
 
     async def _require_owner(self, target: _Target) -> None:
@@ -473,7 +462,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _take(self, config: RunnableConfig) -> Lease:
         target = self._target(config)
-        strategy = self._leases.terms.strategy_of(_configurable(config))
+        strategy = self._leases.terms.strategy_of(configurable_of(config))
         locked_to = None if self._owner is not None else target.owner
         return await self._leases.take(
             target.thread, target.owner, strategy, scoped=self._owner is not None, locked_to=locked_to
@@ -494,7 +483,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _begins_run(self, config: RunnableConfig) -> bool:
         """Return whether a graph reads the checkpoint that its run begins with: its first read, not a subgraph's."""
-        configurable = _configurable(config)
+        configurable = configurable_of(config)
         if RUNTIME not in configurable or _TASK in configurable or configurable.get("checkpoint_ns"):
             return False
         lease = self._target(config).lease
@@ -503,14 +492,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     def _require_outside(self, config: RunnableConfig) -> None:
         """Refuse a run that a node of a run on the same thread begins: it would wait for itself."""
         around = var_child_runnable_config.get()
-        run = None if around is None else _run_of(_configurable(around))
+        run = None if around is None else run_of(configurable_of(around))
         lease = None if run is None else self._leases.of(run, self._target(config).thread)
         if lease is not None and not lease.over:
             raise busy()
 
     def _follow(self, config: RunnableConfig, lease: Lease) -> None:
         """Give the run its lease, and give the lease back when the run ends."""
-        identity = _run_of(_configurable(config))
+        identity = run_of(configurable_of(config))
         self._leases.assign(identity, lease)
         run = current_run()
         if current_lease.get() is lease:  # of the block around the run
@@ -519,7 +508,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             return
         if run is not None:
             run.resource = lease
-        writer = getattr(_configurable(config).get(RUNTIME), "stream_writer", None)
+        writer = getattr(configurable_of(config).get(RUNTIME), "stream_writer", None)
         with suppress(TypeError):  # it lives as long as the run, which may be dropped without an end
             weakref.finalize(writer, self._leases.release_soon, lease).atexit = False
 
@@ -545,12 +534,15 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> tuple[_Target, Change]:
+    ) -> Coroutine[Any, Any, None]:
+        """Encode at once, on the caller's thread; return what writes it."""
         target = self._target(config)
+        if not writes:
+            return self._require_owner(target)
         run = target.lease.run if target.lease is not None else ""
         write = Write("writes", *target.place, run=run or None, in_graph=target.in_graph)
         tasks = (target.place, task_id, task_path, encode_writes(writes, self.serde))
-        return target, Change(self._threads.revise(target.thread, write), tasks=tasks, run=run)
+        return self._write(target, Change(self._threads.revise(target.thread, write), tasks=tasks, run=run))
 
     async def _write(self, target: _Target, change: Change) -> None:
         if target.lease is None:
@@ -576,27 +568,19 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Return checkpoints, newest first."""
         if limit is not None and limit <= 0:
             return []
+        older = str(configurable_of(before).get("checkpoint_id") or "") if before is not None else ""
         found: list[CheckpointTuple] = []
         for thread, namespace, only in await self._listed(config):
-            older = str(_configurable(before).get("checkpoint_id") or "") if before is not None else ""
-            for stored in await thread.load_all(namespace):
-                checkpoint_id = stored.place.checkpoint_id
-                if (only and checkpoint_id != only) or (older and checkpoint_id >= older):
-                    continue
-                metadata = stored.read(self.serde)[1]
-                if ANCHOR in metadata or not _matches(metadata, wanted):
-                    continue
-                found.append(await thread.to_tuple(stored, self.serde))
-                if config is not None and limit is not None and len(found) >= limit:
-                    return found
+            most = limit if config is not None else None
+            found += await self._maintenance.list(thread, ListedCheckpoints(namespace, only, older, wanted or {}, most))
         if config is None:
             found.sort(key=lambda one: one.checkpoint["id"], reverse=True)
-        return found if limit is None else found[:limit]
+        return found[:limit]
 
     async def _listed(self, config: RunnableConfig | None) -> Sequence[tuple[ThreadStore, str | None, str]]:
         """Return the threads to list, each with the namespace and checkpoint id to list only."""
         if config is not None:
-            configurable, target = _configurable(config), self._target(config)
+            configurable, target = configurable_of(config), self._target(config)
             await self._require_owner(target)
             namespace = configurable.get("checkpoint_ns")
             return [(target.thread, None if namespace is None else str(namespace), target.place.checkpoint_id)]
@@ -605,22 +589,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             return [(self._thread(one.thread_id, self._owner), None, "") for one in listed if one.scoped]
         return [(self._thread(ThreadId(one), None), None, "") for one in await self._threads.unscoped_ids()]
 
-    async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
-        if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
-            msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
-            raise InvalidInputError(msg)
-        for thread_id in map(thread_id_from, thread_ids):
-            if strategy == "delete":
-                await self._maintenance.delete(thread_id)
-            else:
-                await self._maintenance.thin(thread_id, KeptCheckpoints(every_namespace=True))
-
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        wanted = set(run_ids)
         for thread, _, _ in await self._listed(None):
-            gone = [stored for stored in await thread.load_all() if stored.read(self.serde)[1].get("run_id") in wanted]
-            if gone:
-                await self._maintenance.remove(thread, gone)
+            await self._maintenance.delete_runs(thread, set(run_ids))
 
     async def _delta_history(
         self, config: RunnableConfig, channels: Sequence[str]
@@ -633,32 +604,3 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     @property
     def _maintenance(self) -> Maintenance:
         return Maintenance(self._threads, self._leases, self.directory, self.serde, self._owner)
-
-
-def _note_stored(stored: StoredValues, loaded: StoredCheckpoint, found: CheckpointTuple) -> None:
-    versions = found.checkpoint["channel_versions"]
-    for channel, ref in loaded.refs.items():
-        stored[loaded.place.namespace, channel, str(versions.get(channel))] = ValueRef(*ref)
-
-
-def _claimed_owner(config: RunnableConfig) -> Owner | None:
-    return claimed_owner(_configurable(config))
-
-
-def _configurable(config: RunnableConfig) -> dict[str, Any]:
-    return config.get("configurable", {})
-
-
-def _run_of(configurable: Mapping[str, Any]) -> object | None:
-    """Return what identifies the run: the control that LangGraph shares among a run, its tasks and its subgraphs."""
-    runtime = configurable.get(RUNTIME)
-    return None if runtime is None else (getattr(runtime, "control", None) or runtime)
-
-
-def _addressed(config: RunnableConfig, namespace: str, checkpoint_id: str) -> RunnableConfig:
-    return config_of(str(_configurable(config)["thread_id"]), CheckpointPlace(namespace, checkpoint_id))
-
-
-def _matches(metadata: CheckpointMetadata, wanted: Mapping[str, Any] | None) -> bool:
-    values = cast("Mapping[str, Any]", metadata)
-    return all(key in values and values[key] == value for key, value in (wanted or {}).items())

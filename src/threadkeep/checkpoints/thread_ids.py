@@ -1,4 +1,4 @@
-"""The ids of threads and checkpoints: what a thread may be called, and checkpoints in the order they were made.
+"""What a config names: the thread, the run and its owner; and the ids of checkpoints, in the order they were made.
 
 LangGraph names a checkpoint by the clock of the machine that makes it and takes the one with the largest id for the
 newest. If two machines take turns on a thread and the second one's clock is behind, what it adds would be older than
@@ -13,11 +13,16 @@ from uuid import UUID
 
 from langgraph.checkpoint.base import id as ids
 
+from threadkeep.checkpoints.codec import CheckpointPlace, config_of
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, TooLargeError
+from threadkeep.identity import RUNTIME, Owner, claimed_owner
 from threadkeep.ids import ThreadId
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import CheckpointTuple
 
 MAX_THREAD_ID_CHARACTERS: Final = 1000
@@ -77,3 +82,24 @@ def _time_of(checkpoint_id: str) -> int:
         return 0
     time = (parsed.int >> 80 << 12) | (parsed.int >> 64 & 0xFFF)
     return time if parsed.version == _VERSION else 0
+
+
+def claimed_owner_of(config: RunnableConfig) -> Owner | None:
+    """Return the owner that a run names; ``None``: it names none."""
+    return claimed_owner(configurable_of(config))
+
+
+def configurable_of(config: RunnableConfig) -> dict[str, Any]:
+    """Return what a run is configured with."""
+    return config.get("configurable", {})
+
+
+def run_of(configurable: Mapping[str, Any]) -> object | None:
+    """Return what identifies the run: the control that LangGraph shares among a run, its tasks and its subgraphs."""
+    runtime = configurable.get(RUNTIME)
+    return None if runtime is None else (getattr(runtime, "control", None) or runtime)
+
+
+def addressed(config: RunnableConfig, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    """Return the config that names a checkpoint of the thread of *config*."""
+    return config_of(str(configurable_of(config)["thread_id"]), CheckpointPlace(namespace, checkpoint_id))

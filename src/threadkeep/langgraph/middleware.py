@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
@@ -22,8 +21,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from threadkeep.capture.models import Receipt
-from threadkeep.checkpoints.run_events import CurrentRun, add_listener, current_run
-from threadkeep.errors import ClosedError, InvalidInputError, OwnerMismatchError, PartitionErasedError, StorageError
+from threadkeep.errors import ClosedError, OwnerMismatchError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import (
     allow_response_types,
@@ -38,6 +36,7 @@ from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, 
 from threadkeep.recall.models import Recall
 from threadkeep.recall.rendering import memory_context_text
 from threadkeep.recall.service import RecallRequest
+from threadkeep.run_events import CurrentRun, current_run, listen
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 TURNS_REMEMBERED: Final = 1024
 """How many turns' recalls are kept, so that a turn with many model calls recalls once."""
 
-_GRAPHS_REMEMBERED: Final = 64
-"""So many names of graphs are known to recall; an application may give every run one of its own."""
 
 _DOCUMENTS_MOST: Final = 4
 """Facts, and episodes, of the documents' form in the system message."""
@@ -104,15 +101,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._timeout = timeout
         self._placement = placement
         self._seen: OrderedDict[_TurnContext, _Seen] = OrderedDict()
-        self._graphs: OrderedDict[str, None] = OrderedDict()
-        add_listener(self)
-
-    def run_begins(self, name: str, given: object) -> None:
-        """Begin to embed the question of a run that has recalled before, while LangGraph reads and keeps its thread."""
-        messages = cast("Mapping[str, object]", given).get("messages") if isinstance(given, Mapping) else None
-        if name in self._graphs and isinstance(messages, list):
-            with suppress(InvalidInputError):  # which the run itself says
-                self._tk.app.embed_ahead(newest_human(cast("list[Any]", messages)[-1:])[2])
+        listen()
 
     @property
     def name(self) -> str:
@@ -284,10 +273,6 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if (running := current_run()) is not None:
             self._let_go_after(turn, running.root)
         if self._recalls:
-            if running is not None:
-                self._graphs[running.root.name] = None
-                if len(self._graphs) > _GRAPHS_REMEMBERED:
-                    self._graphs.popitem(last=False)
             runtime.stream_writer(
                 {
                     "type": "recalled",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from threadkeep.concurrency import asking
+from threadkeep.concurrency import answer_timeout, asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
 from threadkeep.models.base import EMBEDDER, ImmediateEmbedder
@@ -156,7 +156,6 @@ class Retriever:
         self._cache = IndexCache(max_bytes)
         self._precision: Precision = precision
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ahead: dict[tuple[str, ...], asyncio.Future[NDArray[np.float32] | None]] = {}
 
     @property
     def engine(self) -> VectorEngine | None:
@@ -167,11 +166,6 @@ class Retriever:
     def semantic(self) -> bool:
         """Whether there is an embedder; then no vector for a text means that it failed."""
         return self._embedder is not None
-
-    @property
-    def embeds_here(self) -> bool:
-        """Whether what is asked is embedded on this machine, so that no consent to send it elsewhere is needed."""
-        return self._embedder is not None and not self._embedder.remote
 
     async def ranking(
         self,
@@ -355,16 +349,6 @@ class Retriever:
             return None
         return Embedding(self._embedder.name, int(vectors.shape[1]), vectors.astype("<f4", copy=False).tobytes())
 
-    def embed_ahead(self, question: str) -> None:
-        """Begin to embed what will be asked, if that is done on this machine; runs on the event loop."""
-        if not self.embeds_here:
-            return  # no consent yet to send it elsewhere
-        texts = tuple(self.parse(question).texts_to_embed(()))
-        if texts not in self._ahead and any(text.strip() for text in texts):
-            embedding = asyncio.ensure_future(self._embedded(texts))
-            self._ahead[texts] = embedding
-            embedding.add_done_callback(lambda _: self._ahead.pop(texts))  # from now on the embedder has them at hand
-
     def refresh(self, partition: Partition) -> None:
         """Begin to read what is new in *partition*, if its index is held, so that the next question need not."""
         entry = self._cache.get(partition)
@@ -408,8 +392,6 @@ class Retriever:
 
     async def close(self) -> None:
         """Wait for what is being loaded, and drop all indexes."""
-        for embedding in tuple(self._ahead.values()):
-            embedding.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
         self._cache.clear()
@@ -450,14 +432,10 @@ class Retriever:
         return rows @ rows.T
 
     async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
-        ahead = self._ahead.get(tuple(texts))
-        return await (self._embedded(texts) if ahead is None else asyncio.shield(ahead))
-
-    async def _embedded(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         if self._embedder is None:
             return None
         try:
-            async with asyncio.timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
+            async with answer_timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
                 with asking():
                     return np.asarray(await self._embedder.embed(texts), np.float32)
         except (EmbedderUnavailableError, TimeoutError) as error:

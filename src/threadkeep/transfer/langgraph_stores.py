@@ -303,7 +303,7 @@ class StockRedis:
 
     async def connect(self) -> None:
         """See :meth:`threadkeep.transfer.sources.Reader.connect`."""
-        with optional_import(self.name, extra="redis-checkpoints"):
+        with optional_import(self.name, extra="import-redis"):
             import langgraph.store.redis  # noqa: F401  # pyright: ignore[reportUnusedImport] - how labels are escaped
             import redis.asyncio
         with reading(self.name, redis.RedisError, OSError):

@@ -215,8 +215,8 @@ async def open_saver(url: str) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
 
 
 def _sqlite(url: str) -> AbstractContextManager[Any]:
-    with optional_import("threads import", extra="import-sqlite"):
-        from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
     return SqliteSaver.from_conn_string(url.removeprefix("sqlite:///"))
 
 

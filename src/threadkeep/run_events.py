@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import inspect
 import sys
-import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, Protocol
 from uuid import UUID
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.tracers.context import register_configure_hook
@@ -69,16 +68,6 @@ class CurrentRun:
             call()
 
 
-class RunListener(Protocol):
-    """Something that is told when a run begins."""
-
-    def run_begins(self, name: str, given: object) -> None:
-        """Note that a run called *name*, which no other run began, begins with *given*. Called within that run."""
-        ...
-
-
-_listeners: WeakSet[RunListener] = WeakSet()
-_adding: Final = threading.Lock()
 _began: ContextVar[CurrentRun | None] = ContextVar("threadkeep_run", default=None)
 _current: WeakValueDictionary[UUID, CurrentRun] = WeakValueDictionary()
 
@@ -95,7 +84,7 @@ class _RunEvents(BaseCallbackHandler):
     def on_chain_start(
         self,
         serialized: Any,  # noqa: ARG002 - LangChain's name
-        inputs: Any,
+        inputs: Any,  # noqa: ARG002
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
@@ -107,11 +96,6 @@ class _RunEvents(BaseCallbackHandler):
         if parent is not None:
             parent.children[run_id] = run
         _began.set(run)
-        if parent_run_id is None:
-            with _adding:
-                listeners = tuple(_listeners)
-            for listener in listeners:
-                listener.run_begins(run.name, inputs)
 
     @property
     def on_chain_end(self) -> Callable[..., Any]:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -179,13 +163,6 @@ _handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_ev
 def listen() -> None:
     """Follow every run of this process from now on."""
     register_configure_hook(_handler, inheritable=True)
-
-
-def add_listener(listener: RunListener) -> None:
-    """Tell *listener* of every run that begins, as long as something else refers to it."""
-    listen()
-    with _adding:
-        _listeners.add(listener)
 
 
 def current_run() -> CurrentRun | None:

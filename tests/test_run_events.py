@@ -7,7 +7,7 @@ import weakref
 
 from langchain_core.runnables import RunnableLambda
 
-from threadkeep.checkpoints.run_events import current_run, listen
+from threadkeep.run_events import current_run, listen
 
 
 class _Held:
