@@ -17,10 +17,12 @@ class Recalled:
     Attributes:
         memory: The memory.
         score: In [0, 1], higher is closer; 0 where nothing was asked.
+        earlier: Whether a newer memory says that it is no longer so.
     """
 
     memory: Memory
     score: float
+    earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)

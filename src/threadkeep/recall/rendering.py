@@ -45,18 +45,24 @@ def block(memories: Sequence[Memory], *, thread_id: ThreadId | None = None) -> s
     return "\n".join((HEADING, *(line(memory, thread_id=thread_id) for memory in memories), END))
 
 
-def line(memory: Memory, *, thread_id: ThreadId | None = None) -> str:
+def line(memory: Memory, *, thread_id: ThreadId | None = None, earlier: bool = False) -> str:
     """Render one memory as a line of the block, without the line break.
 
     What most have in common stands in the heading once, so that more statements fit a budget:
     in a block of 300 tokens they are 13 instead of 8. Which thread a statement is from is of use
     to people, who find it with the memory, and not to a model.
+
+    Args:
+        memory: The memory.
+        thread_id: The thread that is going on.
+        earlier: Whether a newer memory says that it is no longer so.
     """
     source = memory.sources[-1] if memory.sources else Source(memory.trust)
     at = source.at or memory.created_at
     here = source.thread_id is not None and source.thread_id == thread_id
     marks = (_MARKED.get(memory.kind), _SAID.get(memory.trust), "this thread" if here else None)
-    return f"- {quote(memory.text)} ({', '.join((at.date().isoformat(), *filter(None, marks)))})"
+    before = ("earlier",) if earlier else ()
+    return f"- {quote(memory.text)} ({', '.join((*before, at.date().isoformat(), *filter(None, marks)))})"
 
 
 def memory_context_text(memories: Sequence[Memory], *, max_chars: int = 900) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.models import ASKED, Memory
+from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.rendering import line
@@ -375,11 +376,18 @@ def pack(
     """Fill a block with the valid memories among *candidates*, in their order."""
     packer = packer_for(request)
     offer, answers = _Offer(packer, request), candidates.answers
+    compared = [stored.memory(ranking, place) for place in range(min(COMPARED, len(ranking.hits)))]
+    valid = [memory if memory is not None and is_valid(memory, at=now) else None for memory in compared]
+    earlier = find_earlier(valid, ranking.alike)
+    offered: set[int] = set()
     while not packer.full and (chunk := list(islice(candidates.places, _CHUNK))):
-        memories = [(place, stored.memory(ranking, place)) for place in chunk]
+        places = [one for place in chunk for one in (earlier.get(place), place) if one is not None]
+        places = [place for place in dict.fromkeys(places) if place not in offered]
+        offered.update(places)
+        memories = [(place, stored.memory(ranking, place)) for place in places]
         offer.take(
             [
-                Recalled(memory, ranking.hits.score(0 if place in answers else place))
+                Recalled(memory, ranking.hits.score(0 if place in answers else place), place in earlier)
                 for place, memory in memories
                 if memory is not None and is_valid(memory, at=now) and not stored.is_elsewhere(memory)
             ]
@@ -406,7 +414,7 @@ def packer_for(request: BlockRequest) -> ContextPacker:
         InvalidInputError: A bound is negative.
     """
     return ContextPacker(
-        lambda candidate: line(candidate.memory, thread_id=request.thread_id),
+        lambda candidate: line(candidate.memory, thread_id=request.thread_id, earlier=candidate.earlier),
         frame=_FRAME,
         budget_tokens=request.budget_tokens,
         max_facts=request.max_facts,
