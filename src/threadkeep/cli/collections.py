@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, Yes, confirm, emit, location_of, plain, read, run
+from threadkeep.cli.output import CommandGroup, DataDir, Json, Yes, confirm, emit, location_of, plain, read, run
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.collections.models import Ingested, Passage
 
-app = typer.Typer(help="Documents that are shared: ingest, search, list and delete them.", no_args_is_help=True)
+app = typer.Typer(
+    cls=CommandGroup, help="Documents that are shared: ingest, search, list and delete them.", no_args_is_help=True
+)
 
 Name = Annotated[str, typer.Argument(help="The collection's name.")]
 Tenant = Annotated[str, typer.Option("--tenant", help="The tenant of the collection.")]

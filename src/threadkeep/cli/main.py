@@ -7,11 +7,10 @@ import sys
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
 
 from threadkeep import __version__
 from threadkeep.cli import chat, collections, installation, memories, owners, proposals, queue, storage, threads
-from threadkeep.cli.output import err, out
+from threadkeep.cli.output import CommandGroup, err, out
 from threadkeep.errors import InvalidInputError, ThreadkeepError
 
 ENTRY_POINTS: Final = "threadkeep.commands"
@@ -20,7 +19,7 @@ ENTRY_POINTS: Final = "threadkeep.commands"
 _PACKAGES: Final = {"bench": "threadkeep-evals", "eval": "threadkeep-evals", "replay": "threadkeep-evals"}
 
 
-class ExtensibleGroup(TyperGroup):
+class ExtensibleGroup(CommandGroup):
     """The commands of Threadkeep, then those of installed packages.
 
     Entry points are read for the list of commands and for a name that Threadkeep does not have: no other command
@@ -63,7 +62,7 @@ app = typer.Typer(
     cls=ExtensibleGroup,
     help="Memory for LangGraph agents: recalled before each turn, learnt after it, yours to see, correct and erase.",
     no_args_is_help=True,
-    context_settings={"max_content_width": 160},  # click cuts descriptions at 80 columns otherwise
+    context_settings={"max_content_width": 1_000},  # as wide as the terminal: click stops at 80 columns otherwise
     add_completion=False,
     rich_markup_mode=None,  # Rich would take longer to import than the whole rest
     pretty_exceptions_enable=False,

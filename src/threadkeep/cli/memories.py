@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
 from threadkeep.cli.output import (
     DEFAULT_USER,
+    CommandGroup,
     DataDir,
     Json,
     Output,
@@ -17,6 +19,8 @@ from threadkeep.cli.output import (
     Yes,
     confirm,
     emit,
+    full_id,
+    is_stream,
     location_of,
     plain,
     read,
@@ -30,9 +34,15 @@ if TYPE_CHECKING:
     from threadkeep.memories.models import Forgotten, Memory, Source, Why
     from threadkeep.memories.models import Kind as KindOf
 
-app = typer.Typer(help="See, correct and remove what is remembered about a user.", no_args_is_help=True)
+T = TypeVar("T")
 
-MemoryKey = Annotated[str, typer.Argument(help="The memory's id, as `list` shows it.")]
+app = typer.Typer(
+    cls=CommandGroup, help="See, correct and remove what is remembered about a user.", no_args_is_help=True
+)
+
+MemoryKey = Annotated[
+    str, typer.Argument(help="The memory's id, as `list` shows it, or its first characters, 4 or more.")
+]
 ApprovedBy = Annotated[
     str | None, typer.Option(help="Who approved it: how to behave is kept only so.", show_default=False)
 ]
@@ -77,7 +87,7 @@ def search(
 @app.command()
 def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show one memory: what it says, where that was said, and what it said before."""
-    memory = read(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
+    memory = read(_with_id(memory_id, user, lambda tk, one: tk.memories.require(one, owner=user)), data_dir)
     pinned = ", pinned" if memory.pinned else ""
     lines = [
         plain(memory.text),
@@ -127,7 +137,10 @@ def correct(
     json: Json = False,
 ) -> None:
     """Replace what a memory says; what it said before stays in its history."""
-    memory = run(lambda tk: tk.memories.correct(memory_id, text, owner=user, approved_by=approved_by), data_dir)
+    memory = run(
+        _with_id(memory_id, user, lambda tk, one: tk.memories.correct(one, text, owner=user, approved_by=approved_by)),
+        data_dir,
+    )
     emit(memory, [f"Corrected {memory.memory_id}"], json=json)
 
 
@@ -137,12 +150,12 @@ def forget(
 ) -> None:
     """Remove a memory with its history and what was derived from it. It cannot be undone."""
 
-    async def forget_confirmed(tk: Threadkeep) -> Forgotten:
+    async def forget_confirmed(tk: Threadkeep, memory_id: str) -> Forgotten:
         memory = await tk.memories.require(memory_id, owner=user)
         confirm(f"Forget “{plain(memory.text)}” of {plain(user)} in {location_of(tk)}?", yes=yes)
         return await tk.memories.forget(memory_id, owner=user)
 
-    result = run(forget_confirmed, data_dir)
+    result = run(_with_id(memory_id, user, forget_confirmed), data_dir)
     lines = [
         f"Removed {len(result.memory_ids)}: {', '.join(result.memory_ids)}",
         *(f"  still in {_origin(source)}; delete that thread to remove it there" for source in result.still_in),
@@ -160,14 +173,14 @@ def pin(
     json: Json = False,
 ) -> None:
     """Let a memory never expire."""
-    memory = run(lambda tk: tk.memories.pin(memory_id, owner=user, pinned=not undo), data_dir)
+    memory = run(_with_id(memory_id, user, lambda tk, one: tk.memories.pin(one, owner=user, pinned=not undo)), data_dir)
     emit(memory, [f"{'Pinned' if memory.pinned else 'No longer pinned'}: {memory.memory_id}"], json=json)
 
 
 @app.command()
 def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show what a memory says and what it said before, oldest first."""
-    memory = read(lambda tk: tk.memories.require(memory_id, owner=user), data_dir)
+    memory = read(_with_id(memory_id, user, lambda tk, one: tk.memories.require(one, owner=user)), data_dir)
     until = f"until {memory.valid_to:%Y-%m-%d %H:%M}" if memory.valid_to else "now"
     lines = [
         *(f"until {old.replaced_at:%Y-%m-%d %H:%M}  {plain(old.text)}" for old in memory.history),
@@ -179,7 +192,7 @@ def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir =
 @app.command()
 def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Tell why something is remembered: thread, message, date, who approved it, and what was changed."""
-    report = read(lambda tk: tk.memories.why(memory_id, owner=user), data_dir)
+    report = read(_with_id(memory_id, user, lambda tk, one: tk.memories.why(one, owner=user)), data_dir)
     emit(report, _why_lines(report), json=json)
 
 
@@ -243,23 +256,27 @@ def tidy(
 @app.command()
 def restore(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Let a memory that was archived or merged be recalled again."""
-    memory = run(lambda tk: tk.memories.restore(memory_id, owner=user), data_dir)
+    memory = run(_with_id(memory_id, user, lambda tk, one: tk.memories.restore(one, owner=user)), data_dir)
     emit(memory, [f"Recalled again: {memory.memory_id}"], json=json)
 
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="JSON Lines: of an export, or objects with a text.")],
+    file: Annotated[
+        Path, typer.Argument(help="JSON Lines: of an export, or objects with a text; - is standard input.")
+    ],
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Bring in memories; ids are kept, and it may be repeated. The exit code is 1 where a line could not be read."""
+    source = "standard input" if is_stream(file) else str(file)
     try:
-        lines = file.read_text("utf-8").splitlines()
+        content = sys.stdin.buffer.read() if is_stream(file) else file.read_bytes()
+        lines = content.decode("utf-8").splitlines()
     except (OSError, ValueError) as error:
-        msg = f"{file} cannot be read ({type(error).__name__}); pass a file of JSON Lines in UTF-8."
+        msg = f"{source} cannot be read ({type(error).__name__}); pass JSON Lines in UTF-8."
         raise InvalidInputError(msg) from error
     result = run(lambda tk: tk.memories.import_lines(lines, owner=user), data_dir, creates=True)
     summary = (
@@ -287,6 +304,20 @@ def export(
         return [memory async for memory in tk.memories.walk(owner=user)]
 
     write_rows(output, read(walk, data_dir), noun="memories")
+
+
+def _with_id(
+    prefix: str, user: str, work: Callable[[Threadkeep, str], Coroutine[Any, Any, T]]
+) -> Callable[[Threadkeep], Coroutine[Any, Any, T]]:
+    """Return *work* for the memory with an id that is *prefix* or begins with it."""
+
+    async def found(tk: Threadkeep) -> T:
+        if await tk.memories.get(prefix, owner=user) is not None:
+            return await work(tk, prefix)
+        ids = [memory.memory_id async for memory in tk.memories.walk(owner=user)]
+        return await work(tk, full_id(prefix, ids, noun="memories"))
+
+    return found
 
 
 def _line(memory: Memory, *, score: float | None = None) -> str:

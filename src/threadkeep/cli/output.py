@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeVar
 from unicodedata import category
 
 import typer
+from typer.core import TyperGroup
+from typing_extensions import override
 
 from threadkeep.errors import InvalidInputError
 
@@ -34,6 +36,7 @@ def _folder(path: str) -> Path:
 
 
 DEFAULT_USER: Final = "me"
+_UNLIMITED: Final = 10_000
 
 User = Annotated[str, typer.Option("--user", "-u", help="The user; any id.")]
 DataDir = Annotated[
@@ -42,11 +45,25 @@ DataDir = Annotated[
         "--data-dir", help="Folder of the SQLite files.", show_default=False, parser=_folder, metavar="<path>"
     ),
 ]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; unset: standard output.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write; - or unset: standard output.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Do not ask for confirmation; required where there is no terminal.")
 ]
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands that lists their descriptions in full; click cuts them at the width of the terminal."""
+
+    @override
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [
+            (name, command.get_short_help_str(limit=_UNLIMITED)) for name, command in commands if command is not None
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
 
 # Opening
 
@@ -141,6 +158,26 @@ def location_of(tk: Threadkeep) -> str:
     return f"{tk.app.storage.name} {tk.app.storage.location}"
 
 
+MIN_PREFIX: Final = 4
+"""How many characters of an id are enough if no other id begins with them."""
+
+
+def full_id(prefix: str, ids: Iterable[str], *, noun: str) -> str:
+    """Return the one of *ids* that is *prefix* or begins with it; *prefix* itself if there is none.
+
+    Raises:
+        InvalidInputError: Several begin with it.
+    """
+    matches = sorted({one for one in ids if one.startswith(prefix)}) if len(prefix) >= MIN_PREFIX else []
+    if prefix in matches or not matches:
+        return prefix
+    if len(matches) > 1:
+        several = ", ".join(matches[:3])
+        msg = f"{len(matches)} {noun} begin with {prefix!r} ({several}); give more characters."
+        raise InvalidInputError(msg)
+    return matches[0]
+
+
 # Printing
 
 
@@ -199,13 +236,18 @@ def to_json_lines(rows: Iterable[object]) -> str:
 
 def write_rows(output: Path | None, rows: Sequence[object], *, noun: str) -> None:
     """Print *rows* as JSON Lines, or write them to the new file *output* and print their number and *noun*."""
-    if output is None:
+    if output is None or is_stream(output):
         for row in rows:
             print_json(row)
         return
     with new_file(output) as file:
         file.write(to_json_lines(rows).encode("ascii"))
     out.print(f"{len(rows)} {noun} written to {output}", markup=False)
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether *path* is ``-``: standard input or standard output."""
+    return str(path) == "-"
 
 
 @contextmanager

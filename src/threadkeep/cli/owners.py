@@ -10,6 +10,7 @@ import typer
 
 from threadkeep.cli.output import (
     DEFAULT_USER,
+    CommandGroup,
     DataDir,
     Json,
     Output,
@@ -17,6 +18,7 @@ from threadkeep.cli.output import (
     Yes,
     confirm,
     emit,
+    is_stream,
     location_of,
     new_file,
     out,
@@ -33,9 +35,13 @@ if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditEntry
     from threadkeep.owners.models import Erased, Holdings, Replayed
 
-app = typer.Typer(help="Show, export or erase everything that is held about a user.", no_args_is_help=True)
+app = typer.Typer(
+    cls=CommandGroup, help="Show, export or erase everything that is held about a user.", no_args_is_help=True
+)
 audit_app = typer.Typer(
-    help="See what was changed about a user, and check that nothing of it is missing.", no_args_is_help=True
+    cls=CommandGroup,
+    help="See what was changed about a user, and check that nothing of it is missing.",
+    no_args_is_help=True,
 )
 
 
@@ -52,7 +58,7 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="File to write; a .zip or a folder gets a README, too; unset: standard output."
+            "--output", "-o", help="File to write; a .zip or a folder gets a README, too; - or unset: standard output."
         ),
     ] = None,
     data_dir: DataDir = None,
@@ -66,7 +72,7 @@ def export(
         return [row async for row in tk.owners.export(user)]
 
     rows = read(walk, data_dir)
-    if output is not None and output.suffix in ("", ".zip"):
+    if output is not None and not is_stream(output) and output.suffix in ("", ".zip"):
         _pack(output, rows)
         out.print(f"{len(rows)} lines and a README written to {output}", markup=False)
     else:

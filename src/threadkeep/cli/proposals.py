@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
 
-from threadkeep.cli.output import DEFAULT_USER, DataDir, Json, User, emit, plain, read, run
+from threadkeep.cli.output import DEFAULT_USER, CommandGroup, DataDir, Json, User, emit, full_id, plain, read, run
 from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from threadkeep.proposals.models import Proposal, State, Tombstone
+    from threadkeep.client import Threadkeep
+    from threadkeep.proposals.models import DecisionResult, Proposal, State, Tombstone
 
-app = typer.Typer(help="Decide on what is proposed to be remembered about a user.", no_args_is_help=True)
+app = typer.Typer(
+    cls=CommandGroup, help="Decide on what is proposed to be remembered about a user.", no_args_is_help=True
+)
 
-Keys = Annotated[list[str], typer.Argument(help="Ids of proposals, as `list` shows them.", metavar="PROPOSAL_ID...")]
-Key = Annotated[str, typer.Argument(help="The proposal's id, as `list` shows it.", metavar="PROPOSAL_ID")]
+_MOST: Final = 100_000
+"""How many proposals are read to find one by the first characters of its id."""
+
+Keys = Annotated[
+    list[str],
+    typer.Argument(
+        help="Ids of proposals, as `list` shows them, or their first characters, 4 or more.", metavar="PROPOSAL_ID..."
+    ),
+]
+Key = Annotated[
+    str,
+    typer.Argument(
+        help="The proposal's id, as `list` shows it, or its first characters, 4 or more.", metavar="PROPOSAL_ID"
+    ),
+]
 By = Annotated[str | None, typer.Option(help="Who decides; unset: the user.", show_default=False)]
 Comment = Annotated[str | None, typer.Option(help="What there is to say to it.", show_default=False)]
 
@@ -41,7 +57,12 @@ def list_(
 @app.command()
 def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
     """Show one proposal: what would be done, where it comes from, and how it was decided."""
-    proposal = read(lambda tk: tk.proposals.require(proposal_id, owner=user), data_dir)
+
+    async def require(tk: Threadkeep) -> Proposal:
+        (full,) = await _full_ids(tk, [proposal_id], user)
+        return await tk.proposals.require(full, owner=user)
+
+    proposal = read(require, data_dir)
     lines = [_line(proposal)]
     for source in proposal.sources:
         thread = f" in thread {plain(source.thread_id)}" if source.thread_id else ""
@@ -90,7 +111,12 @@ def edit(
     json: Json = False,
 ) -> None:
     """Approve a proposal with another text."""
-    proposal = run(lambda tk: tk.proposals.edit(proposal_id, text, owner=user, by=by, comment=comment), data_dir)
+
+    async def edited(tk: Threadkeep) -> Proposal:
+        (full,) = await _full_ids(tk, [proposal_id], user)
+        return await tk.proposals.edit(full, text, owner=user, by=by, comment=comment)
+
+    proposal = run(edited, data_dir)
     emit(proposal, [_line(proposal)], json=json)
 
 
@@ -104,15 +130,19 @@ def tombstones(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Jso
 
 @app.command()
 def lift(
-    tombstone_id: Annotated[str, typer.Argument(help="Its id, as `tombstones` shows it.")],
+    tombstone_id: Annotated[str, typer.Argument(help="Its id, as `tombstones` shows it, or its first characters.")],
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
     """Let a statement be learnt again."""
-    lifted = run(lambda tk: tk.proposals.lift(tombstone_id, owner=user), data_dir)
-    if not lifted:
+
+    async def lifted(tk: Threadkeep) -> bool:
+        ids = [tombstone.tombstone_id for tombstone in await tk.proposals.tombstones(user)]
+        return await tk.proposals.lift(full_id(tombstone_id, ids, noun="tombstones"), owner=user)
+
+    if not run(lifted, data_dir):
         msg = f"There is no tombstone {tombstone_id[:80]!r}; list them to see which there are."
         raise InvalidInputError(msg)
     emit({"lifted": tombstone_id}, [f"Lifted {tombstone_id}"], json=json)
@@ -156,8 +186,12 @@ def _decide(
 ) -> None:
     from threadkeep.proposals.models import Choice
 
-    choices = [Choice(key, approve=approved, comment=comment) for key in proposal_ids]
-    results = run(lambda tk: tk.proposals.decide(choices, owner=user, by=by), data_dir)
+    async def decided(tk: Threadkeep) -> list[DecisionResult]:
+        ids = await _full_ids(tk, proposal_ids, user)
+        choices = [Choice(key, approve=approved, comment=comment) for key in ids]
+        return await tk.proposals.decide(choices, owner=user, by=by)
+
+    results = run(decided, data_dir)
     emit(
         [result.proposal or {"proposal_id": result.proposal_id, "error": str(result.error)} for result in results],
         [_line(result.proposal) for result in results if result.proposal is not None],
@@ -166,6 +200,14 @@ def _decide(
     for result in results:
         if result.error is not None:
             raise result.error
+
+
+async def _full_ids(tk: Threadkeep, prefixes: list[str], user: str) -> list[str]:
+    """Return the ids of the proposals that each of *prefixes* is, or begins."""
+    if all([await tk.proposals.get(prefix, owner=user) for prefix in prefixes]):
+        return prefixes
+    ids = [one.proposal_id for one in await tk.proposals.list(owner=user, state=None, limit=_MOST)]
+    return [full_id(prefix, ids, noun="proposals") for prefix in prefixes]
 
 
 def _line(proposal: Proposal) -> str:

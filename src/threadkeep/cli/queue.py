@@ -9,13 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from threadkeep.cli.output import DataDir, Json, emit, err, load_settings, plain, print_json, read, run, wait
+from threadkeep.cli.output import (
+    CommandGroup,
+    DataDir,
+    Json,
+    emit,
+    err,
+    load_settings,
+    plain,
+    print_json,
+    read,
+    run,
+    wait,
+)
 
 if TYPE_CHECKING:
     from threadkeep.capture.models import QueuedTurn
 
 app = typer.Typer(
-    help="Turns that wait to be learnt from: list them, and let them be tried again.", no_args_is_help=True
+    cls=CommandGroup,
+    help="Turns that wait to be learnt from: list them, and let them be tried again.",
+    no_args_is_help=True,
 )
 
 _WORKERS: Final = 4

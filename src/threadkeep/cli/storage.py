@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from threadkeep.cli.output import (
+    CommandGroup,
     DataDir,
     Json,
     Yes,
@@ -48,9 +49,13 @@ _TIMEOUT_MS: Final = 600_000
 """No turn waits for these commands: a server may take longer than it may in a turn."""
 
 app = typer.Typer(
-    help="Work on a storage as a whole: migrate, check, copy, re-embed, sweep and count it.", no_args_is_help=True
+    cls=CommandGroup,
+    help="Work on a storage as a whole: migrate, check, copy, re-embed, sweep and count it.",
+    no_args_is_help=True,
 )
-keys_app = typer.Typer(help="Make, rotate and check the keys that items are sealed with.", no_args_is_help=True)
+keys_app = typer.Typer(
+    cls=CommandGroup, help="Make, rotate and check the keys that items are sealed with.", no_args_is_help=True
+)
 
 Url = Annotated[
     str | None,

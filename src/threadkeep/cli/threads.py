@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast
@@ -12,26 +12,35 @@ import typer
 
 from threadkeep.cli.output import (
     DEFAULT_USER,
+    CommandGroup,
     DataDir,
     Json,
     User,
     Yes,
     confirm,
     emit,
+    full_id,
     location_of,
     plain,
     read,
     run,
+    visible,
 )
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread
+    from threadkeep.models.base import Message
     from threadkeep.transfer.threads import CopiedThread
 
-app = typer.Typer(help="See, prune, copy, import and delete threads.", no_args_is_help=True)
+app = typer.Typer(cls=CommandGroup, help="See, prune, copy, import and delete threads.", no_args_is_help=True)
 
-Id = Annotated[str, typer.Argument(help="The thread's id, as `list` shows it.", metavar="THREAD_ID")]
+Id = Annotated[
+    str,
+    typer.Argument(
+        help="The thread's id, as `list` shows it, or its first characters, 4 or more.", metavar="THREAD_ID"
+    ),
+]
 Ids = Annotated[
     list[str] | None, typer.Argument(help="Ids of threads, as `list` shows them.", metavar="[THREAD_ID...]")
 ]
@@ -69,9 +78,15 @@ def list_(
 
 @app.command()
 def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Show how large a thread is."""
-    thread = read(lambda tk: tk.threads.require(thread_id, owner=user), data_dir)
-    emit(thread, [_line(thread)], json=json)
+    """Print a thread's conversation and how large it is."""
+
+    async def shown(tk: Threadkeep) -> tuple[Thread, list[Message]]:
+        thread = await tk.threads.require(await _full_id(tk, thread_id, user), owner=user)
+        return thread, await tk.threads.messages(thread.thread_id, owner=user)
+
+    thread, messages = read(shown, data_dir)
+    row = {"thread_id": thread.thread_id, "stats": thread.stats, "messages": messages}
+    emit(row, [_line(thread), *(line for message in messages for line in _message_lines(message))], json=json)
 
 
 @app.command()
@@ -94,7 +109,12 @@ def fork(
     json: Json = False,
 ) -> None:
     """Begin a new thread at a checkpoint of another, with all that led to it."""
-    thread = run(lambda tk: tk.threads.fork(thread_id, to, checkpoint_id=checkpoint, owner=user), data_dir)
+
+    async def forked(tk: Threadkeep) -> Thread:
+        full = await _full_id(tk, thread_id, user)
+        return await tk.threads.fork(full, to, checkpoint_id=checkpoint, owner=user)
+
+    thread = run(forked, data_dir)
     emit(thread, [_line(thread)], json=json)
 
 
@@ -286,6 +306,16 @@ def _time(text: str | None) -> datetime | None:
         msg = f"{text!r} is no date or time; write 2026-11-22, or 2026-11-22T09:30+01:00."
         raise typer.BadParameter(msg, param_hint="--keep-since") from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+async def _full_id(tk: Threadkeep, prefix: str, user: str) -> str:
+    return full_id(prefix, await tk.threads.ids(user), noun="threads")
+
+
+def _message_lines(message: Message) -> Iterator[str]:
+    """Yield *message* behind the role of its author; further lines of it are indented."""
+    for number, line in enumerate(message.text.splitlines() or [""]):
+        yield f"{'' if number else message.role:<10} {visible(line, besides=chr(9))}"
 
 
 def _line(thread: Thread) -> str:

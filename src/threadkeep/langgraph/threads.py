@@ -12,6 +12,7 @@ from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import InvalidInputError, ThreadBusyError
 from threadkeep.ids import ThreadId
+from threadkeep.models.langchain import plain_messages
 from threadkeep.transfer.threads import CopiedThread, copy_thread, list_checkpoints, list_thread_ids, open_saver, raw
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
     from threadkeep.container import Container
     from threadkeep.identity import Owner
+    from threadkeep.models.base import Message
     from threadkeep.service import OwnerScope
 
 
@@ -118,6 +120,21 @@ class ThreadService:
             msg = "The owner has no such thread; list them to see which there are."
             raise InvalidInputError(msg, thread_id=thread_id)
         return found
+
+    async def messages(self, thread_id: str, *, owner: str | Owner | None = None) -> list[Message]:
+        """Return the messages of a thread, oldest first.
+
+        Raises:
+            InvalidInputError: The owner has no thread of this id.
+        """
+        owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
+        await self.require(named, owner=owner)
+        found = await (await self._view(named, owner)).aget_tuple({"configurable": {"thread_id": named}})
+        return plain_messages(found.checkpoint["channel_values"].get("messages") or ()) if found else []
+
+    async def ids(self, owner: str | Owner | None = None) -> Sequence[str]:
+        """Return the ids of all threads of the owner, newest first."""
+        return await self._ids(self._scope.resolve(owner))
 
     async def stats(self, owner: str | Owner | None = None) -> ThreadStats:
         """Return how large all threads of the owner are together."""

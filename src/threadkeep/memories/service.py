@@ -42,7 +42,8 @@ class MemoryService(Service):
         """Keep a statement of 1–8,000 characters; a statement that an active memory makes already is a duplicate.
 
         A statement is proposed instead, and not recalled before it is approved, if *source* is an assistant, a tool or
-        a document, or *kind* is ``procedural`` (how to behave). Pass *approved_by* if a person has approved it.
+        a document, or it is how to behave: *kind* is ``procedural``, or the text is like "Always answer in French."
+        Pass *approved_by* if a person has approved it.
 
         Raises:
             InvalidInputError, TooLargeError: The text cannot be kept.

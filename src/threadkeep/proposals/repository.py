@@ -49,6 +49,7 @@ from threadkeep.proposals.models import (
 )
 from threadkeep.proposals.reader import ProposalReader
 from threadkeep.storage.interface import Operation, Put, Storage
+from threadkeep.text.facts import is_standing
 from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ class ProposalRepository:
     async def keep(self, new: NewMemory, *, owner: Owner, asked: bool = True) -> RememberResult:
         """Keep a statement, or propose it if it needs an approval.
 
+        A statement that says how to behave ("Always answer in French.") is procedural, also if it comes as semantic.
+
         Args:
             new: The statement with all its sources.
             owner: The owner.
@@ -164,6 +167,8 @@ class ProposalRepository:
         Raises:
             InvalidInputError, TooLargeError: It cannot be kept.
         """
+        if new.kind == "semantic" and is_standing(new.text):
+            new = replace(new, kind="procedural")
         trust = least_trusted(new.sources)
         if new.approval is not None or (trust in TRUSTED and asked and new.kind != "procedural"):
             return await self._memories.remember(new, owner=owner)

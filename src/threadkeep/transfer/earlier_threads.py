@@ -165,11 +165,19 @@ def _derived(secret: bytes, length: int, purpose: str) -> bytes:
 
 
 def is_earlier(path: Path) -> bool:
-    """Return whether *path* is an SQLite file of LangGraph's checkpoints."""
+    """Return whether *path* is an SQLite file of LangGraph's checkpoints.
+
+    Raises:
+        StorageUnavailableError: The file cannot be read, or is no database.
+    """
     if not path.exists():
         return False
-    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error as error:
+        msg = f"{path} cannot be read as the threads of an earlier version ({error}); repair it, or move it away."
+        raise StorageUnavailableError(msg) from error
     return {"checkpoints", "writes"} <= names
 
 
