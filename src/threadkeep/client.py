@@ -415,11 +415,24 @@ class Threadkeep:
 
         return memory_tools(self, names, owner=owner)
 
-    def graph(self, *, tools: Sequence[BaseTool] = (), **options: Any) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compile the agent of ``threadkeep chat``: model, memory tools, middleware, checkpointer."""
+    def graph(
+        self, *, model: ChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any
+    ) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """Compile the agent of ``threadkeep chat``: model, memory tools, middleware, checkpointer.
+
+        Args:
+            model: The chat model; ``None``: the one of :func:`open`, else THREADKEEP_MODEL, else the offline stand-in.
+            tools: Further tools.
+            options: Passed on to ``create_agent``.
+        """
         from threadkeep.langgraph.agent import memory_agent
 
-        return memory_agent(self, model=self._model, tools=tools, **options)
+        return memory_agent(self, model=self._model if model is None else model, tools=tools, **options)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a chat model is configured; otherwise :meth:`graph` answers with an offline stand-in."""
+        return self._model is not None or self._app.settings.model is not None
 
     async def recall(
         self,

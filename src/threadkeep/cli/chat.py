@@ -18,6 +18,7 @@ from threadkeep.cli.output import (
     User,
     emit,
     err,
+    full_id,
     open_memory,
     out,
     plain,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from threadkeep.client import Threadkeep
+    from threadkeep.proposals.models import Proposal
+    from threadkeep.services import Health
 
 LEARNING_SECONDS: Final = 5.0
 """How long the command waits after a reply to show what was learnt."""
@@ -43,6 +46,23 @@ SILENCE_SECONDS: Final = 10.0
 """A model that is silent for so long is told of; then again whenever its silence has doubled."""
 
 
+LIKELY_SCORE: Final = 0.5
+"""A memory that shares not all words with what is to be forgotten is offered from this score on."""
+
+LISTED: Final = 20
+"""How many memories ``/memories`` shows."""
+
+HELP: Final = {
+    "/help": "show these commands",
+    "/memories [WORDS]": "list what is remembered, or search it",
+    "/forget ID or WORDS": "forget a memory, after a question",
+    "/thread [ID]": "show the thread, or go on with another one",
+    "/new": "begin a new thread",
+    "/quit": "leave",
+}
+_ANSWERS: Final = {"y": True, "yes": True, "n": False, "no": False}
+
+
 def chat(
     user: User = DEFAULT_USER,
     thread: Annotated[
@@ -52,29 +72,21 @@ def chat(
     *,
     json: Json = False,
 ) -> None:
-    """Talk to an agent that remembers; shows what was recalled and learnt. Ctrl-D leaves."""
+    """Talk to an agent that remembers; shows what was recalled and learnt. /help lists commands, Ctrl-D leaves."""
     import asyncio
 
-    from threadkeep.checkpoints.thread_ids import thread_id_from
     from threadkeep.errors import ThreadkeepError
-    from threadkeep.ids import new_id
 
-    thread_id = new_id()[:8] if thread is None else thread_id_from(thread)
     failed = False
     with open_memory(data_dir) as tk:
-        graph = tk.graph()  # first: it is what makes the checkpointer one that is in use
-        health = tk.sync.ready()
-        if not json:
-            out.print(f"User {plain(user)}, thread {plain(thread_id)}, {health.storage}", markup=False, style="dim")
-            if health.degraded:
-                out.print("No embedding model: search is by words only. pip install threadkeep\\[local]", style="dim")
+        conversation = Conversation(tk, user, thread, json=json)
+        conversation.greet(tk.sync.ready())
         with asyncio.Runner() as runner:
-            while (text := _read(json=json)) is not None:
+            while not conversation.ended and (text := _read(json=json)) is not None:
                 if not text.strip():
                     continue
-                shown = _ShownTurn(tk, user, thread_id, json=json)
                 try:
-                    runner.run(shown.take(graph, text))
+                    runner.run(conversation.take(text))
                     failed = False
                 except KeyboardInterrupt:
                     err.print("\nStopped. What you wrote is kept; write on, or Ctrl-D to leave.")
@@ -86,6 +98,200 @@ def chat(
                     err.print(f"\nThe model {_how(error)}. What you wrote is kept; {_what_next(error)}.")
     if failed:
         sys.exit(1)
+
+
+class Conversation:
+    """What is typed: turns, commands, and answers to proposed changes of memory.
+
+    Args:
+        tk: The memory.
+        user: The user.
+        thread: The thread to go on with; ``None``: a new one.
+        json: Whether each input is answered by one JSON object.
+
+    Attributes:
+        ended: Whether the user wants to leave.
+    """
+
+    def __init__(self, tk: Threadkeep, user: str, thread: str | None, *, json: bool) -> None:
+        from threadkeep.checkpoints.thread_ids import thread_id_from
+        from threadkeep.models.langchain import OfflineChatModel
+
+        self.ended = False
+        self._tk = tk
+        self._user = user
+        self._json = json
+        self._thread_id: str = _new_thread() if thread is None else thread_id_from(thread)
+        # Compiled before the memory is connected: it is what makes the checkpointer one that is in use.
+        self._graph = tk.graph() if tk.has_model else tk.graph(model=OfflineChatModel(notice=""))
+        self._questions: list[Proposal] = []
+
+    def greet(self, health: Health) -> None:
+        """Print the user, the thread and the storage, and once what is not configured."""
+        if self._json:
+            return
+        names = f"User {plain(self._user)}, thread {plain(self._thread_id)}, {health.storage}."
+        self._print(f"{names} /help lists commands.")
+        if health.degraded:
+            self._print('No embedding model: search is by words only. pip install "threadkeep[local]"')
+        if not self._tk.has_model:
+            self._print("No model is configured, replies quote memories: set THREADKEEP_MODEL=provider:name.")
+
+    async def take(self, text: str) -> None:
+        """Run a command, decide on what was asked, or run a turn."""
+        answer = _ANSWERS.get(text.strip().casefold())
+        if self._questions and answer is not None:
+            await self._decide(approve=answer)
+            return
+        if self._questions:
+            self._print(f"Not decided; threadkeep proposals list --user {plain(self._user)} shows it.")
+            self._questions = []
+        if text.startswith("/"):
+            await self._run_command(*text.strip().partition(" ")[::2])
+            return
+        from threadkeep.text.facts import topic_to_forget
+        from threadkeep.text.sentences import sentences
+
+        topics = [topic_to_forget(sentence) for sentence in sentences(text)] or [None]
+        for topic in filter(None, topics):
+            self._questions += await self._propose_forgetting(topic)
+        if None not in topics:
+            self._emit({"thread_id": self._thread_id, "reply": "", "proposed": self._rows()})
+        else:
+            turn = _ShownTurn(self._tk, self._user, self._thread_id, json=self._json)
+            self._questions += await turn.take(self._graph, text)
+            self._emit({**turn.row, "proposed": self._rows()})
+        self._ask()
+
+    async def _run_command(self, name: str, argument: str) -> None:
+        argument = argument.strip()
+        row: dict[str, Any] = {"command": name}
+        if name == "/memories":
+            row["memories"] = await self._list(argument)
+        elif name == "/forget":
+            row["proposed"] = await self._forget(argument)
+        elif name in ("/thread", "/new"):
+            row["thread_id"] = self._switch(name, argument)
+        elif name == "/quit":
+            self.ended = True
+        else:
+            row["help"] = HELP
+            if name != "/help":
+                self._print(f"There is no command {plain(name)}.")
+            for command, description in HELP.items():
+                self._print(f"{command:<20} {description}")
+        self._emit(row)
+        self._ask()
+
+    async def _list(self, words: str) -> list[dict[str, str]]:
+        if words:
+            found = await self._tk.memories.search(words, owner=self._user, limit=LISTED)
+            memories = [recalled.memory for recalled in found]
+        else:
+            memories = await self._tk.memories.list(owner=self._user, limit=LISTED)
+        for memory in memories:
+            self._print(f"{memory.memory_id[:8]}  {plain(memory.text)}")
+        if not memories:
+            self._print("Nothing matches." if words else f"Nothing is remembered about {plain(self._user)}.")
+        elif len(memories) == LISTED:
+            self._print(f"These are {LISTED}; threadkeep memories list --user {plain(self._user)} shows all.")
+        return [{"memory_id": memory.memory_id, "text": memory.text} for memory in memories]
+
+    async def _forget(self, argument: str) -> list[dict[str, Any]]:
+        ids = [memory.memory_id async for memory in self._tk.memories.walk(owner=self._user)]
+        named = full_id(argument, ids, noun="memories")
+        if not argument:
+            self._print("Write /forget and the id of a memory, or words of it.")
+        elif named in ids:
+            self._questions += [await self._propose(named)]
+        else:
+            self._questions += await self._propose_forgetting(argument)
+        return self._rows()
+
+    def _switch(self, name: str, thread: str) -> str:
+        from threadkeep.checkpoints.thread_ids import thread_id_from
+
+        if name == "/new":
+            self._thread_id = _new_thread()
+        elif thread:
+            self._thread_id = thread_id_from(thread)
+        self._print(f"Thread {plain(self._thread_id)}")
+        return self._thread_id
+
+    async def _propose_forgetting(self, topic: str) -> list[Proposal]:
+        """Propose to forget each memory that says *topic*, or else the one most like it."""
+        from threadkeep.memories.models import recallable
+        from threadkeep.text.semantics import gist_of, same_meaning
+
+        wanted = gist_of(topic)
+        found = await self._tk.memories.search(topic, owner=self._user, limit=LISTED)
+        found = [recalled for recalled in found if recallable(recalled.memory)]
+        gists = [gist_of(recalled.memory.text) for recalled in found]
+        memories = [
+            recalled.memory
+            for recalled, gist in zip(found, gists, strict=True)
+            if same_meaning(gist, wanted) or (wanted.words and set(wanted.words) <= set(gist.words))
+        ] or [recalled.memory for recalled in found[:1] if recalled.score >= LIKELY_SCORE]
+        if not memories:
+            self._print(f"Nothing that is remembered says “{plain(topic)}”; /memories lists all.")
+        memories.sort(key=lambda memory: memory.kind == "episodic")  # they go with the statement that they tell of
+        return [await self._propose(memory.memory_id) for memory in memories]
+
+    async def _propose(self, memory_id: str) -> Proposal:
+        from threadkeep.errors import InvalidInputError
+
+        # Without a source the policy asks: the memory that is meant was only concluded from the user's words.
+        reason = "asked for in the chat"
+        proposed = await self._tk.proposals.propose(
+            action="forget", memory_id=memory_id, owner=self._user, reason=reason
+        )
+        if proposed.proposal is None:
+            msg = f"Forgetting cannot be proposed: {proposed.reason}."
+            raise InvalidInputError(msg)
+        return proposed.proposal
+
+    async def _decide(self, *, approve: bool) -> None:
+        proposal, *self._questions = self._questions
+        decide = self._tk.proposals.approve if approve else self._tk.proposals.reject
+        decided = await decide(proposal.proposal_id, owner=self._user)
+        if not approve:
+            done = "Not changed."
+        elif proposal.action == "forget":
+            done = f"Forgotten: {plain(proposal.base_text or '')}"
+        else:
+            done = f"Remembered: {plain(proposal.text)}"
+        self._print(done)
+        waiting = [await self._tk.proposals.get(one.proposal_id, owner=self._user) for one in self._questions]
+        self._questions = [one for one in waiting if one is not None and one.state == "pending"]
+        self._emit({"decided": {"proposal_id": decided.proposal_id, "state": decided.state}})
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._questions and not self._json:
+            proposal = self._questions[0]
+            forget = proposal.action == "forget"
+            text = (proposal.base_text if forget else proposal.text) or ""
+            out.print(f"{'Forget' if forget else 'Remember'} “{plain(text)}”? y or n", markup=False)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
+            {"proposal_id": one.proposal_id, "action": one.action, "text": one.text or one.base_text}
+            for one in self._questions
+        ]
+
+    def _emit(self, row: dict[str, Any]) -> None:
+        if self._json:
+            print_json(row)
+
+    def _print(self, line: str) -> None:
+        if not self._json:
+            out.print(line, markup=False, style="dim")
+
+
+def _new_thread() -> str:
+    from threadkeep.ids import new_id
+
+    return new_id()[:8]
 
 
 def _read(*, json: bool) -> str | None:
@@ -123,11 +329,23 @@ class _ShownTurn:
         self._reply = ""
         self._recalled: list[str] = []
         self._turns: list[str] = []
+        self._learnt: list[str] = []
         self._degraded: set[str] = set()
         self._silence: asyncio.TimerHandle | None = None
 
-    async def take(self, graph: Any, text: str) -> None:
-        """Run the graph on *text*, streaming the reply, and show what was recalled and learnt."""
+    @property
+    def row(self) -> dict[str, Any]:
+        """The turn for ``--json``."""
+        return {
+            "thread_id": self._thread_id,
+            "reply": self._reply,
+            "recalled": self._recalled,
+            "learnt": self._learnt,
+            "degraded": sorted(self._degraded),
+        }
+
+    async def take(self, graph: Any, text: str) -> list[Proposal]:
+        """Run the graph on *text*, show reply, recalled and learnt memories, and return what it proposes to learn."""
         config = self._tk.config(user_id=self._user, thread_id=self._thread_id)
         stream = graph.astream(
             {"messages": [{"role": "user", "content": text}]},
@@ -147,21 +365,9 @@ class _ShownTurn:
             self._stop_listening()
         if not self._reply.strip() and not self._json:
             out.print("The model said nothing.", style="dim", end="")
-        learnt = await self._learnt()
-        if self._json:
-            print_json(
-                {
-                    "thread_id": self._thread_id,
-                    "reply": self._reply,
-                    "recalled": self._recalled,
-                    "learnt": learnt,
-                    "degraded": sorted(self._degraded),
-                }
-            )
-            return
-        out.print()
-        for statement in learnt:
-            out.print(f"  learnt: {plain(statement)}", markup=False, style="dim")
+        if not self._json:
+            out.print()
+        return await self._settle()
 
     def _listen(self, silent: float = 0.0) -> None:
         """Tell of the model's silence where nothing comes from now on; *silent* seconds of it are over already."""
@@ -199,12 +405,19 @@ class _ShownTurn:
         if not self._json:
             out.print(visible(piece, besides="\n\t"), end="", markup=False)
 
-    async def _learnt(self) -> list[str]:
+    async def _settle(self) -> list[Proposal]:
+        """Wait until the turn is learnt from, print a line for each memory, and return the proposals."""
         if not self._turns:
             return []
-        learnt = await self._tk.settle(self._turns, owner=self._user, timeout=timedelta(seconds=LEARNING_SECONDS))
-        memories = [await self._tk.memories.get(memory_id, owner=self._user) for memory_id in learnt.memory_ids]
-        return [memory.text for memory in memories if memory]
+        timeout = timedelta(seconds=LEARNING_SECONDS)
+        receipt = await self._tk.settle(self._turns, owner=self._user, timeout=timeout)
+        memories = [await self._tk.memories.get(memory_id, owner=self._user) for memory_id in receipt.memory_ids]
+        self._learnt = [memory.text for memory in memories if memory]
+        facts = [memory.text for memory in memories if memory and memory.kind != "episodic"]
+        for statement in () if self._json else facts or self._learnt:  # an episode repeats the facts of its turn
+            out.print(f"  learnt: {plain(statement)}", markup=False, style="dim")
+        proposals = [await self._tk.proposals.get(one, owner=self._user) for one in receipt.proposal_ids]
+        return [proposal for proposal in proposals if proposal is not None and proposal.state == "pending"]
 
 
 DEMO_USER: Final = "ana.maria@example.org"

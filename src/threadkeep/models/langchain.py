@@ -95,6 +95,8 @@ class OfflineChatModel(BaseChatModel):
     """
 
     any_event_loop: ClassVar[bool] = True
+    notice: str = NO_MODEL
+    """Ends each reply; empty: the application has said already that no model is configured."""
 
     @property
     def _llm_type(self) -> str:
@@ -113,7 +115,7 @@ class OfflineChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         del stop, run_manager, kwargs
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(offline_reply(messages)))])
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(offline_reply(messages, notice=self.notice)))])
 
     async def _agenerate(
         self,
@@ -133,7 +135,7 @@ class OfflineChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
         del stop, kwargs
-        for piece in _PIECES.findall(offline_reply(messages)):
+        for piece in _PIECES.findall(offline_reply(messages, notice=self.notice)):
             chunk = ChatGenerationChunk(message=AIMessageChunk(content=piece))
             if run_manager:
                 run_manager.on_llm_new_token(piece, chunk=chunk)
@@ -152,16 +154,16 @@ class OfflineChatModel(BaseChatModel):
             yield chunk
 
 
-def offline_reply(messages: Sequence[BaseMessage]) -> str:
-    """Return what the stand-in says to *messages*: the memories in them, quoted, and how to configure a model."""
+def offline_reply(messages: Sequence[BaseMessage], *, notice: str = NO_MODEL) -> str:
+    """Return what the stand-in says to *messages*: the memories in them, quoted, and then *notice*."""
     position, _, _ = newest_human(messages)
     places = [message for message in messages if message.type == "system"]
     places += [messages[position]] if position >= 0 else []
     statements = dict.fromkeys(each for message in places for each in quoted_statements(_text_of(message.content)))
     if not statements:
-        return f"I know nothing about it yet.\n\n{NO_MODEL}"
+        return f"I know nothing about it yet.\n\n{notice}".rstrip()
     quotes = "\n".join(f"- “{statement}”" for statement in statements)
-    return f"This is what I remember that may matter here:\n{quotes}\n\n{NO_MODEL}"
+    return f"This is what I remember that may matter here:\n{quotes}\n\n{notice}".rstrip()
 
 
 class LangChainEmbedder:

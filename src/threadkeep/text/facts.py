@@ -69,6 +69,23 @@ def unwanted(text: str) -> bool:
     return False
 
 
+_FORGETTING: Final = re.compile(
+    r"""(?ix)^(?:(?:please|pls|ok|okay|and|also|so|now|hey|can\ you|could\ you|would\ you|will\ you|you\ can|you\ should)[,\ ]+){0,4}
+    (?:forget|stop\ remembering|(?:do\ not|don't)\ remember)(?:\ about)?
+    (?:[:,]|\ that|\ the\ fact\ that|\ (?:everything|anything|all|what)(?:\ that)?(?:\ you\ (?:know|remember|have)|\ i\ (?:said|told\ you))?\ about)?
+    \ (?P<topic>\S.{1,300}?)(?:,?\ (?:please|any\ ?more|any\ longer|from\ now\ on))*[\s.!?]*$"""
+)
+_NO_TOPIC: Final = re.compile(r"(?i)^(?:about )?(?:it|that|this|them|everything|anything|all|what i (?:just )?said)$")
+
+
+def topic_to_forget(sentence: str) -> str | None:
+    """Return what *sentence* asks to forget ("I live in Rome" of "Forget that I live in Rome."); else None."""
+    said = straight(sentence).strip()
+    found = _FORGETTING.match(said) if len(said) <= MAX_CHARACTERS else None
+    topic = found.group("topic").strip() if found else ""
+    return topic if topic and _NO_TOPIC.match(topic) is None else None
+
+
 _NOT_MEANT: Final = re.compile(
     r"""(?ix)(?<!\bnot\ )(?<!\bain't\ )\b(?:
       (?:just|only|totally|obviously)\ (?:kidding|joking)\b(?!\ about) | (?:I'm|I\ am|I\ was)\ (?:just\ |only\ )?(?:kidding|joking)\b | jk\b

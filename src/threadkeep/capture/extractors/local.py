@@ -20,6 +20,7 @@ from threadkeep.text.facts import (
     is_standing,
     meant,
     statements,
+    topic_to_forget,
     unwanted,
 )
 from threadkeep.text.personal_languages import unspaced
@@ -62,7 +63,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         (message, sentence)
         for message in said
         for sentence in sentences(redact(message.text))
-        if MARK not in sentence and not _is_recalled(sentence, recalled)
+        if MARK not in sentence and not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
     ]
     earnest = [(message, sentence) for message, sentence in own if meant(message.text)]
     facts = _best([(message, found) for message, sentence in earnest for found in statements(sentence)], recalled)
