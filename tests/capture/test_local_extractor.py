@@ -4,7 +4,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from threadkeep.capture.extractors.local import MAX_FACTS, LocalExtractor, extract_candidates
+from threadkeep.capture.extractors.local import (
+    MAX_FACTS,
+    MAX_PASSAGE_CHARACTERS,
+    MAX_PASSAGES,
+    LocalExtractor,
+    extract_candidates,
+)
 from threadkeep.capture.models import Turn
 from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.models.base import Message, Role
@@ -34,6 +40,7 @@ class TestExtract:
 
         assert [(c.text, c.kind, c.slot) for c in found] == [
             ("I live in Lisbon.", "semantic", "home"),
+            ("Said: I live in Lisbon.", "episodic", None),
             ("Asked: How do I get to Porto?", "episodic", None),
         ]
         assert all(c.source.speaker == "user" and c.source.thread_id == "th" for c in found)
@@ -134,16 +141,19 @@ class TestEpisode:
             ("Hi! Thanks. Write me a limerick about bees.", "Asked: Write me a limerick about bees."),
             ("I live in Lisbon.", "Said: I live in Lisbon."),
             ("The build is broken again. What now?", "Said: The build is broken again."),
-            ("Lovely weather. I visited the lighthouse at Cascais last Sunday. You rock!", "Said: Lovely weather."),
+            (
+                "Lovely weather. I visited the lighthouse at Cascais last Sunday. You rock!",
+                "Said: I visited the lighthouse at Cascais last Sunday. Lovely weather. You rock!",
+            ),
             ("The build is broken again.", "Said: The build is broken again."),
-            ("I live in Lisbon. The trams are on strike.", "Said: The trams are on strike."),
+            ("I live in Lisbon. The trams are on strike.", "Said: I live in Lisbon. The trams are on strike."),
             ("明日は休みです。ありがとうございます。", "Said: 明日は休みです。"),
             ("I can't wait for the launch of Porto.", "Said: I can't wait for the launch of Porto."),
             ("Fix this:\n```\nprint('x')\n```\nThe loop prints nothing.", "Said: The loop prints nothing."),
         ],
     )
-    def test_it_says_what_the_turn_was_about(self, text: str, episode: str):
-        """The sentence that says most, what was asked before what was told; code and documents are left out."""
+    def test_it_has_the_users_words(self, text: str, episode: str):
+        """Greetings, code and documents are left out; what names nothing comes last."""
         assert episodes(turn_of(("user", text))) == [episode]
 
     @pytest.mark.parametrize("text", ["What now?", "And you?", "Thanks!"])
@@ -156,9 +166,47 @@ class TestEpisode:
         """A greeting is no episode."""
         assert extract_candidates(turn_of(("user", text))) == ()
 
-    def test_long_question_is_cut_at_a_word(self):
-        """An episode is one short sentence."""
-        (episode,) = episodes(turn_of(("user", "Why " + "does it rain " * 60 + "?")))
+    def test_what_was_asked_stands_apart(self):
+        """A question is near to what it asks about, and not to what was told beside it."""
+        turn = turn_of(("user", "How do I grow figs? I have a balcony. Which soil is best?"))
 
-        assert len(episode) < 260
-        assert episode.endswith("…")
+        assert episodes(turn) == ["Said: I have a balcony.", "Asked: How do I grow figs? Which soil is best?"]
+
+    def test_long_turn_has_several_passages(self):
+        """They end at sentences and hold every word."""
+        told = [f"We planted {number} rows of beans behind the old barn near Ghent." for number in range(20)]
+
+        found = episodes(turn_of(("user", "\n".join(told))))
+
+        assert all(len(episode) <= MAX_PASSAGE_CHARACTERS + len("Said: ") for episode in found)
+        assert " ".join(episode.removeprefix("Said: ") for episode in found) == " ".join(told)
+
+    def test_sentence_that_refers_back_stays_with_the_one_before(self):
+        """By itself nothing tells what it is about."""
+        long = (
+            "My grandmother left us the small blue sailing boat that she had built with her brothers in Piran in 1951."
+        )
+
+        found = episodes(turn_of(("user", f"{long} It leaks. The harbour is far away from our house in the hills.")))
+
+        assert found == [
+            f"Said: {long} It leaks.",
+            "Said: The harbour is far away from our house in the hills.",
+        ]
+
+    def test_long_sentence_is_cut_at_words(self):
+        """Nothing of it is lost."""
+        asked = "Why " + "does it rain " * 60 + "?"
+
+        first, *_, last = found = episodes(turn_of(("user", asked)))
+
+        assert all(len(episode) < 260 for episode in found)
+        assert first.endswith("…")
+        assert not last.endswith("…")
+        assert " ".join(one.removeprefix("Asked: ").removesuffix("…") for one in found).split() == asked.split()
+
+    def test_number_of_passages_is_bounded(self):
+        """A turn of any length is learnt from in bounded time."""
+        told = "\n".join(f"We counted {number} herons on the long lake behind the mill today." for number in range(450))
+
+        assert len(episodes(turn_of(("user", told)))) == MAX_PASSAGES

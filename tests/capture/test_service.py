@@ -128,7 +128,11 @@ class TestRecord:
         settled = await captures.settle(receipt, owner=ANA, timeout=LONG)
 
         found = await memories(storage)
-        assert {m.text for m in found} == {"I live in Lisbon.", "Asked: How far is Porto?"}
+        assert {m.text for m in found} == {
+            "I live in Lisbon.",
+            "Said: I live in Lisbon.",
+            "Asked: How far is Porto?",
+        }
         assert set(settled.memory_ids) == {m.memory_id for m in found}
         (source,) = next(m for m in found if m.kind == "semantic").sources
         assert (source.speaker, source.thread_id, source.message_id) == ("user", "th", "m0")

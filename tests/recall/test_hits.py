@@ -126,6 +126,8 @@ class TestClosest:
         closest = max(order, key=lambda row: row.closeness)
 
         hits = found(given, limit)
-        hit = hits[hits.closest_place]
+        hit = hits[hits.closest_places(1)[0]]
 
         assert (hit.namespace, hit.key) == closest.name
+        assert hits.closeness_at(hits.closest_places(1)[0]) == closest.closeness
+        assert sorted(hits.closest_places(99)) == list(range(len(hits)))

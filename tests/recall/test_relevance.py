@@ -44,10 +44,9 @@ def remembered(text: str, kind: Kind = "semantic") -> Memory:
     return Memory(MemoryId("k"), ("n",), text, kind, "active", "user", (Source("user", at=at),), 1, at, at)
 
 
-def ranking(
-    closest: float, subject: Subject | None = None, *, by_words: bool = False, best: float = 5.0, of: int = 200
-) -> Ranking:
-    return Ranking(found(*[hit(0.5, 0.3, best)] * of), subject=subject, closest=closest, by_words=by_words)
+def ranking(closest: float, subject: Subject | None = None, *, by_words: bool = False, of: int = 200) -> Ranking:
+    one = hit(None, closest) if by_words else hit(closest * 0.95 / 0.6, 0.0)
+    return Ranking(found(*[one] * of), subject=subject, closest=closest, by_words=by_words)
 
 
 class TestConcerns:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from threadkeep.memories.models import ASKED, SAID, Kind, Speaker
@@ -162,8 +163,10 @@ def told(text: str, message: str) -> bool:
     return bool(wanted) and wanted <= set(gist_of(own).words)
 
 
-def _own_sentences(text: str) -> list[str]:
-    return [sentence for sentence in sentences(redact(text))[:MAX_SENTENCES] if MARK not in sentence]
+@lru_cache(maxsize=4)
+def _own_sentences(text: str) -> tuple[str, ...]:
+    """Return the sentences of a message; each of its passages and facts asks for them."""
+    return tuple(sentence for sentence in sentences(redact(text))[:MAX_SENTENCES] if MARK not in sentence)
 
 
 def _is_of_another(clause: str, text: str) -> bool:

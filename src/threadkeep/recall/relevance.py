@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.memories.models import ASKED, SAID
@@ -39,6 +40,9 @@ Source:
     ``threadkeep eval personal``; ``docs/evaluation.md`` has the curve.
 """
 
+LEAST_CLOSENESS_NEAR: Final = 0.19
+"""The same for a question about an arrangement that may well be the user's: ``When is the bin emptied?``"""
+
 LONGEST_STATEMENT: Final = 400
 """A longer text is a message that was kept whole.
 
@@ -47,6 +51,8 @@ as much closeness as another one. Source: BEAM, where chats about one field ask 
 """
 _LOOKED_AT: Final = 5
 """So many of the first hits tell whether a memory holds statements or whole messages."""
+_CLOSEST: Final = 8
+"""So many of the closest hits may decide. An earlier request decides nothing: it answers no other one."""
 
 _MANY: Final = 200
 _FEWER: Final = 0.05
@@ -79,7 +85,7 @@ Source:
     of one word and for embedders with lower cosines.
 """
 
-_OF_THE_LINE: Final[dict[QuestionKind, float]] = {"own": 0.03, "open": 0.10, "task": 0.10}
+_OF_THE_LINE: Final[dict[QuestionKind, float]] = {"own": 0.03, "near": 0.06, "open": 0.10, "task": 0.10}
 """A memory so close to the question stands for itself. Source: LoCoMo; at .15 a block holds a point less."""
 
 _OF_THE_LINE_LEXICAL: Final = 0.02
@@ -90,7 +96,11 @@ question that is close, for example."""
 
 
 def concerns(
-    ranking: Ranking, memory_at: Callable[[int], Memory | None] = lambda _place: None, *, kind: QuestionKind = "open"
+    ranking: Ranking,
+    memory_at: Callable[[int], Memory | None] = lambda _place: None,
+    *,
+    kind: QuestionKind = "open",
+    about_questions: bool = False,
 ) -> bool:
     """Return whether the question has to do with anything that was found.
 
@@ -98,25 +108,59 @@ def concerns(
         ranking: What was found.
         memory_at: Returns the memory at a place; ``None``: not known yet.
         kind: Of the question.
+        about_questions: Whether it is about the user's earlier questions.
     """
     hits = ranking.hits
     if not hits:
         return False
-    close = ranking.closest + _NEARER[ranking.subject]
-    if ranking.by_words:
-        return close >= (_LEAST_LEXICAL_OWN if kind == "own" else LEAST_LEXICAL) or _in_its_words(ranking)
-    less = max(_FEWER * math.log10(_MANY / len(hits)), 0.0)
-    if close >= LEAST_CLOSENESS - less or _in_its_words(ranking):
-        return True
-    if close >= LEAST_CLOSENESS - max(less, _SHORT_NEEDS_LESS):
-        nearest = memory_at(hits.closest_place)
-        if nearest is not None and len(nearest.text) <= SHORT:
+    floors = _Floors(ranking, memory_at, kind)
+    nearer = _NEARER[ranking.subject]
+    in_words = hits.where(hits.lexical >= _IN_ITS_WORDS)[:_CLOSEST] if ranking.subject != "unknown" else []
+    for place in (*hits.closest_places(_CLOSEST), *in_words):
+        close = hits.closeness_at(place) + nearer
+        if place not in in_words and close < floors.lowest:
+            continue
+        memory = memory_at(place)
+        if memory is not None and memory.text.startswith(ASKED) and kind != "own" and not about_questions:
+            continue
+        if place in in_words or close >= floors.of(memory):
             return True
-    if kind != "own" or close < LEAST_CLOSENESS_OWN - less:
-        return False
-    first = [memory for place in range(min(_LOOKED_AT, len(hits))) if (memory := memory_at(place)) is not None]
-    whole = sum(_is_whole_message(memory) for memory in first) / len(first) if first else 1.0
-    return close >= LEAST_CLOSENESS_OWN + whole * (LEAST_CLOSENESS - LEAST_CLOSENESS_OWN) - less
+    return False
+
+
+class _Floors:
+    """How close a memory must be to the question, by its length and by the kind of the question."""
+
+    def __init__(self, ranking: Ranking, memory_at: Callable[[int], Memory | None], kind: QuestionKind) -> None:
+        self._by_words = ranking.by_words
+        self._first = range(min(_LOOKED_AT, len(ranking.hits)))
+        self._memory_at = memory_at
+        self._less = max(_FEWER * math.log10(_MANY / len(ranking.hits)), 0.0)
+        self._personal = {"own": LEAST_CLOSENESS_OWN, "near": LEAST_CLOSENESS_NEAR}.get(kind, LEAST_CLOSENESS)
+        self._lexical = _LEAST_LEXICAL_OWN if kind == "own" else LEAST_LEXICAL
+
+    @property
+    def lowest(self) -> float:
+        """No memory has a lower floor."""
+        if self._by_words:
+            return self._lexical
+        return min(self._personal - self._less, LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS))
+
+    def of(self, memory: Memory | None) -> float:
+        """Return the floor of *memory*; of ``None``, the highest."""
+        if self._by_words:
+            return self._lexical
+        short = memory is not None and len(memory.text) <= SHORT
+        floor = LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS if short else 0.0)
+        if self._personal == LEAST_CLOSENESS:
+            return floor
+        return min(floor, self._personal + self._whole * (LEAST_CLOSENESS - self._personal) - self._less)
+
+    @cached_property
+    def _whole(self) -> float:
+        """The share of whole messages among the first hits."""
+        first = [memory for place in self._first if (memory := self._memory_at(place)) is not None]
+        return sum(_is_whole_message(memory) for memory in first) / len(first) if first else 1.0
 
 
 def _is_whole_message(memory: Memory) -> bool:
@@ -124,10 +168,6 @@ def _is_whole_message(memory: Memory) -> bool:
     if len(memory.text) > LONGEST_STATEMENT:
         return True
     return memory.kind == "episodic" and not memory.text.startswith((SAID, ASKED))
-
-
-def _in_its_words(ranking: Ranking) -> bool:
-    return ranking.subject != "unknown" and bool(ranking.hits.where(ranking.hits.lexical >= _IN_ITS_WORDS))
 
 
 def matters(ranking: Ranking, *, kind: QuestionKind = "open") -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from threadkeep.ids import ThreadId
-from threadkeep.memories.models import Kind, Memory, Source, Speaker
+from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source, Speaker
 from threadkeep.text.block import BULLETS_HEADING, END, HEADING, one_line, quote
 
 SUMMARIES_HEADING: Final = "[Previous Conversation Summaries]"
@@ -48,6 +48,7 @@ def block(memories: Sequence[Memory], *, thread_id: ThreadId | None = None) -> s
 def line(memory: Memory, *, thread_id: ThreadId | None = None, earlier: bool = False) -> str:
     """Render one memory as a line of the block, without the line break.
 
+    A passage of a turn is in the user's own words, as the heading says of everything that is not marked.
     What most have in common stands in the heading once, so that more statements fit a budget:
     in a block of 300 tokens they are 13 instead of 8. Which thread a statement is from is of use
     to people, who find it with the memory, and not to a model.
@@ -59,10 +60,12 @@ def line(memory: Memory, *, thread_id: ThreadId | None = None, earlier: bool = F
     """
     source = memory.sources[-1] if memory.sources else Source(memory.trust)
     at = source.at or memory.created_at
+    own_words = memory.kind == "episodic" and memory.text.startswith((SAID, ASKED))
     here = source.thread_id is not None and source.thread_id == thread_id
-    marks = (_MARKED.get(memory.kind), _SAID.get(memory.trust), "this thread" if here else None)
+    marks = (None if own_words else _MARKED.get(memory.kind), _SAID.get(memory.trust), "this thread" if here else None)
     before = ("earlier",) if earlier else ()
-    return f"- {quote(memory.text)} ({', '.join((*before, at.date().isoformat(), *filter(None, marks)))})"
+    text = memory.text.removeprefix(SAID) if own_words else memory.text
+    return f"- {quote(text)} ({', '.join((*before, at.date().isoformat(), *filter(None, marks)))})"
 
 
 def memory_context_text(memories: Sequence[Memory], *, max_chars: int = 900) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.models import ASKED, Memory
+from threadkeep.memories.models import ASKED, SAID, Memory, Source
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.rendering import line
 from threadkeep.search.ranking import ValueNotIndexedError
 from threadkeep.text.block import END, HEADING
+from threadkeep.text.facts import is_filler
+from threadkeep.text.semantics import gist_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -364,7 +366,9 @@ def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> Cand
     """Return the hits to offer to a block: first the answers to the question, then what is relevant to it."""
     answers = _answers(query, ranking, stored)
     kind = "open" if answers else query.kind  # beside an answer, less that is hardly near is of use
-    close = query.about_everything or concerns(ranking, lambda place: stored.memory(ranking, place), kind=kind)
+    close = query.about_everything or concerns(
+        ranking, lambda place: stored.memory(ranking, place), kind=kind, about_questions=query.about_questions
+    )
     return CandidatePlaces(
         _offered(ranking, answers, close=close, kind="all" if query.about_everything else kind), frozenset(answers)
     )
@@ -428,23 +432,24 @@ class _Offer:
     def __init__(self, packer: ContextPacker, request: BlockRequest) -> None:
         self._packer = packer
         self._request = request
-        self._taught: set[TurnId] = set()
+        self._taught: dict[TurnId, set[str]] = {}
+        self._told: dict[TurnId, str] = {}
         self._questions_left = math.inf if request.query.about_questions else QUESTIONS_AT_FIRST
         self._waiting: list[Recalled] = []
 
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""
         for candidate in recalled:
-            if candidate.memory.kind != "episodic":
-                self._taught |= turns_of_fact(candidate.memory)
+            for turn, said in words_of_fact(candidate.memory).items():
+                self._taught.setdefault(turn, set()).update(said)
         for candidate in recalled:
             memory = candidate.memory
-            if memory.kind == "episodic" and self._repeats(memory):
+            if self._repeats(memory):
                 continue
             if not memory.text.startswith(ASKED):
-                self._packer.offer(candidate)
+                self._offer(candidate)
             elif self._questions_left > 0:
-                self._questions_left -= self._packer.offer(candidate)
+                self._questions_left -= self._offer(candidate)
             else:
                 self._waiting.append(candidate)
 
@@ -452,9 +457,19 @@ class _Offer:
         """Offer what was kept back."""
         for candidate in self._waiting:
             if not self._repeats(candidate.memory):
-                self._packer.offer(candidate)
+                self._offer(candidate)
+
+    def _offer(self, candidate: Recalled) -> bool:
+        taken = self._packer.offer(candidate)
+        if taken and candidate.memory.kind == "episodic":
+            for turn in _turns(candidate.memory.sources):
+                self._told[turn] = f"{self._told.get(turn, '')} {normalised(candidate.memory.text)}"
+        return taken
 
     def _repeats(self, memory: Memory) -> bool:
+        if memory.kind != "episodic":
+            said = normalised(memory.text)
+            return any(said in self._told.get(turn, "") for turn in _turns(memory.sources))
         return repeats(memory, self._taught) or is_shown(memory, self._request)
 
 
@@ -490,19 +505,39 @@ def _offered(
             yield place
 
 
-def turns_of_fact(memory: Memory) -> set[TurnId]:
-    """Return the turns that taught a fact, and those of its earlier versions; none for an episode."""
+_ADDED: Final = 3
+"""So many words of a sentence that no fact of its turn holds make its passage worth a line beside the facts."""
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?。！？])\s+")
+
+
+def words_of_fact(memory: Memory) -> dict[TurnId, set[str]]:
+    """Return the words of a fact and of its earlier versions by the turns that taught them; none of an episode."""
     if memory.kind == "episodic":
-        return set()
-    turns = {source.turn_id for source in memory.sources if source.turn_id is not None}
-    for version in memory.history:
-        turns.update(source.turn_id for source in version.sources if source.turn_id is not None)
-    return turns
+        return {}
+    said: dict[TurnId, set[str]] = {}
+    for version in (memory, *memory.history):
+        for turn in _turns(version.sources):
+            said.setdefault(turn, set()).update(gist_of(version.text).words)
+    return said
 
 
-def repeats(memory: Memory, taught: Collection[TurnId]) -> bool:
-    """Return whether *memory* is the episode of a turn and repeats facts that are recalled."""
-    return memory.kind == "episodic" and any(source.turn_id in taught for source in memory.sources)
+def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]]) -> bool:
+    """Return whether *memory* is a passage of a turn that says hardly more than recalled facts of the turn."""
+    if memory.kind != "episodic":
+        return False
+    turns = [turn for turn in _turns(memory.sources) if turn in taught]
+    if not turns:
+        return False
+    known = frozenset[str]().union(*(taught[turn] for turn in turns))
+    said = memory.text.removeprefix(SAID).removeprefix(ASKED)
+    return all(
+        sum(word not in known for word in gist_of(sentence).words) < _ADDED or is_filler(sentence)
+        for sentence in _SENTENCE_ENDS.split(said)
+    )
+
+
+def _turns(sources: Iterable[Source]) -> list[TurnId]:
+    return [source.turn_id for source in sources if source.turn_id is not None]
 
 
 def is_shown(memory: Memory, request: BlockRequest) -> bool:

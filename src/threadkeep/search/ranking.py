@@ -153,11 +153,15 @@ class Hits(Sequence[Hit]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
-    @property
-    def closest_place(self) -> int:
-        """The place of the closest hit, the first one of equals; there must be one."""
+    def closest_places(self, count: int) -> list[int]:
+        """Return the places of the *count* closest hits, the closest first and of equals the stronger one."""
         self._settle(self._length - 1)
-        return int(self.closeness[self._rows[: self._length]].argmax())
+        return np.argsort(-self.closeness[self._rows[: self._length]], kind="stable")[:count].tolist()
+
+    def closeness_at(self, place: int) -> float:
+        """Return how close the hit at *place* is, wherever it stands."""
+        self._settle(place)
+        return self.closeness.item(self._rows.item(place))
 
     def score(self, place: int) -> float:
         """Return the score of the hit at *place*."""

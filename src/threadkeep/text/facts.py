@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from threadkeep.text import personal_languages as languages
 from threadkeep.text.events import has_happened
 from threadkeep.text.redaction import MARK
-from threadkeep.text.semantics import as_said, gist_of, plain, same_meaning, straight, words
+from threadkeep.text.semantics import as_said, gist_of, plain, same_meaning, speaks_of_self, straight, words
 from threadkeep.text.sentences import QUOTATION
 from threadkeep.text.slots import slot_of
 
@@ -322,6 +322,17 @@ _SMALL_TALK: Final = words(
 def is_small_talk(sentence: str) -> bool:
     """Return whether *sentence* is a greeting, thanks, or a word of assent: nothing to remember a turn by."""
     return all(word in _SMALL_TALK for word in re.findall(r"[^\W\d_]+(?:'\w+)?|\d+", straight(sentence).casefold()))
+
+
+_MOST_FILLER_WORDS: Final = 7
+
+
+def is_filler(sentence: str) -> bool:
+    """Return whether *sentence* is short and names nothing: no person, name, number or thing of the user's."""
+    said = straight(sentence)
+    if len(said.split()) > _MOST_FILLER_WORDS or languages.unspaced(said) or speaks_of_self(said):
+        return False
+    return not _anchored(said)
 
 
 def is_request(sentence: str) -> bool:

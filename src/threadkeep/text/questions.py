@@ -14,8 +14,9 @@ from typing import Final, Literal, TypeAlias
 
 from threadkeep.text.semantics import straight, words
 
-QuestionKind: TypeAlias = Literal["own", "open", "task"]
-"""``own``: about the user's own life or work. ``task``: a task or about the world. ``open``: could be either."""
+QuestionKind: TypeAlias = Literal["own", "near", "open", "task"]
+"""``own``: about the user's own life or work. ``near``: about an arrangement or a way that may well be the user's.
+``open``: a statement, or a problem of the moment. ``task``: a task or about the world."""
 
 _LONGEST: Final = 400
 """A longer text is a story rather than a question."""
@@ -79,7 +80,7 @@ _HOW_TO: Final = re.compile(
       how\ (?:do|can|could|would|should|might|shall|to)\ (?:i|we|you|one)\b | how\ to\b
     | (?:can|could|may|should|shall|must|would|will)\ (?:i|we)\b | do\ (?:i|we)\ (?:need|have|want)\ to\b
     | (?:what|which|where|when|who|whom|why)\b[^,.?!]{0,60}?\b(?:should|could|can|shall)\ (?:i|we)\b
-    | (?:what|which|where)\ (?:do|did|am|have)\ (?:i|we)\ (?:need\ to\b|have\ to\b|start\b|begin\b|put\ (?:in|here)\b|do\ (?:if|when|now|next|about|with|here|wrong)\b|miss(?:ing)?\b|doing\ wrong\b|go(?:ne)?\ wrong\b|look\ for\b|write\b|say\b|type\b|enter\b|click\b|search\b|call\ (?:it|this|that)\b)
+    | (?:what|which|where)\ (?:do|did|am|have)\ (?:i|we)\ (?:need\ to\b|have\ to\b|(?<=do\ i\ )(?:start|begin)\b|put\ (?:in|here)\b|do\ (?:if|when|now|next|about|with|here|wrong)\b|miss(?:ing)?\b|doing\ wrong\b|go(?:ne)?\ wrong\b|look\ for\b|write\b|say\b|type\b|enter\b|click\b|search\b|call\ (?:it|this|that)\b)
     | (?:what|where)\ (?:am|are|did|have)\ (?:i|we)\ (?:doing\ wrong|missing|go\ wrong|gone\ wrong|overlooking)\b
     | what(?:'s|\ is)\ (?:the\ )?(?:best|easiest|simplest|sanest|fastest|quickest|right|proper|correct|recommended|idiomatic|cleanest)\b
     | wie\ (?:kann|soll|sollte|könnte)\ (?:ich|man|wir)\b | kann\ (?:ich|man)\b | wie\ (?:schreibt|macht|sagt)\ man\b | comment\ (?:puis-je|faire|peut-on|dois-je|trier|écrire)\b | (?:puis-je|est-ce\ que\ je\ peux)\b
@@ -116,9 +117,14 @@ _PROBLEM: Final = re.compile(
     )\b"""
 )
 """Speaks of a program, a device or a fault: a problem of the moment."""
-_WHY: Final = re.compile(r"(?i)^(?:why|how come|warum|wieso|weshalb|pourquoi|por qué|por que|perché)\b")
-_MY_THING: Final = re.compile(r"(?i)\b(?:my|our)\s+(?:[\w'-]+\s+){0,2}?[\w'-]+")
-
+_OF_FAULT: Final = re.compile(
+    r"(?i)^(?:why|how come)\b[\s,]*(?:(?:is|are|was|were|do|does|did|has|have|can|will|would|could)n't|won't|can't|(?:is|are|was|were|do|does|did|has|have)) (?:my|our)\b"
+)
+"""``Why won't my bread rise?`` looks for a cause."""
+_OF_STATE: Final = re.compile(
+    r"(?i)^(?:why|how come|warum|wieso|weshalb|pourquoi|por qué|por que|perché|is|are|was|were|does|do|did|has|have|can|could|will|would|should|what(?:'s| is| could be| might be) (?:wrong|causing|happening|going on|the (?:problem|issue|matter)))\b"
+)
+"""Asks whether or why something is so, not what or who it is."""
 _KIN: Final = re.compile(
     r"""(?ix)\b(?:grand(?:ma|pa|dad|mum|mom|mother|father|parents)|granny|gran|nana|mum|mom|mummy|mommy|dad|daddy|auntie|the\ (?:kids|children|boys|girls|twins|baby|family|in-laws|grandchildren|little\ ones|dog|cat|pets?|landlord|neighbou?rs|boss|team|flat|house|apartment|office|garden|car|wedding|move|relocation|holiday|holidays|vacation|trip|project|client|budget|standup|sprint|retro|release|rota|company|team's)
       | oma|opa|mama|papa|mamie|papi|maman|abuel[oa]|mamá|papá|vov[óô]|mamãe|papai|nonn[oa])\b"""
@@ -128,9 +134,25 @@ _HERE: Final = re.compile(
     r"(?i)\b(?:here|at work|at home|at the office|in production|in staging|around here|hier|bei uns|ici|chez nous|aquí|aqui|in house|in-house)\b"
 )
 _YOUR_WAY: Final = re.compile(
-    r"(?i)\b(?:should|do|did|will|would|must) you\b|\byour (?:answers?|replies|repl(?:y|ies)|responses?|tone|style)\b"
+    r"(?i)\b(?:should|do|did|will|would|must|are|can) you\b.*\b(?:to me|with me|me|your|reply|answer|respond|write|speak|talk|address|explain|format|react|use|supposed)\b"
+    r"|\b(?:how|in (?:what|which)|what|which)\b.*\byour (?:answers?|replies|repl(?:y|ies)|responses?|tone|style|messages?|explanations?)\b"
 )
 """How the assistant is to behave, which the user may have said."""
+_OF_ANSWERS: Final = re.compile(
+    r"(?i)\b(?:reply|replies|answers?|respond|responses?|write|speak|talk|address|call|explain|format|react|tone|style|apologi[sz]e|sign)\b"
+)
+_GENERIC_QUOTE: Final = re.compile(r"['\"]\w+['\"]")
+_ARRANGED: Final = re.compile(
+    r"""(?ix)^(?:(?:in|on|at|to|from|for|of|by|with|under|until|till|since|after|before)\ )*(?:
+      (?:when|where|who|whom|whose|how\ (?:often|frequently|long|much|soon|late|early|large|big|far\ back)|(?:what|which)\ (?:day|days|date|time|hour|weekday|floor|port|branch|room|team|person|release|tool|software|server|version))
+      (?:'s|\ is|\ are|\ does|\ do|\ has|\ have|\ may|\ must|\ should|\ can|\ will|\ needs?|\ gets?|\ keeps?|\ [a-z]+s)\b
+      | (?:what(?:'s|\ is)\ the\ (?:\w+\ ){0,3}(?:limit|deadline|budget|rule|policy|convention|count|schedule|plan|password\ policy|name|number|address|port|version)\ (?:for|of|in|on|at))
+      | how\ (?:\w+\ ){1,2}(?:may|must|can)\b
+    )"""
+)
+"""Asks in the present tense who does something, when and where: for an arrangement, of which there are many."""
+_GENERIC: Final = re.compile(r"(?:['\"]\w)|(?<=[a-z,] )(?-i:[A-Z])\w|(?i:\b(?:a|an)\b)")
+"""A quoted word, a name or ``a`` tells that any such thing is asked about."""
 _ELLIPTIC_SELF: Final = re.compile(
     r"""(?ix)\b(?:estoy|soy|tengo|voy|vivo|trabajo|hago|puedo|debo|quiero|suelo|necesito|tomo|como|bebo|prefiero|gano|pago|uso|juego|estudio|hablo|llevo|duermo|dedico|llamo|nací|compré|dije|me\ (?:gusta\w*|llamo|dedico|sienta\w*|encanta\w*|toca\w*|caso|mudo)
       | estou|sou|tenho|moro|faço|posso|devo|quero|costumo|preciso|bebo|prefiro|gosto|ganho|pago|jogo|estudo|falo|durmo|aprendo|chamo|nasci|comprei|disse|trabalho|viajo|corro|cozinho
@@ -150,7 +172,9 @@ def question_kind(text: str) -> QuestionKind:
         # "My build hangs. What do we use there?" asks about what was just told.
         told = [one for one, kind in zip(said, kinds, strict=True) if kind != "own"]
         return "open" if any(_PROBLEM.search(one) for one in told) else "own"
-    return "open" if "open" in kinds else "task"
+    if "open" in kinds:
+        return "open"
+    return "near" if "near" in kinds else "task"
 
 
 def _kind(sentence: str) -> QuestionKind:
@@ -165,7 +189,7 @@ def _kind(sentence: str) -> QuestionKind:
     if not asks and _TASK.match(rest):
         return "open" if own else "task"
     if recalls and rest is not said and not own:
-        return "open"
+        return "near"
     if not asks and not _DECLARATIVE.match(rest):
         asks = _INNER_WH.search(rest) is not None
     if recalls and (own or _has_own(rest)):
@@ -177,18 +201,20 @@ def _kind(sentence: str) -> QuestionKind:
 
 def _kind_asked(rest: str, *, own: bool) -> QuestionKind:
     """Return the kind of a question; *own*: whether it has a word of the first person."""
-    if not own:
-        if (_ELLIPTIC_SELF.search(rest) and not _HOW_TO.match(rest)) or (
-            _FOR_ME.search(rest) and not _PROBLEM.search(rest)
-        ):
-            return "own"
-        return "open" if any(rule.search(rest) for rule in (_KIN, _HERE, _YOUR_WAY)) else "task"
-    if _OUR_WAY.search(rest):
-        return "own"
     is_problem = _PROBLEM.search(rest) is not None
-    if _HOW_TO.match(rest):
-        return "own" if _has_more_than_subject(rest) and not is_problem else "open"
-    return "open" if is_problem and _WHY.match(rest) else "own"
+    is_how_to = _HOW_TO.match(rest) is not None
+    if _YOUR_WAY.search(rest) and not is_problem:
+        return "own" if _OF_ANSWERS.search(rest) else "near"
+    if not own:
+        if not is_problem and ((_ELLIPTIC_SELF.search(rest) and not is_how_to) or _FOR_ME.search(rest)):
+            return "own"
+        arranged = _ARRANGED.match(rest) and not _GENERIC.search(rest)
+        return "near" if arranged or _KIN.search(rest) or _HERE.search(rest) else "task"
+    if is_how_to and _OUR_WAY.search(rest) is None:
+        if is_problem or _GENERIC_QUOTE.search(rest):
+            return "open"
+        return "own" if _has_more_than_subject(rest) else "near"
+    return "open" if _OF_FAULT.match(rest) or (is_problem and _OF_STATE.match(rest)) else "own"
 
 
 def _has_own(text: str) -> bool:

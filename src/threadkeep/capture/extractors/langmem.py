@@ -19,7 +19,7 @@ from langgraph.store.base import BaseStore, GetOp, Op, PutOp, Result, SearchItem
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadkeep.capture.extractors.base import Extraction
-from threadkeep.capture.extractors.local import with_episode
+from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn
 from threadkeep.errors import ExtractionError, missing_extra
@@ -178,7 +178,7 @@ class LangMemExtractor:
             managed, model=self._model.name, prompt=self._instructions.name, timeout=self._timeout
         )
         candidates, removals = _read(view, turn, {memory.memory_id for memory in known})
-        return Extraction(with_episode(candidates, turn), removals, usage, remarks)
+        return Extraction(with_episodes(candidates, turn), removals, usage, remarks)
 
 
 class LangMem(NamedTuple):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from itertools import groupby, islice
 from typing import Final
 
 from threadkeep.capture.extractors.base import Extraction
@@ -11,10 +13,9 @@ from threadkeep.capture.models import Candidate, Turn
 from threadkeep.capture.provenance import backing
 from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source
 from threadkeep.models.base import Message
-from threadkeep.text.events import tells_when
 from threadkeep.text.facts import (
     Statement,
-    addresses,
+    is_filler,
     is_request,
     is_small_talk,
     is_standing,
@@ -25,33 +26,37 @@ from threadkeep.text.facts import (
 )
 from threadkeep.text.personal_languages import unspaced
 from threadkeep.text.redaction import MARK, redact
-from threadkeep.text.semantics import gist_of, normalised, speaks_of_self
-from threadkeep.text.sentences import sentences
+from threadkeep.text.semantics import gist_of, normalised
+from threadkeep.text.sentences import sentences as own_sentences
 from threadkeep.text.slots import slot_of
 
 MAX_FACTS: Final = 3
-MAX_EPISODE_CHARACTERS: Final = 240
-MOST_WORDS: Final = 12
-"""Of two sentences with so many words that carry them, the longer one says no more."""
+MAX_PASSAGE_CHARACTERS: Final = 240
+MAX_PASSAGES: Final = 48
+"""A turn has so many passages at most, about 10,000 characters."""
+_FULL_PASSAGE: Final = 100
+"""From so many characters on, the next sentence begins a passage of its own."""
 LEAST_WORDS: Final = 2
-"""A sentence with fewer is about nothing by itself: ``What now?``"""
-_OWN_MATTER: Final = 2
-"""So many words are worth what is asked, told of oneself, or told with its time."""
+"""A request with fewer words that carry it is about nothing by itself: ``What now?``"""
+_REFERS_BACK: Final = re.compile(
+    r"(?i)(?:and|but|so|or|also|then|because|which|who|he|she|it|they|them|his|her|hers|its|their|theirs|this|that|these"
+    r"|those|there|both|neither|one|er|sie|es|und|aber|il|elle|ils|elles|et|mais|él|ella|y|pero|ele|ela|e|mas)\b"
+)
 
 
 class LocalExtractor:
-    """At most three lasting facts and one episode a turn, verbatim."""
+    """At most three lasting facts a message, and the user's words as episodes, verbatim."""
 
     name: str = "local"
     uses_known: bool = False
 
     async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:  # noqa: ARG002 - words alone decide
-        """Return the facts and the episode of *turn*; *known* is not looked at."""
+        """Return the facts and the episodes of *turn*; *known* is not looked at."""
         return Extraction(extract_candidates(turn))
 
 
 def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
-    """Return the lasting facts of *turn*, in the order said, and then what the turn was about.
+    """Return the lasting facts of *turn*, in the order said, and then the user's words.
 
     Nothing is taken from a turn of which the user says that it shall not be remembered.
     """
@@ -62,7 +67,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     own = [
         (message, sentence)
         for message in said
-        for sentence in sentences(redact(message.text))
+        for sentence in own_sentences(redact(message.text))
         if MARK not in sentence and not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
     ]
     earnest = [(message, sentence) for message, sentence in own if meant(message.text)]
@@ -71,8 +76,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         _candidate(turn, message, fact.text, "procedural" if is_standing(fact.text) else "semantic", place)
         for place, (message, fact) in enumerate(facts)
     ]
-    if episode := _episode(own, [fact.text for _, fact in facts]):
-        message, text = episode
+    for message, text in islice(_passages(own), MAX_PASSAGES):
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
     return tuple(kept)
 
@@ -101,40 +105,52 @@ def _is_recalled(sentence: str, recalled: tuple[str, ...]) -> bool:
     return any(said == text or f" {said}. " in f" {text}. " for text in recalled)
 
 
-def _episode(own: list[tuple[Message, str]], facts: Sequence[str]) -> tuple[Message, str] | None:
-    """Say in one sentence what the turn was about: the one that says most of those that no fact holds.
+def _passages(own: Sequence[tuple[Message, str]]) -> Iterator[tuple[Message, str]]:
+    """Yield the user's words of each message as passages of a few sentences: what was told, then what was asked.
 
-    What was asked is what a turn with an assistant is about, so of two that say as much it is preferred. Where facts
-    hold everything, it says them again; recall leaves it out beside them and beside what took their place.
+    Together they hold every sentence but greetings and the like, so that facts are a view of the turn and never replace
+    it. What was told and what was asked stand apart, because a question is near to what it asks about.
     """
-    meant = [(message, sentence) for message, sentence in own if not is_small_talk(sentence)]
-    rest = [(m, s) for m, s in meant if is_request(s) or not any(fact in s for fact in facts)] or meant
-    if not rest:
-        return None
-    message, sentence = max(rest, key=lambda one: _weight(one[1]))
-    if _length(sentence) < LEAST_WORDS:
-        return None
-    return message, f"{ASKED if is_request(sentence) else SAID}{_cut(sentence)}"
+    for message, group in groupby(own, key=lambda one: one[0]):
+        said = [sentence for _, sentence in group if not is_small_talk(sentence)]
+        asked = [sentence for sentence in said if is_request(sentence)]
+        told = [sentence for sentence in said if sentence not in asked]
+        if asked and not meant(message.text):  # a part that is played is no statement without what says so
+            told, asked = [], said
+        # What names nothing comes last, so that a passage is near to what it is about.
+        told.sort(key=lambda sentence: is_filler(sentence) and not _REFERS_BACK.match(sentence))
+        for lead, sentences, least in ((SAID, told, 1), (ASKED, asked, LEAST_WORDS)):
+            if sum(map(_length, sentences)) >= least:
+                yield from ((message, lead + passage) for passage in _joined(sentences))
 
 
-def _length(sentence: str) -> int:
-    return max(len(gist_of(sentence).words), unspaced(sentence))
+def _joined(said: Sequence[str]) -> Iterator[str]:
+    """Join neighbours to passages; a sentence that refers to the one before it stays with it where both fit."""
+    passage = ""
+    for sentence in said:
+        room = MAX_PASSAGE_CHARACTERS - len(passage) - 1
+        if passage and (len(sentence) > room or (len(passage) >= _FULL_PASSAGE and not _REFERS_BACK.match(sentence))):
+            yield passage
+            passage = ""
+        *cut, last = _cut(sentence)
+        yield from cut
+        passage = f"{passage} {last}".lstrip()
+    if passage:
+        yield passage
 
 
-def _weight(sentence: str) -> int:
-    """Return how much *sentence* says about its turn: by its content words and its subject."""
-    said = min(_length(sentence), MOST_WORDS)
-    if is_request(sentence):
-        return said + _OWN_MATTER
-    own = _OWN_MATTER * speaks_of_self(sentence) + _OWN_MATTER * tells_when(sentence)
-    return said + own - _OWN_MATTER * addresses(sentence)
+def _length(text: str) -> int:
+    return max(len(gist_of(text).words), unspaced(text))
 
 
-def _cut(sentence: str) -> str:
-    if len(sentence) <= MAX_EPISODE_CHARACTERS:
-        return sentence
-    head = sentence[:MAX_EPISODE_CHARACTERS]
-    return f"{head.rsplit(' ', 1)[0] if ' ' in head else head}…"
+def _cut(sentence: str) -> list[str]:
+    """Cut a sentence that is too long for a passage at words."""
+    pieces: list[str] = []
+    while len(sentence) > MAX_PASSAGE_CHARACTERS:
+        end = sentence.rfind(" ", 1, MAX_PASSAGE_CHARACTERS) + 1 or MAX_PASSAGE_CHARACTERS
+        pieces.append(f"{sentence[:end].rstrip()}…")
+        sentence = sentence[end:]
+    return [*pieces, sentence]
 
 
 def _candidate(turn: Turn, message: Message, text: str, kind: Kind, place: int) -> Candidate:
@@ -147,8 +163,8 @@ def _candidate(turn: Turn, message: Message, text: str, kind: Kind, place: int) 
 MAX_CHARACTERS: Final = 1_000
 
 
-def with_episode(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate, ...]:
-    """Return *candidates* with one episode: the first that the user's words bear out, else one made of those words.
+def with_episodes(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate, ...]:
+    """Return the facts of *candidates*, their first episode that the user's words bear out, and the user's words.
 
     What a reply, a tool or a document says does not become history by way of a summary.
     """
@@ -160,6 +176,5 @@ def with_episode(candidates: Sequence[Candidate], turn: Turn) -> tuple[Candidate
         and len(candidate.text) <= MAX_CHARACTERS
         and backing(candidate.text, "episodic", turn.messages).speaker == "user"
     )
-    made = (candidate for candidate in extract_candidates(turn) if candidate.kind == "episodic")
-    episode = next(borne_out, None) or next(made, None)
-    return (*facts, episode) if episode else tuple(facts)
+    passages = (candidate for candidate in extract_candidates(turn) if candidate.kind == "episodic")
+    return (*facts, *islice(borne_out, 1), *passages)

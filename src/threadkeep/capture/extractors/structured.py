@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from threadkeep.capture.extractors.base import Extraction
-from threadkeep.capture.extractors.local import with_episode
+from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn
 from threadkeep.errors import ExtractionError
@@ -84,7 +84,7 @@ class StructuredExtractor:
         learnt, usage = await metered(
             answered, model=self._model.name, prompt=self._instructions.name, timeout=self._timeout
         )
-        return Extraction(with_episode(_candidates(learnt, turn, facts), turn), usage=usage)
+        return Extraction(with_episodes(_candidates(learnt, turn, facts), turn), usage=usage)
 
 
 def _strict(model: BaseChatModel) -> Runnable[Any, Any]:
