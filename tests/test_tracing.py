@@ -245,6 +245,37 @@ class TestDecorate:
         assert one.attributes is not None
         assert [one.attributes[key] for key in (tracing.USER, tracing.THREAD, tracing.TRACE)] == [ANA, "t7", "abc"]
 
+    @pytest.mark.parametrize("key", ["sessionId", "session_id", "langfuse_session_id"])
+    async def test_sessions_of_other_tracers_are_threads(self, key: str, spans: InMemorySpanExporter):
+        """LangSmith and Langfuse name them so in a run's metadata."""
+
+        @trace_agent()
+        async def answer(question: str, config: Any) -> str:
+            return question
+
+        await answer("?", {"metadata": {key: "t7", "langfuse_user_id": ANA}})
+
+        [one] = finished(spans, f"{tracing.AGENT} answer")
+        assert one.attributes is not None
+        assert [one.attributes[name] for name in (tracing.USER, tracing.THREAD)] == [ANA, "t7"]
+
+    @pytest.mark.parametrize("content", [True, False])
+    async def test_the_documents_arguments_are_taken(
+        self, content: bool, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The input is noted only if both the decorator and the setting ask for content."""
+        monkeypatch.setenv("THREADKEEP_TRACE_CONTENT", str(content))
+
+        @trace_agent_stream("platform", trace_name="engineer", update_input=True)
+        async def stream(context_id: str, query: str) -> AsyncIterator[str]:
+            yield query
+
+        assert [word async for word in stream("t1", "ultramarine")] == ["ultramarine"]
+        [one] = finished(spans, f"{tracing.AGENT} platform")
+        assert one.attributes is not None
+        assert one.attributes[tracing.TRACE_NAME] == "engineer"
+        assert one.attributes.get(tracing.INPUT) == ("ultramarine" if content else None)
+
     def test_an_error_is_named_and_not_quoted(self, spans: InMemorySpanExporter):
         with pytest.raises(ValueError, match="ultramarine"):
             Agent().fail(TAUGHT)
@@ -285,4 +316,9 @@ class TestMetadata:
             assert (told["user_id"], told["thread_id"], told["trace_id"]) == (ANA, "t1", opened)
 
     def test_without_a_trace_there_is_no_id(self, tk: threadkeep.Threadkeep):
-        assert tk.config(user_id=ANA, thread_id="t1").get("metadata") == {"user_id": ANA, "thread_id": "t1"}
+        assert tk.config(user_id=ANA, thread_id="t1").get("metadata") == {
+            "user_id": ANA,
+            "thread_id": "t1",
+            "langfuse_user_id": ANA,
+            "langfuse_session_id": "t1",
+        }

@@ -36,7 +36,8 @@ _ALIKE: Final = 20
 _guard: Final = Lock()
 _made: Final[OrderedDict[tuple[str, int], tuple[Extractor, Any]]] = OrderedDict()
 """With the model that was given, so that its id is not another's meanwhile."""
-_telemetry: Final = Telemetry()
+telemetry: Final = Telemetry()
+"""Counts what the documents' functions went on without, such as ``store_put_memory.degraded``."""
 
 
 def is_fact_extraction_enabled(settings: Settings | None = None) -> bool:
@@ -44,7 +45,7 @@ def is_fact_extraction_enabled(settings: Settings | None = None) -> bool:
     return (settings or Settings.load()).enable_fact_extraction
 
 
-def create_fact_extractor(store: BaseStore, *, model: Any = None, settings: Settings | None = None) -> FactExtractor:
+def create_fact_extractor(store: BaseStore, model: Any = None, settings: Settings | None = None) -> FactExtractor:
     """Return what extracts facts from turns into *store*; LangMem's manager, unless THREADKEEP_EXTRACTOR is set.
 
     The model is set up once, however many ask for it.
@@ -83,7 +84,6 @@ async def extract_and_store_facts(
     store: BaseStore,
     messages: Sequence[Any],
     user_id: str,
-    *,
     thread_id: str | None = None,
     model: Any = None,
     settings: Settings | None = None,
@@ -102,7 +102,7 @@ async def extract_and_store_facts(
         extractor = create_fact_extractor(store, model=model, settings=settings)
         return await extractor.extract(messages, user_id=user_id, thread_id=thread_id)
     except Exception as error:  # noqa: BLE001 - a failure of memory never reaches the run; counted and logged
-        _telemetry.degraded("fact_extraction", error)
+        telemetry.degraded("fact_extraction", error)
         return None
 
 

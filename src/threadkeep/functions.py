@@ -9,21 +9,33 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from threadkeep.client import Threadkeep
 from threadkeep.client import open as open_memory
 from threadkeep.container import Services
-from threadkeep.errors import InvalidInputError, OwnerMismatchError
-from threadkeep.fact_extraction import create_fact_extractor, extract_and_store_facts, is_fact_extraction_enabled
+from threadkeep.errors import (
+    InvalidInputError,
+    OwnerMismatchError,
+    StorageError,
+    StorageUnavailableError,
+    ThreadkeepError,
+)
+from threadkeep.fact_extraction import (
+    create_fact_extractor,
+    extract_and_store_facts,
+    is_fact_extraction_enabled,
+    telemetry,
+)
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, new_id
 from threadkeep.langgraph.window_rules import compacted, is_whole, over, repaired, safe_split
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_of
 from threadkeep.memories.models import Kind, Memory, Source, recallable
-from threadkeep.observability import log, trace_agent_stream
+from threadkeep.observability import log, trace_agent
 from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.rendering import cross_thread_context, memory_context_text
@@ -73,6 +85,9 @@ __all__ = [
     "trim_messages_if_needed",
 ]
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 RESET_MESSAGE: Final = (
     "This conversation could not be continued from where it was, so it begins anew. What you told me before is "
     "remembered; please repeat what you need now."
@@ -117,27 +132,29 @@ def sanitize_namespace_label(user_id: str) -> str:
 
 
 async def store_put_memory(
-    store: BaseStore, user_id: str, data: str, *, source_thread: str | None = None, key: str | None = None
+    store: BaseStore | None, user_id: str, data: str, source_thread: str | None = None, key: str | None = None
 ) -> str:
-    """Keep a fact about a user; return its key."""
-    key = key or new_id()
-    value = _value("data", data, "source_thread", source_thread)
-    await store.aput((MEMORIES, sanitize_namespace_label(user_id)), key, value)
-    return key
+    """Keep a fact about a user.
+
+    Returns:
+        The key; empty if the store is missing or failed, which is logged and counted.
+    """
+    return await _put(store, MEMORIES, user_id, key, _value("data", data, "source_thread", source_thread))
 
 
 async def store_put_summary(
-    store: BaseStore, user_id: str, summary: str, *, thread_id: str | None = None, key: str | None = None
+    store: BaseStore | None, user_id: str, summary: str, thread_id: str | None = None, key: str | None = None
 ) -> str:
-    """Keep what a thread was about; return its key."""
-    key = key or new_id()
-    value = _value("summary", summary, "thread_id", thread_id)
-    await store.aput((SUMMARIES, sanitize_namespace_label(user_id)), key, value)
-    return key
+    """Keep what a thread was about.
+
+    Returns:
+        The key; empty if the store is missing or failed, which is logged and counted.
+    """
+    return await _put(store, SUMMARIES, user_id, key, _value("summary", summary, "thread_id", thread_id))
 
 
 async def store_get_cross_thread_context(
-    store: BaseStore, user_id: str, *, max_summaries: int | None = None, max_memories: int | None = None
+    store: BaseStore | None, user_id: str, max_summaries: int | None = None, max_memories: int | None = None
 ) -> str:
     """Return what other threads left behind: the newest summaries and memories, under the documents' headings.
 
@@ -148,14 +165,19 @@ async def store_get_cross_thread_context(
         user_id: About whom.
         max_summaries: ``None``: LANGGRAPH_STORE_MAX_SUMMARIES.
         max_memories: ``None``: LANGGRAPH_STORE_MAX_MEMORIES.
+
+    Returns:
+        The text; empty if nothing is kept, or the store is missing or failed, which is logged and counted.
     """
     settings = Settings.load()
     label = sanitize_namespace_label(user_id)
-    summaries = await _all(store, (SUMMARIES, label), user_id)
-    memories = [
-        *await _all(store, (MEMORIES, label), user_id),
-        *await _all(store, ("users", label, MEMORIES), user_id),
-    ]
+    summaries: list[Memory] = []
+    memories: list[Memory] = []
+    with _survived("store_get_cross_thread_context"):
+        store = _present(store)
+        summaries = await _all(store, (SUMMARIES, label), user_id)
+        for namespace in ((MEMORIES, label), ("users", label, MEMORIES)):
+            memories += await _all(store, namespace, user_id)
     return cross_thread_context(
         _newest(summaries, settings.store_max_summaries if max_summaries is None else max_summaries),
         _newest(memories, settings.store_max_memories if max_memories is None else max_memories),
@@ -163,28 +185,33 @@ async def store_get_cross_thread_context(
 
 
 def search_relevant_memories(
-    store: BaseStore, user_id: str, query: str, *, k_user: int = 4, k_episodic: int = 4
+    store: BaseStore | None, user_id: str, query: str, k_user: int = 4, k_episodic: int = 4
 ) -> list[Recalled]:
-    """Return up to *k_user* facts and *k_episodic* episodes that matter for *query*, best first."""
+    """Return up to *k_user* facts and *k_episodic* episodes that matter for *query*, best first.
+
+    The list is empty if the store is missing or failed, which is logged and counted.
+    """
     label = sanitize_namespace_label(user_id)
     wanted = {True: k_episodic, False: k_user}
     found: list[Recalled] = []
-    for namespace in ((MEMORIES, label), ("users", label, MEMORIES)):
-        taken: Counter[bool] = Counter()
-        for recalled in islice(_ranked(store, namespace, query, user_id), _LOOK_AT):
-            episodic = recalled.memory.kind == "episodic"
-            if taken[episodic] < wanted[episodic]:
-                taken[episodic] += 1
-                found.append(recalled)
-            if all(taken[kind] >= wanted[kind] for kind in wanted):
-                break
+    with _survived("search_relevant_memories"):
+        store = _present(store)
+        for namespace in ((MEMORIES, label), ("users", label, MEMORIES)):
+            taken: Counter[bool] = Counter()
+            for recalled in islice(_ranked(store, namespace, query, user_id), _LOOK_AT):
+                episodic = recalled.memory.kind == "episodic"
+                if taken[episodic] < wanted[episodic]:
+                    taken[episodic] += 1
+                    found.append(recalled)
+                if all(taken[kind] >= wanted[kind] for kind in wanted):
+                    break
     found.sort(key=lambda recalled: -recalled.score)
     facts = [f for f in found if f.memory.kind != "episodic"][:k_user]
     episodes = [f for f in found if f.memory.kind == "episodic"][:k_episodic]
     return sorted([*facts, *episodes], key=lambda recalled: -recalled.score)
 
 
-def memory_context_system_message(hits: Sequence[Recalled], *, max_chars: int = 900) -> SystemMessage | None:
+def memory_context_system_message(hits: Sequence[Recalled], max_chars: int = 900) -> SystemMessage | None:
     """Return one compact system message of at most *max_chars*, cut at a statement; ``None`` without hits."""
     from langchain_core.messages import SystemMessage
 
@@ -316,6 +343,32 @@ def _value(field: str, text: str, thread_field: str, thread_id: str | None) -> d
     return {field: text, thread_field: thread_id, "timestamp": SystemClock().now().isoformat()}
 
 
+async def _put(store: BaseStore | None, root: str, user_id: str, key: str | None, value: dict[str, Any]) -> str:
+    namespace, key = (root, sanitize_namespace_label(user_id)), key or new_id()
+    with _survived("store_put_summary" if root == SUMMARIES else "store_put_memory"):
+        await _present(store).aput(namespace, key, value)
+        return key
+    return ""
+
+
+def _present(store: BaseStore | None) -> BaseStore:
+    if store is None:
+        msg = "There is no store; pass the one of create_store()."
+        raise StorageUnavailableError(msg)
+    return store
+
+
+@contextmanager
+def _survived(function: str) -> Generator[None]:
+    """Log and count a failure of the store, and go on without what it took away; a wrong argument is an error."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ThreadkeepError) and not isinstance(error, StorageError):
+            raise
+        telemetry.degraded(function, error)
+
+
 async def _all(store: BaseStore, namespace: tuple[str, ...], user_id: str) -> list[Memory]:
     found: list[Memory] = []
     offset = 0
@@ -350,6 +403,23 @@ def _memory(item: StoreItem, user_id: str) -> Memory | None:
 
 def _newest(memories: list[Memory], limit: int) -> list[str]:
     return [m.text for m in sorted(memories, key=lambda m: m.created_at, reverse=True)[:limit]]
+
+
+def trace_agent_stream(
+    agent_name: str | None = None,
+    trace_name: str | None = None,
+    update_input: bool = False,  # noqa: FBT001, FBT002 - the documents' signature
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Do what :func:`threadkeep.observability.trace_agent` does, under the documents' name.
+
+    Args:
+        agent_name: The agent's name; ``None``: the function's.
+        trace_name: The name of the application's trace, noted as ``threadkeep.trace_name``.
+        update_input: Whether the span carries the input, the first text among the arguments; also needs
+            THREADKEEP_TRACE_CONTENT.
+    """
+    with_input = (lambda: Settings.load().trace_content) if update_input else None
+    return trace_agent(agent_name, trace_name=trace_name, with_input=with_input)
 
 
 def extract_tool_call_ids(messages: Sequence[Any]) -> set[str]:

@@ -52,6 +52,10 @@ ERROR: Final = "error.type"
 TENANT: Final = "threadkeep.tenant"
 TRACE: Final = "threadkeep.trace_id"
 """The application's own id of the request, where it gives one."""
+TRACE_NAME: Final = "threadkeep.trace_name"
+"""The name of the application's trace."""
+INPUT: Final = "threadkeep.input"
+"""What an agent was asked; only where its decorator and THREADKEEP_TRACE_CONTENT ask for it."""
 MEMORIES: Final = "threadkeep.recall.memories"
 TOKENS: Final = "threadkeep.recall.tokens"
 RECALLED: Final = "threadkeep.recall.text"
@@ -66,6 +70,10 @@ _SAID: Final = {
     "thread_id": THREAD,
     "context_id": THREAD,
     "trace_id": TRACE,
+    "langfuse_user_id": USER,
+    "langfuse_session_id": THREAD,
+    "session_id": THREAD,
+    "sessionId": THREAD,
 }
 """Which parameters of a traced function, and which keys of a run's config, become which attribute."""
 
@@ -123,7 +131,9 @@ def span(
             raise
 
 
-def trace_agent(name: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def trace_agent(
+    name: str | None = None, *, trace_name: str | None = None, with_input: Callable[[], bool] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that records each call of an agent's function as a span.
 
     Functions, coroutines, generators and async generators stay what they are, and every argument, also those by
@@ -132,6 +142,8 @@ def trace_agent(name: str | None = None) -> Callable[[Callable[P, R]], Callable[
 
     Args:
         name: The agent's; ``None``: the function's.
+        trace_name: The name of the application's trace.
+        with_input: Whether the span of a call carries the input, the first text among the arguments; ``None``: never.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -140,7 +152,15 @@ def trace_agent(name: str | None = None) -> Callable[[Callable[P, R]], Callable[
 
         def about(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, dict[str, str | None]]:
             said = _said(told, args, kwargs)
-            return f"{AGENT} {agent}", {OPERATION: AGENT, AGENT_NAME: agent, **said}
+            wanted = with_input is not None and _tracer() is not None and with_input()
+            text = _input(told, args, kwargs) if wanted else None
+            return f"{AGENT} {agent}", {
+                OPERATION: AGENT,
+                AGENT_NAME: agent,
+                TRACE_NAME: trace_name,
+                INPUT: text,
+                **said,
+            }
 
         if inspect.isasyncgenfunction(function):
             return wraps(function)(cast("Callable[P, R]", _streaming(function, about)))
@@ -164,12 +184,17 @@ def trace_agent(name: str | None = None) -> Callable[[Callable[P, R]], Callable[
     return decorate
 
 
-trace_agent_stream = trace_agent
-"""The documents' name."""
+def _input(told: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """Return the first text among the arguments that is no id."""
+    try:
+        given = told.bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    return next((value for name, value in given.items() if isinstance(value, str) and name not in _SAID), None)
 
 
 def run_metadata(*, user_id: str, thread_id: str, trace_id: str | None = None) -> dict[str, str]:
-    """Return a run's metadata for LangSmith and other tracers: user, thread and trace.
+    """Return a run's metadata for LangSmith, Langfuse and other tracers: user, thread and trace.
 
     Args:
         user_id: The user of the run.
@@ -177,7 +202,8 @@ def run_metadata(*, user_id: str, thread_id: str, trace_id: str | None = None) -
         trace_id: The application's; ``None``: that of the OpenTelemetry span that is open, if one is.
     """
     trace_id = trace_id or current_trace_id()
-    return {"user_id": user_id, "thread_id": thread_id, **({"trace_id": trace_id} if trace_id else {})}
+    langfuse = {"langfuse_user_id": user_id, "langfuse_session_id": thread_id}
+    return {"user_id": user_id, "thread_id": thread_id, **langfuse, **({"trace_id": trace_id} if trace_id else {})}
 
 
 def current_trace_id() -> str | None:

@@ -327,8 +327,15 @@ def resolve_settings(url: str | None, settings: Settings | None) -> Settings:
     raise SettingsError(msg)
 
 
-def create_helper_model(settings: Settings, model: BaseChatModel | str | None) -> HelperModel:
+def create_helper_model(
+    settings: Settings, model: BaseChatModel | str | None, *, variable: str = "THREADKEEP_MODEL"
+) -> HelperModel:
     """Create the helper model that calls *model* with the parameters of the settings.
+
+    Args:
+        settings: The parameters of its calls.
+        model: The model; ``None``: the offline stand-in.
+        variable: The setting that names the model.
 
     Raises:
         ModelUnavailableError: The model cannot be made; the message says what is missing.
@@ -341,7 +348,7 @@ def create_helper_model(settings: Settings, model: BaseChatModel | str | None) -
         "reasoning_effort": settings.helper_reasoning_effort,
         "use_responses_api": settings.helper_responses_api,
     }
-    made = chat_model(model) if model is None or isinstance(model, str) else model
+    made = chat_model(model, variable=variable) if model is None or isinstance(model, str) else model
     return HelperModel(made, {name: value for name, value in parameters.items() if value is not None})
 
 
@@ -364,7 +371,8 @@ def create_extractor(settings: Settings, model: BaseChatModel | str | None) -> E
         raise SettingsError(msg, variable="FACT_EXTRACTION_MODEL")
     from threadkeep.capture.extractors.model_calls import instructions_of
 
-    made = create_helper_model(settings, chosen)
+    variable = "FACT_EXTRACTION_MODEL" if settings.fact_extraction_model else "THREADKEEP_MODEL"
+    made = create_helper_model(settings, chosen, variable=variable)
     told = instructions_of(settings.extractor, settings.extraction_prompt)
     timeout = timedelta(seconds=settings.extraction_timeout_seconds)
     if settings.extractor == "langmem":
@@ -481,15 +489,25 @@ def create_embedder(settings: Settings, embedder: Embedder | Embeddings | str | 
 def _create_default_embedder(settings: Settings) -> Embedder | None:
     from threadkeep.models import local
 
-    provider, variable = settings.embeddings_provider, settings.variable_of("embeddings_provider")
+    provider = (settings.embeddings_provider or "").casefold().replace("-", "_") or None
+    variable = settings.variable_of("embeddings_provider")
     if provider == "none":
         return None
     if provider in (None, "local"):
-        precision = local.MODELS.get(settings.embeddings_model or "minilm-l6-v2-int8")
-        if precision is None and provider == "local":
-            named = ", ".join(local.MODELS)
-            msg = f"EMBEDDINGS_MODEL is {str(settings.embeddings_model)[:40]!r}; the local ones are {named}."
-            raise SettingsError(msg, variable="EMBEDDINGS_MODEL")
+        precision = local.MODELS.get((settings.embeddings_model or "minilm-l6-v2-int8").casefold())
+        if precision is None:
+            named, models = settings.variable_of("embeddings_model"), ", ".join(local.MODELS)
+            model = f"{named} is {str(settings.embeddings_model)[:40]!r}"
+            msg = (
+                f"{model}; the local ones are {models}."
+                if provider
+                else f"{model}, and no provider is named; set {variable}, to openai for example. Local: {models}."
+            )
+            raise SettingsError(msg, variable=named if provider else variable)
+        if settings.embeddings_dims not in (None, local.DIMS):
+            named = settings.variable_of("embeddings_dims")
+            msg = f"{named} is {settings.embeddings_dims}, and the local model gives {local.DIMS} numbers; unset it."
+            raise SettingsError(msg, variable=named)
         if precision == "fp32" or local.available():  # one that is chosen by name and missing is told when it is loaded
             return local.LocalEmbedder(precision=precision or "int8")
         if provider == "local":
@@ -502,4 +520,10 @@ def _create_default_embedder(settings: Settings) -> Embedder | None:
         needed = variable.replace("PROVIDER", "MODEL")
         msg = f"{variable} is {provider[:40]}, which needs {needed}; name the provider's model."
         raise SettingsError(msg, variable=needed)
-    return embedder(provider, settings.embeddings_model, settings.embeddings_dims, variable=variable)
+    return embedder(
+        provider,
+        settings.embeddings_model,
+        settings.embeddings_dims,
+        variable=variable,
+        dims_variable=settings.variable_of("embeddings_dims"),
+    )

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args, get_origin
 
 import platformdirs
-from pydantic import AliasChoices, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, PrivateAttr, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from threadkeep.errors import SettingsError
 from threadkeep.settings_fields import SettingsFields
 
 _TRUTHY: Final = frozenset({"1", "true", "yes", "on"})
+_FALSY: Final = frozenset({"", "0", "false", "no", "off", "n", "f"})
 
 
 class Settings(SettingsFields):
@@ -31,6 +32,33 @@ class Settings(SettingsFields):
             msg = f"Settings() takes variables, not fields, and would not see {fields[0]}; use Settings.load()."
             raise SettingsError(msg)
         super().__init__(**given)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_loosely(cls, value: object, info: ValidationInfo) -> object:
+        """Remove white space around *value*; a choice of several words is taken in any case, and blanks are unset."""
+        if not isinstance(value, str):
+            return value
+        text = value.strip()
+        field = cls.model_fields[str(info.field_name)]
+        if not text and value:
+            return field.default
+        words = {str(choice).casefold(): choice for choice in _choices(field.annotation)}
+        return words.get(text.casefold(), text)
+
+    @field_validator("enable_fact_extraction", mode="before")
+    @classmethod
+    def _require_true(cls, value: object) -> object:
+        """Read "true" alone as true: extraction asks a paid model."""
+        if not isinstance(value, str):
+            return value
+        text = value.strip().casefold()
+        if text in _FALSY:
+            return False
+        if text != "true":
+            msg = "only true turns it on"
+            raise ValueError(msg)
+        return True
 
     @field_validator("store_sqlite_path", "checkpoint_sqlite_path", mode="before")
     @classmethod
@@ -231,7 +259,7 @@ class Resolved:
 
 
 def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -> list[Resolved]:
-    """Return every setting with its value and its origin."""
+    """Return every setting with its value and its origin; those that are not the defaults come first."""
     in_force = settings.variables_in_force(environment)
     rows: list[Resolved] = []
     for name, field in Settings.model_fields.items():
@@ -240,7 +268,7 @@ def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -
         origin = _set_by(name, in_force) or ("given" if name in settings.model_fields_set else "default")
         text = "" if value is None else "********" if isinstance(value, SecretStr) else str(value)
         rows.append(Resolved(variables[0], text, origin, field.description or ""))
-    return rows
+    return sorted(rows, key=lambda row: row.origin == "default")
 
 
 def keep_onnxruntime_silent() -> None:
@@ -261,6 +289,14 @@ def named_variables(names: Iterable[str], environment: Mapping[str, str] | None 
 def variables() -> list[tuple[str, ...]]:
     """Return the environment variables of every setting; of several names the first one wins."""
     return [_variables(name) for name in Settings.model_fields]
+
+
+def _choices(annotation: object) -> tuple[object, ...]:
+    """Return the values of a Literal, also of an optional one; otherwise nothing."""
+    for part in (annotation, *get_args(annotation)):
+        if get_origin(part) is Literal:
+            return get_args(part)
+    return ()
 
 
 def _variables(field: str) -> tuple[str, ...]:

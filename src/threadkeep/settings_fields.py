@@ -278,7 +278,7 @@ class SettingsFields(BaseSettings):
     enable_fact_extraction: bool = Field(
         default=False,
         validation_alias="ENABLE_FACT_EXTRACTION",
-        description="true: a model extracts memories, one call a turn; false: rules on the user's words do.",
+        description="Only true: a model extracts memories, one call a turn; false: rules on the user's words do.",
     )
     fact_extraction_model: str | None = Field(
         default=None,

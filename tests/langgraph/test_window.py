@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -112,6 +113,27 @@ class TestCompaction:
         assert held[-2].text == long(29)
         assert model.summaries >= 2
         assert model.refused == 0
+
+    @pytest.mark.parametrize("blocking", [True, False])
+    async def test_the_summary_is_not_streamed_as_a_message(self, tk: threadkeep.Threadkeep, *, blocking: bool):
+        """A client shows the messages of this mode; the state has the summary."""
+        agent = agent_of(tk, LimitedModel(limit=100_000), max_tokens=2_000)
+        config = tk.config(user_id=ANA, thread_id="long")
+        streamed: list[str] = []
+
+        for number in range(15):
+            if blocking:
+                events = await asyncio.to_thread(
+                    lambda text: list(agent.stream(said(text), config, stream_mode="messages")), long(number)
+                )
+            else:
+                events = [one async for one in agent.astream(said(long(number)), config, stream_mode="messages")]
+            streamed += [message.text for message, _ in events]
+
+        held = await messages_of(agent, config)
+        assert held[0].text.startswith(SUMMARY_HEADING)
+        assert [text for text in streamed if "summar" in text.lower() or "many things" in text] == []
+        assert streamed == ["I see."] * 15
 
     async def test_it_is_kept_once_for_other_threads(self, tk: threadkeep.Threadkeep):
         agent = agent_of(tk, LimitedModel(limit=100_000), max_tokens=2_000)

@@ -15,6 +15,7 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage
 from langgraph.config import get_config
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
+from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.types import Command
 
 from threadkeep.errors import ContextTooLargeError, OwnerRequiredError, ThreadkeepError
@@ -172,6 +173,18 @@ def _showing(request: ModelRequest[Any], seen: History) -> ModelRequest[Any]:
     return request.override(messages=cast("Any", list(seen.messages)))
 
 
+def _hide_from_streams(messages: Sequence[BaseMessage]) -> None:
+    """Mark *messages* as streamed, so that ``stream_mode="messages"`` does not emit a summary as an answer.
+
+    LangGraph emits each message of a node's update that it has not seen, and keeps the seen ids in a callback handler.
+    """
+    callbacks: Any = get_config().get("callbacks")
+    handlers: Sequence[Any] = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
+    for handler in handlers:
+        if isinstance(handler, StreamMessagesHandler):
+            handler.seen.update(message.id for message in messages if message.id is not None)
+
+
 def _with_state(request: ModelRequest[Any], seen: History, answer: ModelResponse[Any]) -> Any:
     """Return *answer*, and with it the new history for the thread's state, in one update.
 
@@ -186,7 +199,9 @@ def _with_state(request: ModelRequest[Any], seen: History, answer: ModelResponse
         return answer
     own = {id(shown): held for shown, held in zip(given, state, strict=True) if id(shown) in kept}
     history = [own.get(id(message), message) for message in seen.messages]
-    update = {"messages": [*History(history, changed=True).update, *answer.result]}
+    changes = History(history, changed=True).update
+    _hide_from_streams(changes)
+    update = {"messages": [*changes, *answer.result]}
     return ExtendedModelResponse(model_response=answer, command=Command(update=update))
 
 

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 KNOWN_DIMS: Final = {"text-embedding-3-small": 1536, "text-embedding-3-large": 3072, "text-embedding-ada-002": 1536}
 """Lengths of OpenAI's vectors, so that they are known before the first one is seen."""
 
+_FIXED_DIMS: Final = frozenset({"text-embedding-ada-002"})
+"""OpenAI's models that cannot shorten their vectors."""
+
 MAX_CHARACTERS: Final = 24_000
 """What is sent of a text: about 6,000 tokens of prose, under every provider's limit."""
 
@@ -63,8 +66,12 @@ _PROVIDER: Final = re.compile(r"[a-z][a-z_-]{1,30}")
 _PIECES: Final = re.compile(r"\s*\S+|\s+\Z")
 
 
-def chat_model(name: str | None) -> BaseChatModel:
+def chat_model(name: str | None, *, variable: str = "THREADKEEP_MODEL") -> BaseChatModel:
     """Return the chat model ``"provider:name"``; for ``None`` the stand-in that needs no key.
+
+    Args:
+        name: Provider and model.
+        variable: The setting that names it; an error names the setting.
 
     Raises:
         ModelUnavailableError: The provider is unknown, or its package or key is missing; the message says which.
@@ -73,17 +80,17 @@ def chat_model(name: str | None) -> BaseChatModel:
         return OfflineChatModel()
     provider, colon, model = name.partition(":")
     if not colon or not model.strip() or not _PROVIDER.fullmatch(provider):
-        msg = "A chat model is given as provider:name, for example THREADKEEP_MODEL=openai:gpt-5-mini."
+        msg = f"A chat model is given as provider:name, for example {variable}=openai:gpt-5-mini."
         raise ModelUnavailableError(msg)
     from langchain.chat_models import init_chat_model
 
     try:
         made = init_chat_model(model, model_provider=provider)
     except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
-        raise ModelUnavailableError(_what_is_missing(provider, error, "THREADKEEP_MODEL")) from None
+        raise ModelUnavailableError(_what_is_missing(provider, error, variable)) from None
     unset = _unset_secret(made)
     if unset:
-        msg = f"The model provider {provider} needs {unset}; set it, or choose another model by THREADKEEP_MODEL."
+        msg = f"The model provider {provider} needs {unset}; set it, or choose another model by {variable}."
         raise ModelUnavailableError(msg)
     return made
 
@@ -257,7 +264,12 @@ class LangChainEmbedder:
 
 
 def embedder(
-    provider: str, model: str, dims: int | None = None, *, variable: str = "EMBEDDINGS_PROVIDER"
+    provider: str,
+    model: str,
+    dims: int | None = None,
+    *,
+    variable: str = "EMBEDDINGS_PROVIDER",
+    dims_variable: str = "LANGGRAPH_STORE_EMBEDDINGS_DIMS",
 ) -> LangChainEmbedder:
     """Return the embedder of a provider, by LangChain's ``init_embeddings``.
 
@@ -266,10 +278,16 @@ def embedder(
         model: The provider's name for it.
         dims: Length of a vector; ``None``: known or learnt. OpenAI's newer models are asked for that length.
         variable: The setting that says the provider; an error names it.
+        dims_variable: The setting that says *dims*; an error names it.
 
     Raises:
-        SettingsError: The provider is unknown, or its package or key is missing; the message says which.
+        SettingsError: The provider is unknown, its package or key is missing, or the model has another length of
+            vectors; the message says which.
     """
+    known = KNOWN_DIMS.get(model)
+    if dims is not None and known is not None and (dims > known or (dims != known and model in _FIXED_DIMS)):
+        msg = f"{dims_variable} is {dims}, and {model} gives {known} numbers; leave it unset."
+        raise SettingsError(msg, variable=dims_variable)
     from langchain.embeddings import init_embeddings
 
     shortened = dims is not None and provider.endswith("openai") and dims != KNOWN_DIMS.get(model)
