@@ -11,6 +11,7 @@ from threadkeep.concurrency import (
     MAX_WAITING,
     Priority,
     PriorityGate,
+    StalledError,
     TimeoutBudget,
     answer_timeout,
     asking,
@@ -164,8 +165,8 @@ class TestPriorityGate:
                     ("second checkpoint", Priority.CHECKPOINT),
                 )
             ]
-            await asyncio.sleep(0)
-            assert gate.waiting == 5
+            while gate.waiting < len(calls):
+                await asyncio.sleep(0)
         await asyncio.gather(*calls)
 
         assert order == ["checkpoint", "second checkpoint", "record", "recall", "learning"]
@@ -212,6 +213,31 @@ class TestPriorityGate:
 
             async with asyncio.timeout(10), gate.place():
                 assert gate.waiting == 0
+
+    async def test_waiting_counts_once_no_call_gets_an_answer(self) -> None:
+        """Then the storage is slow or away, and a turn does not wait for it longer than it would alone."""
+        gate = PriorityGate(1)
+
+        async def call() -> None:
+            async with answer_timeout(0.05):
+                with asking():
+                    async with gate.place():
+                        await asyncio.Event().wait()
+
+        done = await asyncio.gather(*(call() for _ in range(5)), return_exceptions=True)
+
+        assert {type(error) for error in done} == {TimeoutError}
+        async with asyncio.timeout(10), gate.place():
+            assert gate.waiting == 0
+
+    async def test_patience_ends(self) -> None:
+        gate = PriorityGate(1, patience=MOMENT)
+        async with gate.place():
+            with pytest.raises(StalledError):
+                async with gate.place():
+                    pass
+        async with gate.place():
+            assert gate.waiting == 0
 
     async def test_a_full_queue_refuses_runs(self) -> None:
         gate = PriorityGate(1)

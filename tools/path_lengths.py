@@ -23,14 +23,14 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (64, 2550),
+    "agent turn": (66, 2650),
     "learn one sentence": (60, 2450),
-    "warm recall": (35, 425),
+    "warm recall": (37, 510),
     "list memories": (16, 250),
     "forget a memory": (26, 830),
-    "store put": (18, 170),
-    "warm store search": (26, 275),
-    "store get": (12, 60),
+    "store put": (19, 176),
+    "warm store search": (28, 282),
+    "store get": (14, 62),
     "command: memories list": (30, 460),
 }
 """At most so many modules and calls, by path."""

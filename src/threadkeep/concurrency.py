@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -22,7 +23,7 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
-from threadkeep.errors import OverloadedError, RevisionConflictError
+from threadkeep.errors import OverloadedError, RevisionConflictError, StorageUnavailableError
 
 T = TypeVar("T")
 
@@ -46,20 +47,29 @@ _LEARNING_SHARE: Final = 4
 _LONGEST_FACTOR: Final = 20
 _LONGEST_SECONDS: Final = 30.0
 _ROUNDS: Final = 3
+_SILENT_SECONDS: Final = 0.25
+"""A storage that answers no call for so long is slow or away."""
+_SHORTEST_SECONDS: Final = 0.001
 
 
 class PriorityGate:
     """Lets so many calls through at once, by priority and then by arrival; learning gets a quarter of the places.
 
+    Waiting here is no time of the storage, as long as calls get their answers. When no call has had one for a quarter
+    of a second, it is: the storage is slow or away.
+
     Args:
         places: How many calls at once.
+        patience: How long a call waits at most while no other call gets an answer; ``None``: as long as it takes.
     """
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, *, patience: timedelta | None = None) -> None:
         self._places = self._free = places
         self._free_to_learn = max(1, places // _LEARNING_SHARE)
         self._waiting: list[tuple[Priority, int, asyncio.Future[None]]] = []
         self._arrivals = itertools.count()
+        self._patience = math.inf if patience is None else patience.total_seconds()
+        self._answered_at = time.monotonic()
 
     @property
     def waiting(self) -> int:
@@ -80,26 +90,64 @@ class PriorityGate:
 
     @asynccontextmanager
     async def place(self) -> AsyncGenerator[None]:
-        """Hold one of the places; waiting for it does not count as time of the storage."""
+        """Hold one of the places.
+
+        Raises:
+            StalledError: No call got an answer for as long as the patience lasts.
+        """
         priority = current_priority.get()
         if self._waiting or not self._may_take(priority):
-            with queued():
-                await self._wait(priority)
+            await self._wait(priority)
         else:
+            self._answered_at = time.monotonic()
             self._take(priority)
         try:
             yield
-        finally:
+        except (asyncio.CancelledError, TimeoutError, StorageUnavailableError, OSError):
+            self._release(priority)
+            raise
+        except BaseException:  # an answer, too
+            self._answered_at = time.monotonic()
+            self._release(priority)
+            raise
+        else:
+            self._answered_at = time.monotonic()
             self._release(priority)
 
     async def settle(self) -> None:
         """Take every place, and give it back: wait for the calls that have one or wait."""
         for _ in range(self._places):
-            await self._wait(Priority.RECALL)
+            await self._turn(Priority.RECALL)
         for _ in range(self._places):
             self._release(Priority.RECALL)
 
     async def _wait(self, priority: Priority) -> None:
+        answers, turn = _answer_time.get() or AnswerTime(), asyncio.ensure_future(self._turn(priority))
+        paused = False
+        try:
+            while not turn.done():
+                silent = self._silent_seconds()
+                if paused != (silent < _SILENT_SECONDS):
+                    paused = not paused
+                    answers.pause() if paused else answers.resume()
+                left = min(self._patience - silent, _SILENT_SECONDS - silent if paused else _SILENT_SECONDS)
+                await asyncio.wait([turn], timeout=max(left, _SHORTEST_SECONDS))
+        except BaseException:
+            if not turn.cancel():
+                self._release(priority)
+            raise
+        finally:
+            if paused:
+                answers.resume()
+
+    def _silent_seconds(self) -> float:
+        """Return for how long no call has got an answer."""
+        silent = time.monotonic() - self._answered_at
+        if silent >= self._patience:
+            raise StalledError
+        return silent
+
+    async def _turn(self, priority: Priority) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (priority, next(self._arrivals), turn))
         self._admit()
@@ -125,44 +173,55 @@ class PriorityGate:
         self._admit()
 
     def _admit(self) -> None:
-        while self._waiting and self._may_take(self._waiting[0][0]):
+        while self._waiting and (self._waiting[0][2].done() or self._may_take(self._waiting[0][0])):
             priority, _, turn = heapq.heappop(self._waiting)
             if not turn.done():
                 self._take(priority)
                 turn.set_result(None)
 
 
+class StalledError(Exception):
+    """No call got an answer for as long as a gate waits."""
+
+
 class AnswerTime:
     """How long a piece of work has waited for a storage or a model to answer, without the queues of this process."""
 
-    __slots__ = ("_asked", "_outer", "_since", "_spent")
+    __slots__ = ("_asked", "_outer", "_paused", "_since", "_spent")
 
     def __init__(self, outer: AnswerTime | None = None) -> None:
         self._outer = outer
-        self._asked = 0
-        self._since = 0.0
-        self._spent = 0.0
+        self._asked = self._paused = 0
+        self._since = self._spent = 0.0
 
     @property
     def spent(self) -> float:
         """Seconds until now."""
-        return self._spent + (time.monotonic() - self._since if self._asked else 0.0)
+        return self._spent + (time.monotonic() - self._since if self._asked and not self._paused else 0.0)
 
     def begin(self) -> None:
         """Count from now on."""
-        if not self._asked:
-            self._since = time.monotonic()
-        self._asked += 1
-        if self._outer is not None:
-            self._outer.begin()
+        self._change(1, 0)
 
     def end(self) -> None:
         """End what :meth:`begin` began."""
-        self._asked -= 1
-        if not self._asked:
-            self._spent += time.monotonic() - self._since
+        self._change(-1, 0)
+
+    def pause(self) -> None:
+        """Count nothing, whatever is asked."""
+        self._change(0, 1)
+
+    def resume(self) -> None:
+        """End what :meth:`pause` began."""
+        self._change(0, -1)
+
+    def _change(self, asked: int, paused: int) -> None:
+        self._spent = self.spent
+        self._since = time.monotonic()
+        self._asked += asked
+        self._paused += paused
         if self._outer is not None:
-            self._outer.end()
+            self._outer._change(asked, paused)  # noqa: SLF001 - of this very class
 
 
 _answer_time: ContextVar[AnswerTime | None] = ContextVar("threadkeep_answer_time", default=None)
@@ -184,16 +243,16 @@ def asking() -> Generator[None]:
 
 @contextmanager
 def queued() -> Generator[None]:
-    """Leave the time in this block out, inside a block of :func:`asking`: it is spent in a queue of this process."""
+    """Leave the time in this block out, also inside :func:`asking`: it is spent in a queue of this process."""
     answers = _answer_time.get()
     if answers is None:
         yield
         return
-    answers.end()
+    answers.pause()
     try:
         yield
     finally:
-        answers.begin()
+        answers.resume()
 
 
 @asynccontextmanager

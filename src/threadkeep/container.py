@@ -455,7 +455,6 @@ class Container:
     async def _finish_erasures(self) -> None:
         """Finish the erasings that were interrupted."""
         try:
-            await self.connect_threads()
             for owner in await self.services.thread_directory.unfinished():
                 await self.services.erasure.erase(owner)
         except StorageError as error:  # the next start does it

@@ -162,12 +162,6 @@ class TestReading:
         ):
             assert run(words).exit_code == 0
         assert not (folder / "data").exists()
-        run(["memories", "add", "I like coffee"])
-        checkpoints = folder / "data" / "memory-checkpoints.sqlite3"
-        checkpoints.unlink()
-
-        assert run(["threads", "stats"]).exit_code == 0
-        assert not checkpoints.exists()
 
     def test_listing_starts_neither_the_embedder_nor_the_workers(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
         """A command that only reads pays for reading alone, and writes nothing."""
@@ -194,7 +188,7 @@ class TestReading:
         details = {row["what"]: row["detail"] for row in report["checks"]}
         assert (values["LANGGRAPH_STORE_TYPE"], values["LANGGRAPH_CHECKPOINT_TYPE"]) == ("", "")
         assert str(folder / "data" / "memory.sqlite3") in details["storage"]
-        assert str(folder / "data" / "memory-checkpoints.sqlite3") in details["threads"]
+        assert str(folder / "data" / "memory.sqlite3") in details["threads"]
 
     def test_the_missing_database_is_named(self, folder: Path):
         """A wrong folder is seen at once."""

@@ -181,7 +181,7 @@ class TestLock:
         """The reply arrives while nothing can be written; afterwards everything is learnt."""
         path = tmp_path / "memory.db"
         with threadkeep.open(f"sqlite:///{path}", embedder=HashingEmbedder()) as tk:
-            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=InMemorySaver())
             agent.invoke(said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
             with closing(sqlite3.connect(path, isolation_level=None)) as other:
                 other.execute("BEGIN EXCLUSIVE")

@@ -81,6 +81,7 @@ class ThreadDirectory:
 
     async def of_owner(self, owner: Owner) -> tuple[ListedThread, ...]:
         """Return the threads of *owner*, newest first."""
+        await self._storage.connect()  # the first read may come before any run
         rows = iterate_items(self._storage, owner.partition, prefix=(THREADS, owner.label))
         return tuple(
             [
@@ -102,6 +103,7 @@ class ThreadDirectory:
 
     async def unfinished(self) -> tuple[Owner, ...]:
         """Return the owners with an erasing that has begun and not ended."""
+        await self._storage.connect()
         items = await self._storage.due(ERASING, now=self._clock.now(), limit=100)
         owners = [owner_of_partition(item.ref.partition) for item in items]
         return tuple(owner for owner in owners if owner is not None)

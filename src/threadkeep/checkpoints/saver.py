@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -395,7 +396,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         self._require_open(work)
-        return await self._loop.run(self._threads.call(work) if self._leases.connected else self._connected(work))
+        try:
+            return await self._loop.run(self._threads.call(work) if self._leases.connected else self._connected(work))
+        finally:
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
+                work.close()
 
     def _run_sync(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
         self._require_open(work)

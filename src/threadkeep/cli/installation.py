@@ -226,8 +226,8 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
     if saver is None:
         return [{"what": "threads", "state": "ok", "detail": "kept by the LangGraph server"}]
-    if tk.app.settings.checkpoint_type != wanted.checkpoint_type:
-        return [_missing_row("threads", wanted.thread_path or wanted.sqlite_path)]
+    if wanted.thread_path is not None and not wanted.thread_path.exists():
+        return [_missing_row("threads", wanted.thread_path)]
     sealed = ", encrypted" if tk.app.settings.checkpoint_key else ""
     detail = f"{saver.storage.name} {saver.storage.location}{sealed}"
     try:

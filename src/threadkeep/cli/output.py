@@ -148,7 +148,7 @@ def settings_of_existing(settings: Settings) -> Settings:
         err.print(f"There is no memory at {missing} yet.", markup=False)
         changes.update(store_type="memory", keys=None)
     threads = settings.thread_path
-    if threads is not None and threads != settings.sqlite_path and not threads.exists():
+    if settings.checkpoint_type is not None and threads is not None and not threads.exists():
         changes["checkpoint_type"] = "memory"
     return settings.model_copy(update=changes) if changes else settings
 

@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-from threadkeep.concurrency import PriorityGate
+from threadkeep.concurrency import PriorityGate, StalledError
 from threadkeep.errors import (
     ClosedError,
     SettingsError,
@@ -91,7 +91,7 @@ class PostgresPool:
         self._given = dsn
         self._conninfo = make_conninfo("", **{**_DEFAULTS, **parts})
         self._size = size
-        self.gate = PriorityGate(size)
+        self.gate = PriorityGate(size, patience=wait_timeout)
         self._wait = wait_timeout.total_seconds()
         self._pool: AsyncConnectionPool[_Connection] | None = None
         self._opening = asyncio.Lock()
@@ -221,8 +221,11 @@ class PostgresPool:
         if seconds is None:
             seconds = self.statement_timeout.total_seconds()
         pool = self._require_open()
-        async with self.gate.place(), self._held(pool, seconds) as connection:
-            yield connection
+        try:
+            async with self.gate.place(), self._held(pool, seconds) as connection:
+                yield connection
+        except StalledError:
+            raise self._none_free() from None
 
     @asynccontextmanager
     async def _held(self, pool: AsyncConnectionPool[_Connection], seconds: float) -> AsyncGenerator[Connection]:

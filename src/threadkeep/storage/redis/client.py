@@ -25,7 +25,7 @@ from redis.exceptions import (
     RedisError,
 )
 
-from threadkeep.concurrency import PriorityGate, answer_timeout
+from threadkeep.concurrency import PriorityGate, answer_timeout, asking
 from threadkeep.errors import ClosedError
 from threadkeep.storage.redis.errors import (
     BRIEF_CODES,
@@ -125,9 +125,10 @@ class RedisClient:
         call = _Call(commands)
         try:
             async with answer_timeout(self._timeout_seconds * timeout_factor):
-                await self._retry.call_with_retry(
-                    partial(self._attempt, call), partial(self._recover, call), call.is_retryable
-                )
+                with asking():
+                    await self._retry.call_with_retry(
+                        partial(self._attempt, call), partial(self._recover, call), call.is_retryable
+                    )
         except RedisError as error:
             raise to_storage_error(error, self._location.masked) from error
         except TimeoutError as error:
