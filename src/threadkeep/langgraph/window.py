@@ -179,7 +179,7 @@ def _hide_from_streams(messages: Sequence[BaseMessage]) -> None:
     LangGraph emits each message of a node's update that it has not seen, and keeps the seen ids in a callback handler.
     """
     callbacks: Any = get_config().get("callbacks")
-    handlers: Sequence[Any] = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
+    handlers = cast("Sequence[Any]", callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ()))
     for handler in handlers:
         if isinstance(handler, StreamMessagesHandler):
             handler.seen.update(message.id for message in messages if message.id is not None)
