@@ -15,7 +15,8 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.models import Candidate, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.review_context import Review, ReviewContext, confirming, proposal_id_of
-from threadkeep.capture.turns import TurnRecord, done, put_of, record_of
+from threadkeep.capture.turn_history import off_loop_if
+from threadkeep.capture.turns import TurnRecord, done, is_long, put_of, record_of
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import ExtractionError, PartitionErasedError, RevisionConflictError
 from threadkeep.ids import MemoryId, ProposalId
@@ -111,7 +112,8 @@ class Learning:
         if record is None or record.state != "pending":
             return False
         found = await self._extracted(record.turn, owner, extractor or self._extractor, epoch)
-        extraction = replace(found, candidates=judged(found.candidates, record.turn, redact=self._redact))
+        checked = await off_loop_if(is_long(record.turn), judged, found.candidates, record.turn, redact=self._redact)
+        extraction = replace(found, candidates=checked)
         texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
         vectors = rows_of(await self._search.embed_put(texts), texts)
         # Two threads of one owner are learnt from at once; their commits would only get in each other's way.

@@ -56,7 +56,7 @@ _TURNING: Final = (
     ),
 )
 """What a statement must not leave out: without it, it says the opposite, or much more."""
-_PARTS: Final = re.compile(r"(?i),?\s*\b(?:who|whom|whose|which)\b|(?<=[.!?])\s+")
+_PARTS: Final = re.compile(r"(?i),?\s{0,3}\b(?:who|whom|whose|which)\b|(?<=[.!?])\s+")
 """Where another person may become the subject."""
 _FRAME: Final = words("team person state mention report fact current role own includ describ respect")
 _EPISODE_FRAME: Final = words(
@@ -117,7 +117,7 @@ def own_clauses(text: str) -> Iterator[str]:
     if unwanted(text) or not meant(text):
         return
     before: str | None = None
-    for sentence in _own_sentences(text):
+    for sentence in own_sentences(text):
         for statement in statements(sentence):
             yield statement.text
         stated = [clause for clause in clauses(sentence) if asserts(clause)]
@@ -156,7 +156,7 @@ def told(text: str, message: str) -> bool:
     if unwanted(message):
         return False
     episode = _EPISODE_LEAD.sub("", text).removesuffix("…")
-    own = " ".join(_own_sentences(message))
+    own = " ".join(own_sentences(message))
     if _stands_in(episode, own):
         return True
     wanted = set(gist_of(episode).words) - _EPISODE_FRAME
@@ -164,8 +164,8 @@ def told(text: str, message: str) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _own_sentences(text: str) -> tuple[str, ...]:
-    """Return the sentences of a message; each of its passages and facts asks for them."""
+def own_sentences(text: str) -> tuple[str, ...]:
+    """Return the user's own sentences of a message without a secret, at most 400; the last four messages are cached."""
     return tuple(sentence for sentence in sentences(redact(text))[:MAX_SENTENCES] if MARK not in sentence)
 
 

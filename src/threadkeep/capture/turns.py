@@ -88,6 +88,8 @@ MAX_UNKNOWN: Final = 200
 """How many turns of a thread are recorded of which nothing is known: it may be older than the memory."""
 MAX_TEXT_CHARACTERS: Final = 32_768
 MAX_RECALLED: Final = 200
+_LONG_CHARACTERS: Final = 4_096
+"""Rules on sentences read so much text in about 20 ms."""
 TURN_SPACING: Final = timedelta(milliseconds=1)
 """Turns are at least this far apart, so that what was said within one keeps its order, too."""
 
@@ -155,6 +157,11 @@ class TurnRecord:
     worker: str | None = None
     rejected: tuple[str, ...] = ()
     branch: Branch = THE_FIRST
+
+
+def is_long(turn: Turn) -> bool:
+    """Return whether the texts of *turn* are so long that they are read in a thread, not on the event loop."""
+    return sum(len(message.text) for message in turn.messages) > _LONG_CHARACTERS
 
 
 def turns_namespace(owner: Owner) -> Namespace:

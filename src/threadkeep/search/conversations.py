@@ -26,7 +26,7 @@ SESSION_GAP_SECONDS: Final = 6 * 3600.0
 
 _ROLES: Final = {"user": USER, "assistant": ASSISTANT, "tool": TOOL, "document": DOCUMENT}
 _TRUST: Final = {"user": 1.0, "import": 0.75, "document": 0.5, "tool": 0.25, "assistant": 0.0}
-_LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,2}):\s")
+_LABEL: Final = re.compile(r"\s{0,3}([^\W\d_][\w.'’-]{0,63}(?: [^\W\d_][\w.'’-]{0,63}){0,2}):\s")
 _LONGEST_LABEL: Final = 64
 _END_CHARACTERS: Final = 80
 _NOTHING: Final[Mapping[str, Any]] = {}

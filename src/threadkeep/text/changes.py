@@ -223,7 +223,7 @@ _ABOUT_NOTHING: Final = frozenset(
     ]
 )
 _SENTENCES: Final = re.compile(r"(?<=[.!?])\s+")
-_VALUE: Final = re.compile(r"\d+(?:[.:,/-]\d+)*|\b\S+@\S+\b")
+_VALUE: Final = re.compile(r"\d+(?:[.:,/-]\d+)*|[^\s@]{1,64}@[^\s@]{1,255}\b")
 _DIGIT: Final = re.compile(r"\d")
 _NAME: Final = re.compile(r"\b[A-Z][\w'-]{4,}")
 _NEARLY: Final = 0.85

@@ -96,13 +96,13 @@ def dates_in(question: str, *, now: datetime) -> tuple[Span | Yearly, ...]:
 
 
 def _named(question: str) -> Iterator[Span | Yearly]:
-    taken: list[tuple[int, int]] = []
+    taken = bytearray(len(question))
     for pattern in _PATTERNS:
         for found in pattern.finditer(question):
             start, end = found.span()
-            if any(start < other_end and other_start < end for other_start, other_end in taken):
+            if any(taken[start:end]):
                 continue
-            taken.append((start, end))
+            taken[start:end] = b"\x01" * (end - start)
             parts = found.groupdict()
             month = int(parts["number"]) if parts.get("number") else MONTHS[parts["month"].lower()]
             day = int(parts["day"]) if parts.get("day") else None

@@ -22,7 +22,7 @@ _PAST: Final = (
     rf"(?:{_IRREGULAR}|(?!(?:need|feed|seed|speed|weed|bleed|breed|exceed|proceed|succeed|indeed)\b)[a-z]{{2,}}ed)"
 )
 _ADVERBS: Final = (
-    r"(?:(?:just|recently|finally|actually|also|both|even|once|already|officially|really|only|first|then|\w+ly) )*"
+    r"(?:(?:just|recently|finally|actually|also|both|even|once|already|officially|really|only|first|then|\w+ly) )*+"
 )
 _BEEN: Final = rf"(?:(?:I|we)(?:'ve| have) {_ADVERBS}been|been) {_ADVERBS}(?!(?:trying|having (?:trouble|issues|problems)|getting (?:an?|this|the|these) (?:\w+ )?errors?|wondering|looking|seeing|thinking|meaning|going (?:over|through) (?:this|the))\b)[a-z]+ing"
 

@@ -116,7 +116,7 @@ _REMEMBER: Final = re.compile(
 )
 # What comes after a comma and asks for something: the statement before it stands on its own.
 _REQUEST_TAIL: Final = re.compile(
-    r"(?i)(?:,|;|\s[–—-])?\s*(?:\b(?:and|so|but|then|thus|therefore)\b,?\s*)?(?:(?:please|pls|hence)\s+)?"
+    r"(?i)(?:,|;|\s[–—-])?\s{0,3}(?:\b(?:and|so|but|then|thus|therefore)\b,?\s{0,3})?(?:(?:please|pls|hence)\s{1,3})?"
     r"(?<=[\s,;])(?:(?:can|could|would|will) you\b|what (?:is|are|do|does|should|would|can|kind)\b|what's\b|how (?:do|can|should|would|could|does|much|many|is|are|might)\b|should i\b|do you\b"
     r"|can i\b|could i\b|is (?:it|there|that|this)\b|are there\b|which (?:one|of|is|are|should)\b|where (?:can|do|should)\b|any (?:ideas?|tips|advice|suggestions?|thoughts|recommendations?)\b"
     r"|(?:please|pls) (?:help|give|tell|show|write|suggest|explain|recommend)\b|(?:help|give|tell|show|suggest|recommend) me\b|i(?:'m| am) (?:just |also )?(?:wondering|curious|not sure|unsure|asking)\b|i was wondering\b|i wonder\b"
@@ -494,7 +494,7 @@ _LEAD: Final = re.compile(
 )
 _ENDS: Final = r"(?:any ?more|any longer)"
 _DO_NOT: Final = re.compile(rf"(?i)^{_SUBJECT} (?:don't|do not) (?P<rest>.+?),? {_ENDS}$")
-_DOES_NOT: Final = re.compile(rf"(?i)^{_SUBJECT} (?:doesn't|does not) (?P<verb>\w+)(?P<rest>.*?),? {_ENDS}$")
+_DOES_NOT: Final = re.compile(rf"(?i)^{_SUBJECT} (?:doesn't|does not) (?P<verb>\w++)(?P<rest>.*?),? {_ENDS}$")
 _IS_NOT: Final = re.compile(
     rf"(?i)^{_SUBJECT}(?P<be>'m| am| are|'re| is) not (?P<rest>.+?),? {_ENDS}$|^(?P<who2>{_SUBJECT[8:-1]}) "
     rf"(?P<be2>is|are)n't (?P<rest2>.+?),? {_ENDS}$"

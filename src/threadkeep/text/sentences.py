@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import heapq
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -108,12 +109,14 @@ _OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{
 _CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
 _RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
 _FENCED: Final = re.compile(r"(?ms)^[ \t]{0,8}(```|~~~).*^[ \t]{0,8}\1")
-_QUOTED_ALONE: Final = re.compile(
-    r"(?ms)(?:^|(?<=[?:.!]))[ \t]*(?:\".*\"|“.*”|„.*[“”]|«.*»|‹.*›|「.*」|『.*』)[ \t]*[.!?]?[ \t]*$"
-)
-_QUOTED: Final = re.compile(
-    r"(?s)(?<!\w)\"[^\"]{1,4000}\"(?!\w)|“[^”]{1,4000}”|„[^“”]{1,4000}[“”]|«[^»]{1,4000}»|「[^」]{1,4000}」|『[^』]{1,4000}』"
-)
+_CLOSING_QUOTES: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』"}
+_LONGEST_QUOTATION: Final = 4_000
+"""In characters; of a quotation inside a text. What is longer is left to the rules on paragraphs."""
+_QUOTES: Final = re.compile(r"[\"“”„«»「」『』]")
+_BEGINS_ALONE: Final = re.compile(r"(?m)(?:^|(?<=[?:.!]))[ \t]*+(?P<quote>[\"“„«‹「『])")
+_ENDS_ALONE: Final = re.compile(r"(?m)(?P<quote>[\"“”»›」』])[ \t]*+(?:[.!?][ \t]*+)?$")
+"""Where a quotation that stands alone begins and ends. The two are paired in one pass: a pattern for the whole reads to
+the end of the text at every beginning."""
 _WORD: Final = re.compile(r"\w[\w'’-]*")
 _CAPITALISED: Final = re.compile(r"[A-Z][a-z'’-]*|[A-Z]+|\d{1,4}")
 _SHORT_WORDS: Final = 4
@@ -132,7 +135,7 @@ _ABBREVIATIONS: Final = words(
     """
 )
 _MONTH: Final = re.compile(r" (?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
-_END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+")
+_END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?=\s)|[。！？]+")
 
 
 def sentences(text: str) -> list[str]:
@@ -159,8 +162,8 @@ def _typed(text: str) -> str:
     From the first such mark to the last: what is between may hold marks of its own. Where the first or the last
     paragraph asks about a text, the others are that text.
     """
-    text = _QUOTED_ALONE.sub("", _RULED.sub("\n\n", _untagged(_before_a_letter(_before_a_talk(text)))))
-    text = _QUOTED.sub(lambda found: found[0] if _is_short(found[0]) or _is_title(found[0]) else QUOTATION, text)
+    text = _without_lone_quotations(_RULED.sub("\n\n", _untagged(_before_a_letter(_before_a_talk(text)))))
+    text = _without_quotations(text)
     if (fence := _FENCED.search(text)) and _ASKS_ABOUT.search(text[: fence.start()]):
         text = f"{text[: fence.start()]}\n```\n```{text[fence.end() :]}"
     blocks = [block for block in _BLANK.split(text) if block.strip()]
@@ -194,6 +197,58 @@ def _untagged(text: str) -> str:
             kept += [text[start : opening.start()], "\n\n"]
             start = end
     return "".join([*kept, text[start:]])
+
+
+def _without_lone_quotations(text: str) -> str:
+    """Return *text* without what stands from a quotation mark at a beginning to the last one at the end of a line."""
+    last: dict[str, re.Match[str]] = {found["quote"]: found for found in _ENDS_ALONE.finditer(text)}
+    kept: list[str] = []
+    start = 0
+    for begin in _BEGINS_ALONE.finditer(text):
+        ends = [last[closing] for closing in _CLOSING_QUOTES[begin["quote"]] if closing in last]
+        end = max(ends, key=re.Match[str].start, default=None)
+        if begin.start() >= start and end is not None and end.start() >= begin.end():
+            kept.append(text[start : begin.start()])
+            start = end.end()
+    return "".join([*kept, text[start:]])
+
+
+def _without_quotations(text: str) -> str:
+    """Return *text* with :data:`QUOTATION` for each quotation that is neither short nor a title."""
+    places: dict[str, list[int]] = {}
+    for found in _QUOTES.finditer(text):
+        places.setdefault(found[0], []).append(found.start())
+    kept: list[str] = []
+    start = 0
+    for begin, opening in sorted(
+        (place, quote) for quote in places if quote in _CLOSING_QUOTES for place in places[quote]
+    ):
+        if begin < start or (opening == '"' and _is_in_word(text, begin - 1)):
+            continue
+        end = _closing_place(places, opening, begin)
+        if end is None or (opening == '"' and _is_in_word(text, end + 1)):
+            continue
+        quoted = text[begin : end + 1]
+        kept += [text[start:begin], quoted if _is_short(quoted) or _is_title(quoted) else QUOTATION]
+        start = end + 1
+    return "".join([*kept, text[start:]])
+
+
+def _closing_place(places: Mapping[str, Sequence[int]], opening: str, begin: int) -> int | None:
+    """Return the place of the first mark after *begin* that closes *opening*, if the quotation is not too long."""
+    nearest: int | None = None
+    for closing in _CLOSING_QUOTES[opening]:
+        marks = places.get(closing, ())
+        at = bisect_right(marks, begin)
+        if at < len(marks) and (nearest is None or marks[at] < nearest):
+            nearest = marks[at]
+    if nearest is None or not 1 <= nearest - begin - 1 <= _LONGEST_QUOTATION:
+        return None
+    return nearest
+
+
+def _is_in_word(text: str, place: int) -> bool:
+    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
 
 
 def _is_short(quoted: str) -> bool:
@@ -232,11 +287,15 @@ def _paragraphs(text: str) -> list[str]:
             continue
         bullet = _BULLET.match(line)
         body = line[bullet.end() :].strip() if bullet else body
-        if wraps and not bullet and body[:1].islower():
+        goes_on = wraps and not bullet and body[:1].islower()
+        wraps = len(body) >= _HARD_WRAP and body[-1:] not in '.!?:;…"”'
+        if goes_on and len(found[-1]) > _PASTED_PARAGRAPH:  # it is left out anyway, so it is not read again
+            _, introduced = _until_introduced(body)
+            continue
+        if goes_on:
             found[-1] = f"{found[-1]} {body}"
         else:
             found.append(body)
-        wraps = len(body) >= _HARD_WRAP and body[-1:] not in '.!?:;…"”'
         own, introduced = _until_introduced(found[-1])
         found[-1] = own
     return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]

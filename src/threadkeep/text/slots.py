@@ -34,7 +34,7 @@ _LEAD: Final = re.compile(
     r"|correction|these days|nowadays|right now|as of (?:today|now)|just so you know|for the record)[,:!]?\s+(?:there,?\s+)?)+"
 )
 _TAIL: Final = re.compile(
-    r"(?i)[\s,]+(?:now|nowadays|these days|currently|at the moment|right now|as of (?:today|now)|today|again|since \w+(?: \d{4})?|anymore"
+    r"(?i)(?<![\s,])[\s,]++(?:now|nowadays|these days|currently|at the moment|right now|as of (?:today|now)|today|again|since \w+(?: \d{4})?|anymore"
     r"|any more|actually|already|instead|(?:i was|that was|i said it) wrong|my mistake|btw|by the way|:\)|:-\)|and always (?:has been|will be)|this (?:week|month|year)|last (?:week|month|year))$"
 )
 

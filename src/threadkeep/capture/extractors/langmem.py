@@ -22,6 +22,8 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn
+from threadkeep.capture.turn_history import off_loop_if
+from threadkeep.capture.turns import is_long
 from threadkeep.errors import ExtractionError, missing_extra
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import SCHEMA_NAMES
@@ -178,7 +180,7 @@ class LangMemExtractor:
             managed, model=self._model.name, prompt=self._instructions.name, timeout=self._timeout
         )
         candidates, removals = _read(view, turn, {memory.memory_id for memory in known})
-        return Extraction(with_episodes(candidates, turn), removals, usage, remarks)
+        return Extraction(await off_loop_if(is_long(turn), with_episodes, candidates, turn), removals, usage, remarks)
 
 
 class LangMem(NamedTuple):

@@ -10,7 +10,9 @@ from typing import Final
 
 from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.models import Candidate, Turn
-from threadkeep.capture.provenance import backing
+from threadkeep.capture.provenance import backing, own_sentences
+from threadkeep.capture.turn_history import off_loop_if
+from threadkeep.capture.turns import is_long
 from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source
 from threadkeep.models.base import Message
 from threadkeep.text.facts import (
@@ -25,9 +27,7 @@ from threadkeep.text.facts import (
     unwanted,
 )
 from threadkeep.text.personal_languages import unspaced
-from threadkeep.text.redaction import MARK, redact
 from threadkeep.text.semantics import gist_of, normalised
-from threadkeep.text.sentences import sentences as own_sentences
 from threadkeep.text.slots import slot_of
 
 MAX_FACTS: Final = 3
@@ -52,7 +52,7 @@ class LocalExtractor:
 
     async def extract(self, turn: Turn, known: Sequence[Memory]) -> Extraction:  # noqa: ARG002 - words alone decide
         """Return the facts and the episodes of *turn*; *known* is not looked at."""
-        return Extraction(extract_candidates(turn))
+        return Extraction(await off_loop_if(is_long(turn), extract_candidates, turn))
 
 
 def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
@@ -67,11 +67,14 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
     own = [
         (message, sentence)
         for message in said
-        for sentence in own_sentences(redact(message.text))
-        if MARK not in sentence and not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
+        for sentence in own_sentences(message.text)
+        if not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
     ]
-    earnest = [(message, sentence) for message, sentence in own if meant(message.text)]
-    facts = _best([(message, found) for message, sentence in earnest for found in statements(sentence)], recalled)
+    earnest = {id(message) for message in said if meant(message.text)}
+    facts = _best(
+        [(message, found) for message, sentence in own if id(message) in earnest for found in statements(sentence)],
+        recalled,
+    )
     kept = [
         _candidate(turn, message, fact.text, "procedural" if is_standing(fact.text) else "semantic", place)
         for place, (message, fact) in enumerate(facts)

@@ -17,6 +17,8 @@ from threadkeep.capture.extractors.base import Extraction
 from threadkeep.capture.extractors.local import with_episodes
 from threadkeep.capture.extractors.model_calls import Instructions, Meter, metered
 from threadkeep.capture.models import Candidate, Turn
+from threadkeep.capture.turn_history import off_loop_if
+from threadkeep.capture.turns import is_long
 from threadkeep.errors import ExtractionError
 from threadkeep.memories.models import Memory, Source
 from threadkeep.models.helper_models import HelperModel, unbound
@@ -84,7 +86,9 @@ class StructuredExtractor:
         learnt, usage = await metered(
             answered, model=self._model.name, prompt=self._instructions.name, timeout=self._timeout
         )
-        return Extraction(with_episodes(_candidates(learnt, turn, facts), turn), usage=usage)
+        return Extraction(
+            await off_loop_if(is_long(turn), with_episodes, _candidates(learnt, turn, facts), turn), usage=usage
+        )
 
 
 def _strict(model: BaseChatModel) -> Runnable[Any, Any]:

@@ -229,7 +229,10 @@ _MESSAGE_MEANINGS: Final = (
     (re.compile(r"no space left|out of disk space|quota", re.IGNORECASE), _FULL),
     (re.compile(r"not authori[sz]ed|requires authentication", re.IGNORECASE), _DENIED),
     (re.compile(r"bad auth|authentication failed|password", re.IGNORECASE), _REFUSED),
-    (re.compile(r"object to insert too large|document is larger|exceeds.* maximum.*size", re.IGNORECASE), _TOO_LARGE),
+    (
+        re.compile(r"object to insert too large|document is larger|exceeds.{0,200} maximum.{0,200}size", re.IGNORECASE),
+        _TOO_LARGE,
+    ),
     (re.compile(r"not primary|not master|node is recovering", re.IGNORECASE), _NOT_PRIMARY),
 )
 _TLS: Final = re.compile(r"\bSSL\b|\bTLS\b|certificate", re.IGNORECASE)

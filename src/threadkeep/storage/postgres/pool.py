@@ -457,8 +457,11 @@ _MEANINGS: Final[dict[str, _ErrorMeaning]] = {
 # An error of connecting has no SQLSTATE; a message in another language matches the last pattern.
 _MESSAGE_STATES: Final = (
     (re.compile(r"password authentication failed|no password supplied"), "28P01"),
-    (re.compile(r"role .* does not exist|no pg_hba\.conf entry|authentication failed|not permitted to log in"), "28"),
-    (re.compile(r"database .* does not exist"), "3D000"),
+    (
+        re.compile(r"role .{1,200} does not exist|no pg_hba\.conf entry|authentication failed|not permitted to log in"),
+        "28",
+    ),
+    (re.compile(r"database .{1,200} does not exist"), "3D000"),
     (re.compile(r"permission denied for database"), "42501"),
     (re.compile(r"too many (clients|connections)|remaining connection slots"), "53300"),
     (re.compile(r"the database system is "), "57P03"),

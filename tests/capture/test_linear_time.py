@@ -1,0 +1,166 @@
+"""What a user writes is read in a time that grows with its length, so that no text holds up other threads."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.capture.hostile_texts import COMMON, compiled_patterns, hostile_parts, repeated
+from threadkeep.capture.extractors.local import extract_candidates
+from threadkeep.capture.learning import judged
+from threadkeep.capture.models import Turn
+from threadkeep.capture.provenance import own_clauses
+from threadkeep.ids import MessageId, ThreadId, TurnId
+from threadkeep.models.base import Message
+from threadkeep.search.query import parse_query
+from threadkeep.text import facts, sentences
+from threadkeep.text.block import HEADING, strip_blocks
+from threadkeep.text.dates import dates_in
+from threadkeep.text.events import has_happened
+from threadkeep.text.redaction import redact, redactor
+from threadkeep.text.semantics import content_words
+from threadkeep.text.slots import slot_of, slots_asked
+
+LENGTH = 32_000
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
+PATTERNS = compiled_patterns()
+MEASURABLE_SECONDS = 0.005
+"""What takes less at a quarter of the length takes less than 100 ms at the whole even if its time is quadratic."""
+QUADRATIC_AT_FOUR_TIMES = 9
+"""Four times the length takes four times as long where time is linear, and sixteen where it is quadratic."""
+LONGEST_CALL_SECONDS = 0.1
+"""While a function written in C runs, no other thread does; measured in time of the processor, ordinary calls take a
+hundredth of this."""
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long the processor worked on it, the shorter of two times."""
+    times: list[float] = []
+    for _ in range(2):
+        before = time.thread_time()
+        work()
+        times.append(time.thread_time() - before)
+    return min(times)
+
+
+def grows_at_once(work: Callable[[str], object], text_of: Callable[[int], str]) -> bool:
+    """Return whether a few characters more take many times as long; longer texts must not be tried then."""
+    before = 0.0
+    length = 24
+    while length < 1_000:
+        taken = seconds(lambda: work(text_of(length)))  # noqa: B023 - called at once
+        if taken > MEASURABLE_SECONDS and before and taken > 4 * before:
+            return True
+        before, length = taken, length + max(4, length // 8)
+    return False
+
+
+def growth(work: Callable[[str], object], text_of: Callable[[int], str], *, measurable: float) -> float:
+    """Return how many times as long *work* takes with four times the text; 0 if that cannot be measured."""
+    at_a_quarter = seconds(lambda: work(text_of(LENGTH // 4)))
+    if at_a_quarter < measurable:
+        return 0.0
+    return seconds(lambda: work(text_of(LENGTH))) / at_a_quarter
+
+
+def read(pattern: re.Pattern[str]) -> Callable[[str], object]:
+    return lambda text: sum(1 for _ in pattern.finditer(text))
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_reads_hostile_text_in_linear_time(name: str) -> None:
+    """Every compiled pattern of the package, over texts made of its own parts."""
+    pattern = PATTERNS[name]
+    work = read(pattern)
+    texts = [*hostile_parts(pattern, most=48), *(("", part) for part in COMMON)]
+    assert [text for text in texts if grows_at_once(work, lambda n, text=text: repeated(*text, n))] == []
+
+    slowest = sorted(texts, key=lambda text: -seconds(lambda: work(repeated(*text, 1_000))))[:4]
+
+    for text in slowest:
+        assert growth(work, lambda n: repeated(*text, n), measurable=MEASURABLE_SECONDS) < QUADRATIC_AT_FOUR_TIMES, text  # noqa: B023
+
+
+def learnt(text: str) -> object:
+    turn = Turn(TurnId("t"), ThreadId("monday"), (Message("user", text, MessageId("m")),), NOW)
+    return judged(extract_candidates(turn), turn)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "capture": learnt,
+    "clauses": lambda text: list(own_clauses(text)),
+    "content words": content_words,
+    "dates": lambda text: dates_in(text, now=NOW),
+    "happened": lambda text: has_happened(text, said=text),
+    "meant": facts.meant,
+    "question": lambda text: parse_query(text, now=NOW),
+    "redaction": redact,
+    "redaction of personal data": redactor(["email", "iban", "ip", "phone"]),
+    "request": facts.is_request,
+    "sentences": sentences.sentences,
+    "slot": slot_of,
+    "slots asked": slots_asked,
+    "stripped": strip_blocks,
+    "summary": lambda text: sentences.extractive_summary([sentences.Said("Ana", text)], budget_tokens=200, count=len),
+    "unwanted": facts.unwanted,
+}
+
+MESSAGES: dict[str, tuple[str, str]] = {
+    "a copied block": (f"{HEADING}\n", '- "I like tea" (2026-01-05)\n'),
+    "adverbs": ("I ", "really "),
+    "dates": ("", "on 2026-01-05 "),
+    "facts in lines": ("", "My friend Ana works at Acme as a baker.\n"),
+    "facts in one line": ("", "I moved to Rome last year. "),
+    "hard-wrapped": (
+        "It begins here and goes on for many lines that\n",
+        "are long enough to go on in the next line of it\n",
+    ),
+    "marks without an end": ("", '„«"“ '),
+    "names in quotes": ("", '"The Lord" said “so” '),
+    "one long word": ("", "aB3"),
+    "one very long sentence": ("", "and my sister who lives in Rome "),
+    "quoted lines": ("", '"It is mine\n'),
+    "stops": ("", "…"),
+    "white space": ("", " \n \t"),
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_message_is_read_in_linear_time(reader: str, message: str) -> None:
+    """Whole analyses, too: what is linear by itself may be called once a sentence."""
+    assert (
+        growth(READERS[reader], lambda n: repeated(*MESSAGES[message], n), measurable=2 * MEASURABLE_SECONDS)
+        < QUADRATIC_AT_FOUR_TIMES
+    )
+
+
+def test_no_call_of_an_analysis_holds_up_other_threads() -> None:
+    """Other threads run between calls of functions written in C, so the longest call is what they wait for."""
+    longest: dict[str, float] = {}
+    began: list[float] = []
+
+    def watch(_frame: object, event: str, called: Any) -> None:
+        if event == "c_call":
+            began.append(time.thread_time())
+        elif event in ("c_return", "c_exception") and began:
+            taken = time.thread_time() - began.pop()
+            longest[called.__name__] = max(taken, longest.get(called.__name__, 0.0))
+
+    texts = [repeated(*parts, LENGTH) for parts in MESSAGES.values()]
+    sys.setprofile(watch)
+    try:
+        for text in texts:
+            for work in READERS.values():
+                work(text)
+    finally:
+        sys.setprofile(None)
+
+    assert longest, "nothing was measured"
+    assert {name: taken for name, taken in longest.items() if taken > LONGEST_CALL_SECONDS} == {}
