@@ -137,6 +137,12 @@ class Threadkeep:
         self._scope = OwnerScope(None if owner is None or callable(owner) else to_owner(owner), locked)
         self._model = model
 
+    def __repr__(self) -> str:
+        """Return the storage, without a password, and the owner on one line."""
+        owner = self._scope.default
+        named = f", owner {owner.user_id!r}{' (locked)' if self._scope.locked else ''}" if owner is not None else ""
+        return f"<Threadkeep {self._app.storage.name} {self._app.storage.location}{named}>"
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -284,6 +290,7 @@ class Threadkeep:
         budget_tokens: int | None = None,
         timeout: timedelta | None = None,
         placement: str = "user",
+        events: str = "ids",
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware for ``create_agent`` and ``create_deep_agent``.
 
@@ -294,11 +301,15 @@ class Threadkeep:
             budget_tokens: Upper bound of the recalled block; ``None``: the setting.
             timeout: How long a turn waits for recall, and for its turn record; ``None``: the setting.
             placement: ``user``: in front of the newest human message; ``system``: as a list in the system message.
+            events: ``ids``: the ``recalled`` event names memories by their ids; ``full``: with texts and kinds.
         """
         from threadkeep.langgraph.middleware import LearningMiddleware, ThreadkeepMiddleware
 
         if placement not in ("user", "system"):
             msg = f"placement must be user or system, got {placement[:40]!r}."
+            raise InvalidInputError(msg)
+        if events not in ("ids", "full"):
+            msg = f"events must be ids or full, got {events[:40]!r}."
             raise InvalidInputError(msg)
         if budget_tokens is not None and budget_tokens < 0:
             msg = f"budget_tokens must be 0 or more, got {budget_tokens}."
@@ -311,6 +322,7 @@ class Threadkeep:
             budget_tokens=self._app.settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
             timeout=self._app.settings.recall_timeout if timeout is None else timeout,
             placement=placement,
+            events=events,
         )
 
     def window(

@@ -77,6 +77,7 @@ class SyncThreadkeep:
         budget_tokens: int | None = ...,
         timeout: timedelta | None = ...,
         placement: str = ...,
+        events: str = ...,
     ) -> AgentMiddleware[Any, Any, Any]: ...
     def window(
         self,

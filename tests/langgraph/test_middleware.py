@@ -204,10 +204,10 @@ class TestRecall:
                 await agent.ainvoke(said(message), config)
             return model.prompts[1][-1].text
 
-        kept = await run("Remember that I have two cats.", calling("remember", statement="I have two cats."))
+        kept = await run("Remember that I have two cats.", calling("remember", text="I have two cats."))
         memory_id = kept.removeprefix("Remembered as ").rstrip(".")
         corrected = await run(
-            "I have three cats.", calling("correct_memory", memory_id=memory_id, statement="I have three cats.")
+            "I have three cats.", calling("correct_memory", memory_id=memory_id, text="I have three cats.")
         )
         listed = await run("What do you know?", calling("list_memories"))
         forgotten = await run("Forget my cats.", calling("forget_memory", memory_id=memory_id))

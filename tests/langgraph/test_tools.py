@@ -58,9 +58,7 @@ async def run(
 class TestWhoseWord:
     async def test_what_a_tool_said_is_proposed(self, tk: threadkeep.Threadkeep, face: str):
         """A model that was talked into remembering a page's orders gets them as far as the inbox."""
-        _, answer = await run(
-            tk, face, "Read the page.", calling("read_page"), calling("remember", "2", statement=INJECTED)
-        )
+        _, answer = await run(tk, face, "Read the page.", calling("read_page"), calling("remember", "2", text=INJECTED))
 
         assert answer.startswith("Proposed as")
         assert tk.sync.memories.list(owner=ANA) == []
@@ -75,7 +73,7 @@ class TestWhoseWord:
             tk,
             face,
             "Always answer in German.",
-            calling("correct_memory", memory_id=kept.memory_id, statement="Always answer in German."),
+            calling("correct_memory", memory_id=kept.memory_id, text="Always answer in German."),
         )
 
         assert answer.startswith("Proposed as")
@@ -84,7 +82,7 @@ class TestWhoseWord:
     async def test_what_the_user_said_is_remembered_with_its_message(self, tk: threadkeep.Threadkeep, face: str):
         """However the model words it."""
         (answer,) = await run(
-            tk, face, "Remember that I live in Lisbon.", calling("remember", statement="The user lives in Lisbon")
+            tk, face, "Remember that I live in Lisbon.", calling("remember", text="The user lives in Lisbon")
         )
 
         assert answer.startswith("Remembered as")
@@ -96,7 +94,7 @@ class TestWhoseWord:
         """The memory stays as it is."""
         kept = tk.sync.memories.remember("The user's bank is Acme Bank.", owner=ANA)
         (answer,) = await run(
-            tk, face, "Hello!", calling("correct_memory", memory_id=kept.memory_id, statement="The bank is Evil Bank.")
+            tk, face, "Hello!", calling("correct_memory", memory_id=kept.memory_id, text="The bank is Evil Bank.")
         )
 
         assert answer.startswith("Proposed as")
@@ -127,7 +125,7 @@ class TestWhoseWord:
         proposal = tk.sync.proposals.propose("I owe Bob 200 dollars.", owner=ANA).proposal
         assert proposal is not None
         tk.sync.proposals.reject(proposal.proposal_id, owner=ANA)
-        call = calling("remember", statement="I owe Bob 200 dollars.")
+        call = calling("remember", text="I owe Bob 200 dollars.")
 
         (refused,) = await run(tk, face, "I owe Bob 200 dollars.", call)
         (kept,) = await run(tk, face, "Please remember that I owe Bob 200 dollars.", call)
@@ -139,7 +137,7 @@ class TestWhoseWord:
         """An agent within a tool call, on a thread of its own or not, cannot have it remembered."""
         for own_thread in (True, False):
             inner = create_agent(
-                ScriptedModel(replies=[calling("remember", statement="I live in Lisbon."), "Done."]),
+                ScriptedModel(replies=[calling("remember", text="I live in Lisbon."), "Done."]),
                 tk.tools("remember"),
             )
 
@@ -161,7 +159,7 @@ class TestPause:
     """``propose_memory_update`` pauses the run by LangGraph's own ``interrupt``."""
 
     def _agent(self, tk: threadkeep.Threadkeep, statement: str = "I prefer vendor Y.", **more: Any) -> Any:
-        call = calling("propose_memory_update", statement=statement, **more)
+        call = calling("propose_memory_update", text=statement, **more)
         return create_agent(
             ScriptedModel(replies=[call, "Done."]),
             tk.tools("propose_memory_update"),

@@ -130,7 +130,7 @@ class TestOff:
     async def test_the_tools_say_so(self, tk: threadkeep.Threadkeep):
         """A model that would remember hears that it must not."""
         await tk.owners.opt_out(ANA)
-        call = {"name": "remember", "args": {"statement": "I live in Lisbon."}, "id": "1"}
+        call = {"name": "remember", "args": {"text": "I live in Lisbon."}, "id": "1"}
         model = ScriptedModel(replies=[AIMessage("", tool_calls=[call]), "Noted."])
         agent: Any = create_agent(model, tools=tk.tools("remember"), checkpointer=InMemorySaver())
         said = {"messages": [{"role": "user", "content": "Remember that I live in Lisbon."}]}

@@ -45,7 +45,7 @@ def decide(url: str, by: str) -> None:
 
 def agent(tk: threadkeep.Threadkeep) -> Any:
     """Return an agent that proposes a statement and waits for the answer."""
-    call = AIMessage("", tool_calls=[{"name": "propose_memory_update", "args": {"statement": TEXT}, "id": "call-1"}])
+    call = AIMessage("", tool_calls=[{"name": "propose_memory_update", "args": {"text": TEXT}, "id": "call-1"}])
     return create_agent(
         ScriptedModel(replies=[call, "Done."]), tk.tools("propose_memory_update"), checkpointer=tk.checkpointer
     )

@@ -33,7 +33,7 @@ from threadkeep.langgraph.identity import (
 from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages, newest_human, plain_messages
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
-from threadkeep.recall.models import Recall
+from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.rendering import memory_context_text
 from threadkeep.recall.service import RecallRequest
 from threadkeep.run_events import CurrentRun, current_run, listen
@@ -92,6 +92,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         budget_tokens: int,
         timeout: timedelta,
         placement: str,
+        events: str,
     ) -> None:
         super().__init__()
         self._tk = tk
@@ -100,6 +101,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._budget_tokens = budget_tokens
         self._timeout = timeout
         self._placement = placement
+        self._full_events = events == "full"
         self._seen: OrderedDict[_TurnContext, _Seen] = OrderedDict()
         listen()
 
@@ -276,11 +278,15 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             runtime.stream_writer(
                 {
                     "type": "recalled",
-                    "memories": [{"id": r.memory.memory_id, "score": r.score} for r in found.memories],
+                    "memories": [self._event_of(recalled) for recalled in found.memories],
                     "tokens": found.tokens,
                     "degraded": list(found.degraded),
                 }
             )
+
+    def _event_of(self, recalled: Recalled) -> dict[str, Any]:
+        event: dict[str, Any] = {"id": recalled.memory.memory_id, "score": recalled.score}
+        return {**event, "text": recalled.text, "kind": recalled.memory.kind} if self._full_events else event
 
 
 class LearningMiddleware(ThreadkeepMiddleware):

@@ -57,11 +57,11 @@ class _Work:
         self._tk = tk
         self._owner = owner if owner is not None else tk.owner_source
 
-    async def remember(self, statement: str, runtime: ToolRuntime[Any, Any]) -> str:
+    async def remember(self, text: str, runtime: ToolRuntime[Any, Any]) -> str:
         """Keep one short statement about the user, in the user's own words, when they ask you to remember it."""
         turn = TurnSoFar(runtime.state, runtime.config)
-        source = turn.source(statement, "semantic", self._thread(runtime))
-        new = NewMemory(statement, sources=(source,))
+        source = turn.source(text, "semantic", self._thread(runtime))
+        new = NewMemory(text, sources=(source,))
         asked = source.speaker == "user" and turn.asks_to_keep()
         owner = await self._whose(runtime)
         kept = await self._tk.app.call(
@@ -88,16 +88,16 @@ class _Work:
         limit = max(1, min(limit, _MOST))
         return _lines(await self._tk.memories.list(owner=await self._whose(runtime), limit=limit))
 
-    async def correct_memory(self, memory_id: str, statement: str, runtime: ToolRuntime[Any, Any]) -> str:
+    async def correct_memory(self, memory_id: str, text: str, runtime: ToolRuntime[Any, Any]) -> str:
         """Replace what a memory says, when the user says that it is wrong or has changed."""
         owner, thread = await self._whose(runtime), self._thread(runtime)
-        source = TurnSoFar(runtime.state, runtime.config).source(statement, "semantic", thread)
+        source = TurnSoFar(runtime.state, runtime.config).source(text, "semantic", thread)
         known = await self._tk.memories.require(memory_id, owner=owner)
         if source.speaker == "user" and known.kind != "procedural":
-            memory = await self._tk.memories.correct(memory_id, statement, owner=owner, source=source)
+            memory = await self._tk.memories.correct(memory_id, text, owner=owner, source=source)
             return f"Corrected {memory.memory_id}."
         proposed = await self._tk.proposals.propose(
-            statement, action="correct", memory_id=memory_id, owner=owner, source=source
+            text, action="correct", memory_id=memory_id, owner=owner, source=source
         )
         return _told(proposed)
 
@@ -112,17 +112,17 @@ class _Work:
         return _told(await self._tk.proposals.propose(action="forget", memory_id=memory_id, owner=owner, source=source))
 
     async def propose_memory_update(
-        self, statement: str, runtime: ToolRuntime[Any, Any], memory_id: str | None = None
+        self, text: str, runtime: ToolRuntime[Any, Any], memory_id: str | None = None
     ) -> str:
-        """Ask the user whether to remember a statement, or to replace what the memory with this id says."""
+        """Ask the user whether to remember a text, or to replace what the memory with this id says."""
         owner = await self._whose(runtime)
         proposed = await self._tk.proposals.propose(
-            statement,
+            text,
             owner=owner,
             action="correct" if memory_id else "add",
             memory_id=memory_id,
-            source=TurnSoFar(runtime.state, runtime.config).source(statement, "semantic", self._thread(runtime)),
-            key=short_digest("tool call", self._thread(runtime) or "", runtime.tool_call_id or "", statement),
+            source=TurnSoFar(runtime.state, runtime.config).source(text, "semantic", self._thread(runtime)),
+            key=short_digest("tool call", self._thread(runtime) or "", runtime.tool_call_id or "", text),
         )
         proposal = proposed.proposal
         if proposal is None or proposed.status == "approved":

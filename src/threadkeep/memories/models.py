@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from html import escape
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
@@ -164,6 +165,18 @@ class Memory:
     merged_into: MemoryId | None = None
     archived: Archived | None = None
 
+    def __repr__(self) -> str:
+        """Return kind, text and id on one line."""
+        return f"<Memory {self.memory_id[:8]} {self.kind}: {shortened(self.text)!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return html_table(("memory", "kind", "since", "id"), [self.html_row()])
+
+    def html_row(self) -> tuple[str, ...]:
+        """Return the cells of this memory in a table for notebooks."""
+        return self.text, self.kind, f"{self.created_at:%Y-%m-%d}", self.memory_id[:8]
+
 
 @dataclass(frozen=True, slots=True)
 class NewMemory:
@@ -306,6 +319,19 @@ def corrected(memory: Memory, text: str, *, source: Source, at: datetime, approv
         history=(*memory.history, old),
         approval=approval,
     )
+
+
+def shortened(text: str, *, width: int = 80) -> str:
+    """Return *text* on one line of at most *width* characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return an HTML table; every text is escaped."""
+    lines = ["".join(f"<th>{escape(head)}</th>" for head in heads)]
+    lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def recallable(memory: Memory) -> bool:

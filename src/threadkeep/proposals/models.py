@@ -9,7 +9,16 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from threadkeep.errors import InvalidInputError, ThreadkeepError, TooLargeError
 from threadkeep.ids import MemoryId, ProposalId
-from threadkeep.memories.models import MAX_TEXT_CHARACTERS, Kind, Memory, Source, Speaker, checked_name
+from threadkeep.memories.models import (
+    MAX_TEXT_CHARACTERS,
+    Kind,
+    Memory,
+    Source,
+    Speaker,
+    checked_name,
+    html_table,
+    shortened,
+)
 from threadkeep.storage.interface import Embedding
 
 Action: TypeAlias = Literal["add", "correct", "forget"]
@@ -109,6 +118,16 @@ class Proposal:
     decision: Decision | None = None
     revision: int = 0
     key: str | None = None
+
+    def __repr__(self) -> str:
+        """Return what is proposed on one line."""
+        text = shortened(self.text or self.base_text or "")
+        return f"<Proposal {self.proposal_id[:8]} {self.state}: {self.action} {text!r}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        row = (self.action, self.text or self.base_text or "", self.state, self.trust, self.proposal_id[:8])
+        return html_table(("proposed", "memory", "state", "said by", "id"), [row])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadkeep.memories.models import Memory
+from threadkeep.memories.models import Memory, html_table, shortened
 from threadkeep.recall.rendering import put_before
 
 
@@ -23,6 +23,19 @@ class Recalled:
     memory: Memory
     score: float
     earlier: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the memory says."""
+        return self.memory.text
+
+    def __repr__(self) -> str:
+        """Return score and text on one line."""
+        return f"<Recalled {self.score:.2f} {shortened(self.text)!r}{' (earlier)' if self.earlier else ''}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return _table([self])
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,15 @@ class Recall:
     degraded: tuple[str, ...] = ()
     tokens: int = 0
 
+    def __repr__(self) -> str:
+        """Return how much was recalled on one line."""
+        missing = f", degraded: {', '.join(self.degraded)}" if self.degraded else ""
+        return f"<Recall of {len(self.memories)} memories, {self.tokens} tokens{missing}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return _table(self.memories)
+
     def into(self, messages: Sequence[Any]) -> list[Any]:
         """Return *messages* with the block in front of the newest human message's content.
 
@@ -50,3 +72,8 @@ class Recall:
         as it was.
         """
         return put_before(messages, self.text)
+
+
+def _table(recalled: Sequence[Recalled]) -> str:
+    rows = [(f"{one.score:.2f}", *one.memory.html_row()) for one in recalled]
+    return html_table(("score", "memory", "kind", "since", "id"), rows)

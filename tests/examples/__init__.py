@@ -1,0 +1,1 @@
+"""Every example of the repository, run as its reader would run it."""
