@@ -71,6 +71,8 @@ def open(  # noqa: A001 - the verb of the public surface
     embedder: Embedder | Embeddings | str | None = None,
     reranker: Reranker | None = None,
     allowed_types: Sequence[type | tuple[str, str]] = (),
+    threads_from: BaseCheckpointSaver[Any] | None = None,
+    owner_key: str = "user_id",
     settings: Settings | None = None,
     clock: Clock | None = None,
 ) -> Threadkeep:
@@ -89,6 +91,9 @@ def open(  # noqa: A001 - the verb of the public surface
         allowed_types: Classes of objects that checkpoints may keep, each as itself or as ``(module, name)``, besides
             LangChain's and LangGraph's own and those that the types of a graph's state name. THREADKEEP_ALLOWED_TYPES
             adds more. An object of any other class is refused when it is written.
+        threads_from: The checkpointer that the application has used so far: a thread that is not here yet is copied
+            from it at its first use. A thread belongs to the owner that its metadata names; others are refused.
+        owner_key: The key of that metadata with the user id; your application must have set it, not its clients.
         settings: Replaces the settings of the environment.
         clock: Replaces the system clock.
 
@@ -105,6 +110,8 @@ def open(  # noqa: A001 - the verb of the public surface
         extractor=create_extractor(settings, model),
         reranker=reranker or create_reranker(settings, model),
         allowed_types=(*allowed_types, *settings.allowed_type_names),
+        threads_from=threads_from,
+        owner_key=owner_key,
     )
     return Threadkeep(app, owner=owner, model=model)
 

@@ -48,9 +48,11 @@ from threadkeep.storage.encryption import refuse_encrypted
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
     from threadkeep.capture.extractors.base import Extractor
     from threadkeep.checkpoints.directory import ThreadOwners
-    from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+    from threadkeep.checkpoints.saver import MoveIn, ThreadkeepCheckpointer
     from threadkeep.checkpoints.serializer import AllowedType
     from threadkeep.identity import Owner
     from threadkeep.models.base import Embedder, Reranker
@@ -94,6 +96,8 @@ class Container:
         extractor: Extracts memories from turns; ``None``: rules on the user's words.
         reranker: Orders recalled memories once more; ``None``: their order stays.
         allowed_types: Types that checkpoints may keep, besides those of the graphs' states.
+        threads_from: A checkpointer from which threads move in at their first use; ``None``: none.
+        owner_key: The key of its metadata with the user id.
         background: Whether to learn from turns, remove expired rows and read other processes' changes meanwhile.
         embedder_seen: Whether the embedder was ready once; later turns do not wait for it.
     """
@@ -110,6 +114,8 @@ class Container:
     extractor: Extractor | None = None
     reranker: Reranker | None = None
     allowed_types: Sequence[AllowedType] = ()
+    threads_from: BaseCheckpointSaver[Any] | None = None
+    owner_key: str = "user_id"
     _pools: list[PostgresPool] = field(default_factory=list["PostgresPool"])
     background: bool = True
     embedder_seen: bool = False
@@ -180,10 +186,19 @@ class Container:
             connect=self._connect_thread_storage,
             allowed_types=self.allowed_types,
             terms=LeaseTerms(settings.multitask_strategy, settings.lease_time, settings.queue_time),
+            move_in=self._move_in,
             ttl=settings.checkpoint_ttl,
         )
         self.closers.append(saver.aclose)
         return saver
+
+    @property
+    def _move_in(self) -> MoveIn | None:
+        if self.threads_from is None:
+            return None
+        from threadkeep.transfer.threads import ThreadSource
+
+        return ThreadSource(self.threads_from, owner_key=self.owner_key).move_in
 
     async def _connect_thread_storage(self) -> None:
         """Connect the storage of the threads, and move in those of an earlier version."""

@@ -11,7 +11,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -232,6 +232,16 @@ class _Submission(Generic[T]):
     def _say(self, result: T | None, error: BaseException | None) -> None:
         self._told = True
         self._tell(result, error)
+
+
+def wait_for(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of *work*, from a function that blocks: in a loop of its own, in a thread if one runs here."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def settle(answer: asyncio.Future[T], result: T | None, error: BaseException | None) -> None:

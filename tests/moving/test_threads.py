@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 from deepagents import create_deep_agent
+from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -20,8 +21,9 @@ from typer.testing import CliRunner
 
 import threadkeep
 from tests.checkpoints.checkpoints import ScriptedModel, config_of
+from threadkeep import testing
 from threadkeep.cli.main import app
-from threadkeep.errors import StorageError
+from threadkeep.errors import OwnerMismatchError, StorageError
 from threadkeep.transfer.threads import CopiedThread, copy_thread, list_thread_ids, open_saver
 
 ANA = threadkeep.Owner("ana@x.org")
@@ -246,3 +248,68 @@ class TestAnEarlierVersion:
 
 def _killed(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+class TestThreadsFrom:
+    """An application changes its checkpointer and its threads go on."""
+
+    @staticmethod
+    def talk(tk: threadkeep.Threadkeep | None, saver: Any, text: str, user: str | None, *, thread: str = "1") -> Any:
+        middleware = [] if tk is None else [tk.middleware()]
+        agent = create_agent(testing.ScriptedModel(), [], middleware=middleware, checkpointer=saver)
+        named = {} if user is None else {"user_id": user}
+        return agent.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": thread, **named}})
+
+    @pytest.fixture
+    def stock(self) -> InMemorySaver:
+        """A checkpointer with a thread of Ana's, and one that names no owner."""
+        saver = InMemorySaver()
+        self.talk(None, saver, "I live in Lisbon.", "ana@x.org")
+        self.talk(None, saver, "I live in Porto.", None, thread="of no owner")
+        return saver
+
+    def test_a_thread_goes_on_at_its_first_use(self, stock: InMemorySaver):
+        with threadkeep.open("memory://", embedder="none", threads_from=stock) as tk:
+            told = self.talk(tk, tk.checkpointer, "And I work at Acme.", "ana@x.org")
+            tk.sync.drain()
+            learnt = [one.text for one in tk.sync.memories.list(owner="ana@x.org") if one.kind == "semantic"]
+
+            assert [one.text for one in told["messages"]][::2] == ["I live in Lisbon.", "And I work at Acme."]
+            assert sorted(learnt) == ["I live in Lisbon.", "I work at Acme."]
+            assert [one.thread_id for one in tk.sync.threads.list(owner="ana@x.org")] == ["1"]
+
+    async def test_it_is_moved_once(self, stock: InMemorySaver):
+        """Afterwards the other checkpointer is not read for it, and what it has is not changed."""
+        before = len([*stock.list(None)])
+        async with threadkeep.open("memory://", embedder="none", threads_from=stock) as tk:
+            saver = tk.checkpointer
+            assert saver is not None
+            config: Any = {"configurable": {"thread_id": "1", "user_id": "ana@x.org"}}
+            first = await saver.aget_tuple(config)
+            stock.delete_thread("1")
+
+            assert first is not None
+            assert (await saver.aget_tuple(config)) == first
+            assert before > len([*stock.list(None)])
+
+    @pytest.mark.parametrize(("user", "thread"), [("bob@x.org", "1"), ("ana@x.org", "of no owner")])
+    def test_another_owners_thread_stays_where_it_is(self, stock: InMemorySaver, user: str, thread: str):
+        """Nothing of it is copied or shown, and the thread is not bound."""
+        with threadkeep.open("memory://", embedder="none", threads_from=stock) as tk:
+            with pytest.raises(OwnerMismatchError, match="adopt it"):
+                self.talk(tk, tk.checkpointer, "What did I say?", user, thread=thread)
+
+            assert list(tk.sync.threads.list(owner=user)) == []
+            if thread == "1":
+                assert self.talk(tk, tk.checkpointer, "Hello.", "ana@x.org")["messages"][0].text == "I live in Lisbon."
+
+    def test_the_key_of_the_owner_is_chosen(self, stock: InMemorySaver):
+        with (
+            threadkeep.open("memory://", embedder="none", threads_from=stock, owner_key="customer") as tk,
+            pytest.raises(OwnerMismatchError, match="'customer'"),
+        ):
+            self.talk(tk, tk.checkpointer, "What did I say?", "ana@x.org")
+
+    def test_a_thread_that_is_nowhere_begins(self, stock: InMemorySaver):
+        with threadkeep.open("memory://", embedder="none", threads_from=stock) as tk:
+            assert len(self.talk(tk, tk.checkpointer, "Hello.", "bob@x.org", thread="new")["messages"]) == 2

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import threadkeep
 from tests.storage.forking import ended_well, forked
 from threadkeep.errors import (
     NotAStorageError,
@@ -489,3 +490,21 @@ class TestErase:
 
         assert names_in(tmp_path) == ["memory.db"]
         assert b"Quetzal" not in bytes_below(tmp_path)
+
+
+class TestForgotten:
+    async def test_a_forgotten_statement_is_in_no_file_afterwards(self, tmp_path: Path):
+        """Neither in the database nor in its log, as soon as the call returns."""
+        path = tmp_path / "memory.db"
+        async with threadkeep.open(f"sqlite:///{path}", embedder="none") as tk:
+            kept = await tk.memories.remember("My locker code is quokka-7391.", owner="ana")
+            await tk.memories.remember("I like tea.", owner="ana")
+            assert _holds(tmp_path, b"quokka-7391")
+
+            await tk.memories.forget(kept.memory_id, owner="ana")
+
+            assert not _holds(tmp_path, b"quokka-7391")
+
+
+def _holds(folder: Path, text: bytes) -> bool:
+    return any(text in file.read_bytes() for file in folder.iterdir())

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
@@ -44,7 +44,7 @@ from threadkeep.checkpoints.thread_ids import (
 )
 from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
 from threadkeep.errors import ThreadkeepError
-from threadkeep.event_loop import closed_error
+from threadkeep.event_loop import closed_error, wait_for
 from threadkeep.identity import RUNTIME, Owner
 from threadkeep.ids import ThreadId
 from threadkeep.run_events import current_run, listen
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from threadkeep.storage.interface import Storage
 
 T = TypeVar("T")
+MoveIn: TypeAlias = "Callable[[ThreadkeepCheckpointer, ThreadId, Owner | None], Coroutine[Any, Any, None]]"
 
 _versions: Final = InMemorySaver()
 """Numbers channel versions as all of LangGraph's savers do."""
@@ -101,6 +102,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         allowed_types: Types that checkpoints may keep, besides those of the graph's state.
         timeout: How long a call of the storage may take.
         terms: How runs get leases.
+        move_in: Copies a thread from elsewhere into this checkpointer at its first use in this process; gets a view,
+            the id of the thread and the owner of the run.
         ttl: After how long without a write a thread expires; ``None``: never.
     """
 
@@ -115,6 +118,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         owner_of: Callable[[RunnableConfig], Owner | None] | None = None,
         allowed_types: Collection[AllowedType] = (),
         terms: LeaseTerms | None = None,
+        move_in: MoveIn | None = None,
         ttl: timedelta | None = None,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
@@ -126,6 +130,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._owner: Owner | None = None
         self._owner_of = owner_of or claimed_owner_of
         self._loop = loop
+        self._move_in = move_in
+        self._moved_in: set[tuple[str, Owner | None]] = set()
         self._connect = connect or storage.connect
         self._threads = Threads(storage, clock, timeout=timeout, ttl=ttl)
         self.owners = ThreadOwners(self._threads, self.directory)
@@ -207,6 +213,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
+        if self._move_in is not None:
+            wait_for(self._moved(config, self._move_in))
         if not self._begins_run(config):
             return self._run_sync(self._get(config))
         self._require_outside(config)
@@ -216,6 +224,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
+        if self._move_in is not None:
+            await self._moved(config, self._move_in)
         if not self._begins_run(config):
             return await self._run(self._get(config))
         self._require_outside(config)
@@ -388,6 +398,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Return the version after *current*."""
         return _versions.get_next_version(current, channel)
+
+    async def _moved(self, config: RunnableConfig, move_in: MoveIn) -> None:
+        """Move in the thread of *config*, on the loop of the caller, where the other checkpointer may be at home."""
+        thread_id = thread_id_from(configurable_of(config).get("thread_id"))
+        owner = self._owner or self._owner_of(config)
+        if (thread_id, owner) not in self._moved_in:
+            await move_in(self, thread_id, owner)
+            self._moved_in.add((thread_id, owner))
 
     def _view(self, **changes: object) -> ThreadkeepCheckpointer:
         view = copy.copy(self)

@@ -367,12 +367,14 @@ class MemoryRepository(MemoryReader):
                 messages_of(sources),
             )
 
-        return await retry_conflicts(
+        forgotten = await retry_conflicts(
             commit,
             retry_if=lambda error: _is_of_another_writer(error) and not is_about(error, also),
             message=_changed_again(memory_id),
             memory_id=memory_id,
         )
+        await self._storage.scrub()
+        return forgotten
 
     async def put_summary(self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None) -> str:
         """Keep what a thread was about, in the documents' shape; return its key."""

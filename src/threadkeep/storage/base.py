@@ -310,6 +310,10 @@ class StorageBase(ABC):
         self._require_open()
         return await self._sweep_rows(to_micros(now))
 
+    async def scrub(self) -> None:
+        """See :meth:`threadkeep.storage.interface.Storage.scrub`; by default there is nothing to remove."""
+        self._require_open()
+
     async def stats(self) -> Stats:
         """See :meth:`threadkeep.storage.interface.Storage.stats`."""
         self._require_open()

@@ -369,6 +369,10 @@ class Storage(Protocol):
         """Delete items that expired by *now* physically; return how many. Service role."""
         ...
 
+    async def scrub(self) -> None:
+        """Remove what was deleted from logs of the storage, where no query reads it; soon, if a reader prevents it."""
+        ...
+
     async def stats(self) -> Stats:
         """Return how much the storage holds. Service role."""
         ...

@@ -15,11 +15,15 @@ import ormsgpack
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from threadkeep.errors import InvalidInputError, StorageError, optional_import
+from threadkeep.errors import InvalidInputError, OwnerMismatchError, StorageError, optional_import
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import CheckpointTuple
+
+    from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+    from threadkeep.identity import Owner
+    from threadkeep.ids import ThreadId
 
 SaverT = TypeVar("SaverT", bound="BaseCheckpointSaver[Any]")
 
@@ -182,6 +186,50 @@ def _address(one: CheckpointTuple) -> tuple[str, str, str]:
 
 def _configurable(config: RunnableConfig) -> dict[str, Any]:
     return config.get("configurable", {})
+
+
+class ThreadSource:
+    """A checkpointer from which threads move into ours at their first use.
+
+    A thread belongs to the owner that the metadata of its checkpoints names. One that names none stays where it is,
+    until it is adopted: a user who continued it could read another person's messages.
+
+    Args:
+        saver: LangGraph's checkpointer, or another one.
+        owner_key: The key of the metadata with the user id.
+    """
+
+    def __init__(self, saver: BaseCheckpointSaver[Any], *, owner_key: str = "user_id") -> None:
+        self._saver = saver
+        self._owner_key = owner_key
+
+    async def move_in(self, target: ThreadkeepCheckpointer, thread_id: ThreadId, owner: Owner | None) -> None:
+        """Copy a thread into *target*; what is there already stays.
+
+        Raises:
+            OwnerMismatchError: The thread belongs to another owner than *owner*, or to none.
+        """
+        found = await list_checkpoints(raw(self._saver), thread_id)
+        if not found:
+            return
+        there = {_address(one)[2] for one in await list_checkpoints(raw(target), thread_id)}
+        if _address(found[-1])[2] in there:
+            return
+        if owner is not None:
+            self._require_owner(found, thread_id, owner)
+            await target.abind(thread_id, owner)
+        await copy_thread(self._saver, target, thread_id)
+
+    def _require_owner(self, found: Sequence[CheckpointTuple], thread_id: ThreadId, owner: Owner) -> None:
+        named = {str(name) for one in found if (name := dict(one.metadata).get(self._owner_key)) is not None}
+        if named == {owner.user_id}:
+            return
+        whom = "another owner" if named else "no owner"
+        msg = (
+            f"The thread comes from another checkpointer, and its metadata names {whom} under {self._owner_key!r}; use "
+            "a new thread_id, or adopt it: threadkeep threads import --mapping FILE."
+        )
+        raise OwnerMismatchError(msg, thread_id=thread_id)
 
 
 @asynccontextmanager

@@ -314,6 +314,10 @@ class EncryptedStorage:
         """See :meth:`threadkeep.storage.interface.Storage.sweep`."""
         return await self.inner.sweep(now=now)
 
+    async def scrub(self) -> None:
+        """See :meth:`threadkeep.storage.interface.Storage.scrub`."""
+        await self.inner.scrub()
+
     async def stats(self) -> Stats:
         """See :meth:`threadkeep.storage.interface.Storage.stats`."""
         stats = await self.inner.stats()

@@ -170,6 +170,14 @@ class SqliteStorage(StorageBase):
     async def _due_rows(self, kind: str, *, now: int, limit: int) -> Iterable[tuple[Partition, ItemRow]]:
         return await self._read(self._tables.due, kind, now, limit)
 
+    async def scrub(self) -> None:
+        """See :meth:`threadkeep.storage.interface.Storage.scrub`."""
+        self._require_open()
+        connections = self._connections
+        loop = asyncio.get_running_loop()
+        if not await loop.run_in_executor(connections.writer, connections.truncate_log):
+            connections.scrub_later()
+
     async def _erase_rows(self, partition: Partition) -> int:
         """Rewrite the file after the erasure, and truncate the log: where another process reads, later."""
         connections = self._connections
