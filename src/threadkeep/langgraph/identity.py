@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
 
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
@@ -15,6 +17,7 @@ from threadkeep.ids import ThreadId
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import CheckpointTuple
 
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""
@@ -96,6 +99,37 @@ def is_kept_by_us(config: Mapping[str, Any]) -> bool:
     """Return whether our checkpointer keeps the thread of the run, and so has bound it to its owner."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)
+
+
+_CHECKPOINTS_READ: Final = 50
+"""So many of the newest checkpoints of a thread are looked at for owners."""
+
+
+def foreign_saver(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
+    """Return the checkpointer of the run if it is not ours; ``None``: it is ours, or there is none."""
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    saver = configurable.get(_CHECKPOINTER)
+    foreign = isinstance(saver, BaseCheckpointSaver) and not isinstance(saver, ThreadkeepCheckpointer)
+    return cast("BaseCheckpointSaver[Any]", saver) if foreign else None
+
+
+async def afind_owners(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> frozenset[str]:
+    """Return the user ids that the metadata of a thread's checkpoints name under *key*; ``""`` where it names none."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    try:
+        return _owners_in([one async for one in saver.alist(config, limit=_CHECKPOINTS_READ)], key)
+    except NotImplementedError:  # a sync checkpointer; a run would fail with it, too
+        return await asyncio.to_thread(find_owners, saver, thread_id, key)
+
+
+def find_owners(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> frozenset[str]:
+    """Do what :func:`afind_owners` does, blocking."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
+    return _owners_in([*saver.list(config, limit=_CHECKPOINTS_READ)], key)
+
+
+def _owners_in(found: Sequence[CheckpointTuple], key: str) -> frozenset[str]:
+    return frozenset(str(dict(one.metadata).get(key) or "") for one in found)
 
 
 def allow_response_types(response_format: object, config: Mapping[str, Any]) -> None:

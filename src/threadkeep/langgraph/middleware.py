@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from cachetools import LRUCache
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import AgentState, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage
@@ -24,7 +25,10 @@ from threadkeep.capture.models import Receipt
 from threadkeep.errors import ClosedError, OwnerMismatchError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import (
+    afind_owners,
     allow_response_types,
+    find_owners,
+    foreign_saver,
     is_kept_by_us,
     owner_from,
     require_agreement,
@@ -39,6 +43,8 @@ from threadkeep.recall.service import RecallRequest
 from threadkeep.run_events import CurrentRun, current_run, listen
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
     from threadkeep.client import OwnerSource, Threadkeep
     from threadkeep.container import Services
     from threadkeep.identity import Owner
@@ -103,6 +109,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._placement = placement
         self._full_events = events == "full"
         self._seen: OrderedDict[_TurnContext, _Seen] = OrderedDict()
+        self._vouched: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         listen()
 
     @property
@@ -115,6 +122,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
         turn = self._turn(request)
+        if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
+            self._require_vouched(turn, find_owners(saver, turn.thread_id, self._tk.app.owner_key))
         before = self._seen.get(turn)
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
@@ -130,6 +139,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
         turn = self._turn(request)
+        if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
+            self._require_vouched(turn, await afind_owners(saver, turn.thread_id, self._tk.app.owner_key))
         before = self._seen.get(turn)
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
@@ -255,6 +266,25 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             return None
         return thread_id
 
+    def _saver_to_check(self, turn: _TurnContext, messages: Sequence[Any]) -> BaseCheckpointSaver[Any] | None:
+        """Return the application's checkpointer, if it has a longer thread that was not looked at for owners yet."""
+        thread_id = self._to_bind(turn)
+        if thread_id is None or (turn.owner, thread_id) in self._vouched or newest_human(messages)[0] <= 0:
+            return None
+        config = get_config()
+        return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
+
+    def _require_vouched(self, turn: _TurnContext, names: frozenset[str]) -> None:
+        """Check that the metadata of a thread that we do not keep names no other user than the owner of the turn.
+
+        Raises:
+            OwnerMismatchError: It names another user.
+        """
+        if names - {"", turn.owner.user_id, turn.owner.label}:
+            msg = "The checkpoints of this thread name another user; use a thread id of your own."
+            raise OwnerMismatchError(msg, thread_id=turn.thread_id)
+        self._vouched[turn.owner, turn.thread_id or ""] = "" not in names
+
     def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if not found.memories:
             return request
@@ -319,7 +349,12 @@ class LearningMiddleware(ThreadkeepMiddleware):
         seen = self._seen.pop(turn, None)
         if not self._tk.app.capturing or written_by_a_model(config):
             return None
-        return self._record(turn, list(state["messages"]), seen, current_run(), self._to_bind(turn))
+        messages = list(state["messages"])
+        if not self._vouched.get(
+            (turn.owner, turn.thread_id or ""), True
+        ):  # nothing says that the earlier messages are theirs
+            messages = messages[newest_human(messages)[0] :]
+        return self._record(turn, messages, seen, current_run(), self._to_bind(turn))
 
     async def _record(
         self,

@@ -1,0 +1,72 @@
+"""Threads of another checkpointer that begin before Threadkeep is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langgraph.checkpoint.memory import InMemorySaver
+
+import threadkeep
+from threadkeep.errors import OwnerMismatchError
+from threadkeep.testing import ScriptedModel
+
+
+@pytest.fixture
+def tk() -> Any:
+    with threadkeep.open("memory://", embedder="none") as opened:
+        yield opened
+
+
+def continued(tk: threadkeep.Threadkeep | None, saver: InMemorySaver, text: str, **named: str) -> Any:
+    middleware = [] if tk is None else [tk.middleware()]
+    agent = create_agent(ScriptedModel(), [], middleware=middleware, checkpointer=saver)
+    return agent.invoke({"messages": [("user", text)]}, {"configurable": {"thread_id": "1", **named}})
+
+
+def facts(tk: threadkeep.Threadkeep, owner: str) -> list[str]:
+    tk.sync.drain()
+    return sorted(one.text for one in tk.sync.memories.list(owner=owner) if one.kind == "semantic")
+
+
+def test_another_user_cannot_continue_it(tk: threadkeep.Threadkeep):
+    """Neither read it, nor learn from it, nor lock its owner out."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", user_id="ana")
+
+    with pytest.raises(OwnerMismatchError, match="name another user"):
+        continued(tk, saver, "What did I say?", user_id="bob")
+
+    assert facts(tk, "bob") == []
+
+
+def test_its_owner_continues_it(tk: threadkeep.Threadkeep):
+    """What was said before is theirs, so it is learnt, too."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", user_id="ana")
+
+    told = continued(tk, saver, "I work at Acme.", user_id="ana")
+
+    assert len(told["messages"]) == 4
+    assert facts(tk, "ana") == ["I live in Lisbon.", "I work at Acme."]
+
+
+async def test_asynchronous_runs_are_refused_as_well():
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", user_id="ana")
+    async with threadkeep.open("memory://", embedder="none") as tk:
+        agent: Any = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=saver)
+
+        with pytest.raises(OwnerMismatchError, match="name another user"):
+            await agent.ainvoke({"messages": [("user", "Hello.")]}, tk.config(user_id="bob", thread_id="1"))
+
+
+def test_nothing_is_learnt_from_messages_of_an_unknown_user(tk: threadkeep.Threadkeep):
+    """Where the metadata names no user, the first one who continues the thread is its owner from then on."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.")
+
+    continued(tk, saver, "I work at Acme.", user_id="bob")
+
+    assert facts(tk, "bob") == ["I work at Acme."]
