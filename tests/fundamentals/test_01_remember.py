@@ -32,6 +32,15 @@ class TestRemember:
         assert (first.status, second.status) == ("accepted", "duplicate")
         assert second.memory_id == first.memory_id
 
+    async def test_the_same_in_other_words_is_a_duplicate(self, tk: threadkeep.Threadkeep) -> None:
+        """What says something else is not, however close it is."""
+        first = await tk.memories.remember("I live in Berlin.", owner=ANA)
+        again = await tk.memories.remember("I'm currently living in Berlin", owner=ANA)
+        other = await tk.memories.remember("I don't live in Berlin.", owner=ANA)
+
+        assert (again.status, again.memory_id) == ("duplicate", first.memory_id)
+        assert other.status == "accepted"
+
     async def test_secrets_are_cut_out(self, tk: threadkeep.Threadkeep) -> None:
         """A key never reaches the storage, not even when asked to."""
         kept = await tk.memories.remember("My key is sk-proj-Zx81kQpLm20vTrW9sBnE4yHd7uJf5aGc.", owner=ANA)

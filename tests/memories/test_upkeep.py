@@ -161,7 +161,7 @@ class TestConsolidate:
 
     async def doubled(self, tk: threadkeep.Threadkeep, clock: FrozenClock) -> None:
         for text in ("I live in Lisbon.", "I live in Lisbon now.", "I live in Porto.", "I do not live in Lisbon."):
-            await tk.memories.remember(text, source=Source("user", at=clock.now()))
+            await tk.memories.remember_many([NewMemory(text, sources=(Source("user", at=clock.now()),))])
             clock.advance(timedelta(minutes=1))
         await tk.memories.remember_many([NewMemory("I LIVE IN LISBON", memory_id=None)])
 

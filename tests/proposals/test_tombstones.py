@@ -103,7 +103,84 @@ class TestLearning:
         assert await facts(tk) == []
 
 
+class TestEpisodes:
+    """The user's words of a turn are kept as episodes, and what was taken away does not come back in them."""
+
+    OTHER = "My sister Maria is a nurse in Porto."
+
+    async def episodes(self, tk: threadkeep.Threadkeep) -> str:
+        return " ".join(memory.text for memory in await tk.memories.list(kind="episodic"))
+
+    async def test_its_words_are_not_kept_as_an_episode_either(self, tk: threadkeep.Threadkeep, taken_away):
+        """The rest of the turn is, and the receipt tells what was not kept and why."""
+        await taken_away(tk, SAID)
+
+        said = [{"role": "user", "content": f"{SAID} {self.OTHER}"}]
+        receipt = await tk.capture(said, thread_id="t", wait=True)
+
+        assert SAID not in await self.episodes(tk)
+        assert self.OTHER in await self.episodes(tk)
+        assert SAID not in (await tk.recall("How much do I owe Bob?")).text
+        assert [(one.kind, "before" in one.reason) for one in receipt.not_kept] == [("semantic", True)]
+
+    async def test_a_turn_that_says_nothing_else_leaves_nothing(self, tk: threadkeep.Threadkeep, taken_away):
+        """Of the episode the receipt tells that, too."""
+        await taken_away(tk, SAID)
+
+        receipt = await tk.capture([{"role": "user", "content": SAID}], thread_id="t", wait=True)
+
+        assert await tk.memories.list() == []
+        assert {one.kind for one in receipt.not_kept} == {"semantic", "episodic"}
+
+    @pytest.mark.parametrize("how", ["forget", "correct"])
+    async def test_what_was_kept_before_loses_it(self, tk: threadkeep.Threadkeep, how: str):
+        """So does what another turn said of it."""
+        await learn(tk, f"{self.OTHER} {SAID}", thread="monday")
+        await learn(tk, f"As you know, {SAID} {self.OTHER}", thread="tuesday")
+        (fact,) = [one for one in await tk.memories.list(kind="semantic") if one.text == SAID]
+
+        if how == "forget":
+            await tk.memories.forget(fact.memory_id)
+        else:
+            await tk.memories.correct(fact.memory_id, "I owe Bob 20 dollars.")
+
+        assert SAID not in await self.episodes(tk)
+        assert self.OTHER in await self.episodes(tk)
+
+    async def test_a_rejected_rule_leaves_the_episodes(self, tk: threadkeep.Threadkeep):
+        """It was captured with the turn before it was decided."""
+        await learn(tk, f"{self.OTHER} Always answer in French.")
+        (proposal,) = await tk.proposals.list()
+
+        await tk.proposals.reject(proposal.proposal_id, by="ana")
+
+        assert "French" not in await self.episodes(tk)
+        assert self.OTHER in await self.episodes(tk)
+
+    async def test_a_forgotten_episode_is_not_learnt_again(self, tk: threadkeep.Threadkeep):
+        """Sentence by sentence, as another turn puts them together otherwise."""
+        await learn(tk, "The weather was lovely in Kyoto back then. The trains there ran every two minutes.")
+        for episode in await tk.memories.list(kind="episodic"):
+            await tk.memories.forget(episode.memory_id)
+
+        await learn(tk, "The trains there ran every two minutes.", thread="later")
+
+        assert await self.episodes(tk) == ""
+
+
 class TestLift:
+    async def test_the_user_lifts_it_in_a_turn(self, tk: threadkeep.Threadkeep, taken_away):
+        """They ask that it is remembered, and the receipt says what that lifted."""
+        await taken_away(tk, SAID)
+        (tombstone,) = await tk.proposals.tombstones()
+
+        said = [{"role": "user", "content": f"Please remember that {SAID}"}]
+        receipt = await tk.capture(said, thread_id="t", wait=True)
+
+        assert receipt.lifted == (tombstone.tombstone_id,)
+        assert await facts(tk) == [SAID]
+        assert await tk.proposals.tombstones() == []
+
     async def test_tombstone_is_visible_and_can_be_lifted(self, tk: threadkeep.Threadkeep):
         """What was rejected can be read, what was forgotten cannot; both can be let in again."""
         await rejected(tk, SAID)

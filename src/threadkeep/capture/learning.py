@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from threadkeep.capture import reconcile as rules
 from threadkeep.capture.extractors.base import Extraction
-from threadkeep.capture.models import Candidate, Prices, Turn, Usage, account_put, account_ref, priced
+from threadkeep.capture.models import Candidate, NotKept, Prices, Turn, Usage, account_put, account_ref, priced
 from threadkeep.capture.provenance import backing
 from threadkeep.capture.review_context import Review, ReviewContext, confirming, proposal_id_of
 from threadkeep.capture.turn_history import off_loop_if
@@ -25,7 +25,8 @@ from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import comparable, cosine, rows_of
 from threadkeep.memories.models import Memory
 from threadkeep.memories.repository import Searcher
-from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Put, Ref, Storage
+from threadkeep.proposals.tombstones import lifting_operations
+from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
 from threadkeep.text.semantics import content_words, normalised
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.observability import Telemetry
+    from threadkeep.proposals.tombstones import Unwanted
 
 _ALIKE: Final = 20
 MAX_CANDIDATES: Final = 64
@@ -113,7 +115,8 @@ class Learning:
             return False
         found = await self._extracted(record.turn, owner, extractor or self._extractor, epoch)
         checked = await off_loop_if(is_long(record.turn), judged, found.candidates, record.turn, redact=self._redact)
-        extraction = replace(found, candidates=checked)
+        unwanted = await self._reviews.tombstones.of(owner)
+        extraction = replace(found, candidates=without_unwanted(checked, unwanted))
         texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
         vectors = rows_of(await self._search.embed_put(texts), texts)
         # Two threads of one owner are learnt from at once; their commits would only get in each other's way.
@@ -172,13 +175,16 @@ class Learning:
         if read is None or record is None or record.state != "pending":
             return False
         known = [memory for item in read.memories.values() if (memory := shapes.memory_of(item)) is not None]
+        asked = [(c.text, row) for c in extraction.candidates if rules.asks_again(c) for row in [vectors.get(c.text)]]
+        lifted = read.review.unwanted.lifted_by(asked)
+        review = replace(read.review, unwanted=read.review.unwanted.without(lifted))
         given = rules.Rules(
             namespace=(shapes.MEMORIES, owner.label),
             now=self._clock.now(),
             similarity=_similarity(vectors, known, read.memories),
             recalled=record.turn.recalled,
             verdict=read.review.policy.verdict,
-            unwanted=lambda text: read.review.why_unwanted(text, vectors),
+            unwanted=lambda text: review.why_unwanted(text, vectors),
             pending=read.review.pending,
         )
         candidates = [c for c in extraction.candidates if normalised(c.text) not in read.foreign]
@@ -187,16 +193,24 @@ class Learning:
             *rules.removals(extraction.removals, known, given),
         )
         written = rules.writes(decisions, known)
-        puts = [self._put(memory, expect, vectors, read.memories) for memory, expect in written]
+        puts: list[Operation] = [self._put(memory, expect, vectors, read.memories) for memory, expect in written]
         waiting, proposal_puts = self._waiting(decisions, record.turn, owner)
         puts += proposal_puts
         puts += [
             confirming(proposal, memory_id, owner, now=given.now)
             for proposal, memory_id in rules.confirmed(decisions, read.review.pending)
         ]
-        reasons = (decision.reason for decision in decisions if isinstance(decision, rules.Reject))
-        rejected = tuple(dict.fromkeys((*extraction.remarks, *reasons)))
-        finished = done(record, learnt(decisions), waiting, extraction.usage, rejected=rejected)
+        refused = [decision for decision in decisions if isinstance(decision, rules.Reject)]
+        finished = done(
+            record,
+            learnt(decisions),
+            waiting,
+            extraction.usage,
+            rejected=tuple(dict.fromkeys((*extraction.remarks, *(one.reason for one in refused)))),
+            not_kept=[NotKept(one.candidate.kind, one.reason, one.candidate.source.message_id) for one in refused],
+            lifted=[one.tombstone_id for one in lifted],
+        )
+        puts += lifting_operations(owner, lifted)
         if extraction.usage is not None:
             puts.append(account_put(owner, read.account, extraction.usage, failed=False, at=given.now))
         puts += [
@@ -304,6 +318,21 @@ def judged(
         )
         found.append(replace(candidate, text=redact(text), source=source))
     return tuple(found)
+
+
+def without_unwanted(candidates: Sequence[Candidate], unwanted: Unwanted) -> tuple[Candidate, ...]:
+    """Return *candidates*, the episodes without the sentences that must not be learnt again.
+
+    An episode of which nothing would be left stays as it is, and is refused with the reason.
+    """
+    asked = [(candidate.text, None) for candidate in candidates if rules.asks_again(candidate)]
+    rest = unwanted.without(unwanted.lifted_by(asked))
+    return tuple(
+        replace(candidate, text=rest.cut(candidate.text) or candidate.text)
+        if candidate.kind == "episodic"
+        else candidate
+        for candidate in candidates
+    )
 
 
 def is_ours(item: Item, namespace: Namespace) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, cast
 
 from threadkeep.identity import Owner
-from threadkeep.ids import MemoryId, ProposalId, ThreadId, TurnId
+from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
 from threadkeep.memories.models import Kind, Source
 from threadkeep.models.base import Message
 from threadkeep.storage.interface import Item, Put, Ref
@@ -45,6 +45,7 @@ class Candidate:
             statement with the same slot replaces an earlier one. ``None``: nothing is replaced.
         valid_from: From when it is true, where the words say so.
         target: The memory that it takes the place of, where the extractor can tell.
+        asked: Whether the user asks that it is remembered: then it is also if it was forgotten or rejected before.
     """
 
     text: str
@@ -53,6 +54,22 @@ class Candidate:
     slot: str | None = None
     valid_from: datetime | None = None
     target: MemoryId | None = None
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept:
+    """A statement of a turn that was not kept; of its text nothing stays.
+
+    Attributes:
+        kind: What it would have been.
+        reason: Why: ``erased before``, ``rejected before``, ``secret``, ``too long``, ``recalled``, ``policy``, …
+        message_id: The message that makes it, where that is known.
+    """
+
+    kind: Kind
+    reason: str
+    message_id: MessageId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +108,8 @@ class Receipt:
         reason: Why it failed, or failed last.
         usage: What a model took for it, where one was asked and that is known already; one a turn.
         rejected: Why statements were not kept, or that a model gave none, where that is known already.
+        not_kept: Each statement that was not kept, with the reason, where that is known already.
+        lifted: Tombstones that are gone, as the user asked to remember what they kept from being learnt.
         degraded: What was missing: ``storage`` (slow, or not recorded; the next turn records it), ``timeout``
             (it is recorded, and was not learnt from in time).
     """
@@ -103,6 +122,8 @@ class Receipt:
     reason: str | None = None
     usage: tuple[Usage, ...] = ()
     rejected: tuple[str, ...] = ()
+    not_kept: tuple[NotKept, ...] = ()
+    lifted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str
     alike = [memory for memory in state.values() if memory.kind == candidate.kind]
     if any(m.status == "rejected" and _says(m.text, candidate.text, rules.similarity) for m in alike):
         return Reject("rejected before", candidate)
-    if reason := rules.unwanted(candidate.text):
+    if not asks_again(candidate) and (reason := rules.unwanted(candidate.text)):
         return Reject(reason, candidate)
     verdict = rules.verdict(candidate.kind, candidate.source.speaker)
     if verdict == "never":
@@ -226,6 +226,11 @@ def _decide(candidate: Candidate, state: dict[MemoryId, Memory], put_in: set[str
         decision = _added(candidate, state, rules)
     state[decision.memory.memory_id] = decision.memory
     return decision
+
+
+def asks_again(candidate: Candidate) -> bool:
+    """Return whether the user asks that *candidate* is remembered, which lifts tombstones; not how to behave."""
+    return candidate.asked and candidate.kind == "semantic" and candidate.source.speaker == "user"
 
 
 def _proposed(candidate: Candidate, place: Memory | None, twin: Memory | None, rules: Rules) -> Decision:

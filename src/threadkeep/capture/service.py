@@ -426,6 +426,8 @@ def _settled(receipt: Receipt, records: Sequence[TurnRecord | None]) -> Receipt:
         failed.reason if failed else None,
         tuple(record.usage for record in known if record.usage),
         tuple(dict.fromkeys(reason for record in known for reason in record.rejected)),
+        tuple(one for record in known for one in record.not_kept),
+        tuple(dict.fromkeys(key for record in known for key in record.lifted)),
     )
 
 

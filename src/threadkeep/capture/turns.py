@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from threadkeep.capture.models import Turn, Usage, spell_usage, usage_of
+from threadkeep.capture.models import NotKept, Turn, Usage, spell_usage, usage_of
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
+from threadkeep.memories.models import Kind
 from threadkeep.models.base import Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
 from threadkeep.text.block import strip_blocks
@@ -144,6 +145,8 @@ class TurnRecord:
         usage: What a model took for it, once it is done.
         worker: Who has taken it, while that is so; its lease ends when the row is due.
         rejected: Why statements of it were not kept, once it is done.
+        not_kept: Which statements, once it is done.
+        lifted: The tombstones that it lifted, once it is done.
         branch: Which branch of its thread it is on.
     """
 
@@ -156,6 +159,8 @@ class TurnRecord:
     usage: Usage | None = None
     worker: str | None = None
     rejected: tuple[str, ...] = ()
+    not_kept: tuple[NotKept, ...] = ()
+    lifted: tuple[str, ...] = ()
     branch: Branch = THE_FIRST
 
 
@@ -290,6 +295,10 @@ def put_of(record: TurnRecord, owner: Owner, *, due_at: datetime | None, expect:
             value["proposal_ids"] = list(record.proposal_ids)
         if record.rejected:
             value["rejected"] = list(record.rejected)
+        if record.not_kept:
+            value["not_kept"] = [[one.kind, one.reason, one.message_id] for one in record.not_kept]
+        if record.lifted:
+            value["lifted"] = list(record.lifted)
         if record.usage:
             value["usage"] = spell_usage(record.usage)
     else:
@@ -325,6 +334,8 @@ def done(
     usage: Usage | None = None,
     *,
     rejected: Sequence[str] = (),
+    not_kept: Sequence[NotKept] = (),
+    lifted: Sequence[str] = (),
 ) -> TurnRecord:
     """Return *record* as it is for ever: which turn it was and what it taught, and no text."""
     turn = Turn(record.turn.turn_id, record.turn.thread_id, (), record.turn.at)
@@ -335,6 +346,8 @@ def done(
         proposal_ids=tuple(proposal_ids),
         usage=usage,
         rejected=tuple(rejected),
+        not_kept=tuple(not_kept),
+        lifted=tuple(lifted),
         branch=record.branch,
     )
 
@@ -368,6 +381,8 @@ def record_of(item: Item) -> TurnRecord | None:
         usage_of(value.get("usage")),
         worker if isinstance(worker, str) else None,
         tuple(_texts(value.get("rejected"))),
+        tuple(_not_kept(value.get("not_kept"))),
+        tuple(_texts(value.get("lifted"))),
         branch_of(value.get("branch")),
     )
 
@@ -414,6 +429,15 @@ def _messages(rows: object) -> list[Message]:
         if role in get_args(Role) and isinstance(text, str):
             found.append(Message(cast("Role", role), text, MessageId(key) if isinstance(key, str) else None))
     return found
+
+
+def _not_kept(rows: object) -> Iterator[NotKept]:
+    for row in cast("list[object]", rows) if isinstance(rows, list) else []:
+        match row:
+            case [str() as kind, str() as reason, (str() | None) as message_id] if kind in get_args(Kind):
+                yield NotKept(cast("Kind", kind), reason, MessageId(message_id) if message_id else None)
+            case _:
+                pass
 
 
 def _texts(rows: object) -> list[str]:

@@ -69,7 +69,8 @@ class _Work:
         )
         match kept.status:
             case "accepted":
-                return f"Remembered as {kept.memory_id}."
+                again = " It was forgotten or rejected before, and is remembered again." if kept.lifted else ""
+                return f"Remembered as {kept.memory_id}.{again}"
             case "duplicate":
                 return f"Known already as {kept.memory_id}."
             case "proposed":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
-from threadkeep.text.semantics import same_words
+from threadkeep.text.facts import clauses
+from threadkeep.text.semantics import Gist, gist_of, normalised, same_meaning, same_words, signature
 
 if TYPE_CHECKING:
     from threadkeep.memories.audited_writer import AuditEntry
@@ -218,6 +219,7 @@ class RememberResult:
         degraded: What was missing: ``("embedder",)`` when it can be found by its words only.
         proposal_id: What to approve or reject, where it is proposed.
         reason: Why it waits, or why it was rejected.
+        lifted: Tombstones that are gone: the statement was forgotten or rejected before, and is remembered again.
     """
 
     status: Literal["accepted", "duplicate", "proposed", "rejected"]
@@ -225,6 +227,7 @@ class RememberResult:
     degraded: tuple[str, ...] = ()
     proposal_id: ProposalId | None = None
     reason: str | None = None
+    lifted: tuple[str, ...] = ()
 
     @property
     def memory_id(self) -> MemoryId:
@@ -357,13 +360,14 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
     """Return what has to go when *memory* is forgotten: itself first.
 
     That is what was derived from it, directly or not; what says the very same now; and episodes of
-    its turns that hold most of its words, now or in its history.
+    its turns that hold most of its words, now or in its history, and nothing else (see :func:`without_sentences`).
     """
     rest = [known for known in everything if known.memory_id != memory.memory_id]
     statements = [memory.text, *(old.text for old in memory.history)]
     said = {same_words(text) for text in statements}
     vocabularies = [_vocabulary(text) for text in statements]
     turns = {s.turn_id for s in _sources(memory) if s.turn_id}
+    says = says_one_of(statements)
     gone = {memory.memory_id: memory}
     grew = True
     while grew:
@@ -374,15 +378,69 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
             derived = any(parent in gone for parent in known.derived_from) or known.merged_into in gone
             same = same_words(known.text) in said
             episode = known.kind == "episodic" and any(s.turn_id in turns for s in known.sources)
-            if derived or same or (episode and any(_holds(known.text, words) for words in vocabularies)):
+            left = without_sentences(known.text, says) if episode else known.text
+            if derived or same or not left or (episode and any(_holds(left, words) for words in vocabularies)):
                 gone[known.memory_id] = known
                 grew = True
     return list(gone.values())
 
 
+_SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+
+
+def sentences_in(passage: str) -> list[str]:
+    """Return the sentences of an episode or a summary, without what it begins with."""
+    said = passage.removeprefix(ASKED).removeprefix(SAID)
+    return [sentence for part in _SENTENCE_ENDS.split(said) if (sentence := part.strip())]
+
+
+def without_sentences(passage: str, says: Callable[[str], bool]) -> str:
+    """Return an episode or a summary without the sentences of which *says* is true, or is true of a clause of theirs.
+
+    Returns:
+        The passage as it was if there are none; empty if nothing is left.
+    """
+    sentences = sentences_in(passage)
+    left = [one for one in sentences if not any(says(part) for part in dict.fromkeys((one, *clauses(one))))]
+    if len(left) == len(sentences):
+        return passage
+    lead = next((lead for lead in (ASKED, SAID) if passage.startswith(lead)), "")
+    return f"{lead}{' '.join(left)}" if left else ""
+
+
+def says_one_of(statements: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function that returns whether a text says the same as one of *statements*."""
+    gists: list[Gist] = [gist_of(statement) for statement in statements]
+    same = {normalised(statement) for statement in statements}
+    return lambda text: normalised(text) in same or any(same_meaning(gist_of(text), gist) for gist in gists)
+
+
+def distinct(memories: Sequence[Memory]) -> list[Memory]:
+    """Return *memories* without what others of them say already, or have corrected.
+
+    Of two that say the same, the newer one stays. Episodes and summaries lose the sentences that a fact says or said
+    before it was corrected, and go if nothing is left of them.
+    """
+    facts = [memory for memory in memories if memory.kind != "episodic"]
+    said = {signature(text) for memory in facts for text in (memory.text, *(old.text for old in memory.history))}
+    kept: list[Memory] = []
+    seen: set[frozenset[str]] = set()
+    for memory in sorted(memories, key=lambda one: one.created_at, reverse=True):
+        text = memory.text
+        if memory.kind == "episodic":
+            text = without_sentences(text, lambda part: signature(part) in said)
+        key = signature(text)
+        if text and key not in seen:
+            seen.add(key)
+            kept.append(memory if text == memory.text else replace(memory, text=text))
+    return kept
+
+
 def statements_of(memories: Sequence[Memory]) -> tuple[str, ...]:
-    """Return what *memories* say and said, each once; an episode tells of a turn and is no statement beside others."""
-    facts = [memory for memory in memories if memory.kind != "episodic"] or memories
+    """Return what *memories* say and said, each once; an episode is a statement of each sentence, beside no fact."""
+    facts = [memory for memory in memories if memory.kind != "episodic"]
+    if not facts:
+        return tuple(dict.fromkeys(one for memory in memories for one in sentences_in(memory.text)))
     return tuple(dict.fromkeys(text for m in facts for text in (m.text, *(old.text for old in m.history))))
 
 

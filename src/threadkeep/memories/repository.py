@@ -28,8 +28,10 @@ from threadkeep.memories.models import (
     least_trusted,
     messages_of,
     require_approval,
+    says_one_of,
     sources_in,
     statements_of,
+    without_sentences,
 )
 from threadkeep.memories.reader import MemoryReader
 from threadkeep.storage.interface import (
@@ -44,7 +46,7 @@ from threadkeep.storage.interface import (
     Storage,
     iterate_items,
 )
-from threadkeep.text.semantics import same_words
+from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
 if TYPE_CHECKING:
     from threadkeep.capture.service import CaptureService
@@ -100,7 +102,8 @@ class Searcher(Protocol):
 
 
 _BATCH: Final = 500
-_LIKELY_DUPLICATES: Final = 8
+_LIKELY_EPISODES: Final = 64
+"""So many memories that are most like a statement are looked through for it."""
 
 
 class MemoryRepository(MemoryReader):
@@ -294,7 +297,9 @@ class MemoryRepository(MemoryReader):
             if changed.status == "proposed":  # another program's row; the correction approves it
                 changed = replace(changed, status="active")
             put = put_of(changed, embedding=embedding, expect=memory.revision, ttl=self._ttl)
-            await self._audited_writer.commit(owner, [put, *also], by=by, why=why)
+            unsaid = await self.unsaying(owner, [memory.text]) if memory.kind != "episodic" else []
+            unsaid = [one for one in unsaid if one.key != memory_id]
+            await self._audited_writer.commit(owner, [put, *unsaid, *also], by=by, why=why)
 
         await retry_conflicts(
             commit,
@@ -356,6 +361,9 @@ class MemoryRepository(MemoryReader):
             emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
             operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
             operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
+            removed = {one.memory_id for one in gone}
+            rest = [one for one in everything if one.memory_id not in removed]
+            operations += await self.unsaying(owner, statements_of(gone), among=rest)
             if self._tombstones:
                 said = {(one.namespace, one.key) for one in also}
                 unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
@@ -422,20 +430,50 @@ class MemoryRepository(MemoryReader):
         put = put_of(memory, embedding=embedding, expect="absent", ttl=self._ttl)
         operations = [put, *lifted, *also(memory.memory_id)]
         await self._audited_writer.commit_from(head, owner, operations, by=by, why=why, epoch=epoch)
-        return RememberResult("accepted", await self.require(memory.memory_id, owner=owner), degraded)
+        accepted = await self.require(memory.memory_id, owner=owner)
+        return RememberResult("accepted", accepted, degraded, lifted=tuple(one.key for one in lifted))
 
     async def find(self, text: str, *, kind: Kind, owner: Owner) -> Memory | None:
-        """Return the active memory that says the very same, case and a final stop apart, if there is one."""
-        found = await self._searcher.ranking(
-            owner.partition, text, prefixes=memory_namespaces(owner.label), limit=_LIKELY_DUPLICATES
-        )
-        refs = [Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits]
-        said = same_words(text)
-        for item in await self._storage.get(refs):
-            known = memory_of(item) if item else None
-            if known and known.kind == kind and known.valid_to is None and same_words(known.text) == said:
-                return known
-        return None
+        """Return the active memory that says the same, if there is one: in the same words before others."""
+        places = await self._searcher.statements(owner.partition, [text])
+        refs = [Ref(owner.partition, *place) for place in sorted(places)]
+        known = [memory for item in await self._storage.get(refs) if item and (memory := memory_of(item))]
+        alike = [memory for memory in known if memory.kind == kind and memory.valid_to is None]
+        said, gist = same_words(text), gist_of(text)
+        exact = (memory for memory in alike if same_words(memory.text) == said)
+        active = (memory for memory in alike if memory.status == "active" and same_meaning(gist_of(memory.text), gist))
+        return next(exact, None) or next(active, None)
+
+    async def unsaying(
+        self, owner: Owner, statements: Sequence[str], *, among: Sequence[Memory] | None = None
+    ) -> list[Operation]:
+        """Return the operations that take *statements* out of the episodes and summaries that say them.
+
+        Args:
+            owner: The owner.
+            statements: Statements that are not so, or not wanted.
+            among: The memories to look at; ``None``: those most like the statements.
+        """
+        if among is None:
+            among = await self._like(owner, statements)
+        says = says_one_of(statements)
+        left = {one: without_sentences(one.text, says) for one in among if one.kind == "episodic"}
+        cut = [replace(one, text=text) for one, text in left.items() if text and text != one.text]
+        vectors = await self._searcher.embed_put([one.text for one in cut])
+        operations: list[Operation] = [
+            put_of(one, embedding=row_of(vectors, i) if vectors else None, expect=one.revision, ttl=self._ttl)
+            for i, one in enumerate(cut)
+        ]
+        return [*operations, *(Delete(one.namespace, one.memory_id, one.revision) for one in left if not left[one])]
+
+    async def _like(self, owner: Owner, statements: Sequence[str]) -> list[Memory]:
+        refs: dict[Ref, None] = {}
+        for statement in statements:
+            found = await self._searcher.ranking(
+                owner.partition, statement, prefixes=memory_namespaces(owner.label), limit=_LIKELY_EPISODES
+            )
+            refs |= dict.fromkeys(Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits)
+        return [memory for item in await self._storage.get([*refs]) if item and (memory := memory_of(item))]
 
     async def _twin(self, memory: Memory, owner: Owner) -> Memory | None:
         if item := await self._item_at(owner, memory):

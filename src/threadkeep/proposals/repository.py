@@ -299,6 +299,7 @@ class ProposalRepository:
             operations: list[Operation] = [self._decided_put(proposal, decision, owner)]
             if proposal.text:
                 operations += await self._tombstones.rejecting(owner, proposal.text, by=decision.by)
+                operations += await self._memories.unsaying(owner, [proposal.text])
             # A worker that learns a statement meanwhile conflicts with this commit, so that it reads the tombstone.
             await self._audited_writer.commit_from(
                 head, owner, operations, by=decision.by, why=f"proposal:{proposal_id}"

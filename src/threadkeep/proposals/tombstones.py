@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import USER
 from threadkeep.memories.codec import cosine
+from threadkeep.memories.models import ASKED, SAID, sentences_in, without_sentences
 from threadkeep.proposals.codec import (
     DIGEST_KEY,
     PROPOSALS,
@@ -22,6 +23,7 @@ from threadkeep.proposals.codec import (
 )
 from threadkeep.proposals.models import Proposal, Tombstone
 from threadkeep.storage.interface import Delete, Embedding, Item, Namespace, Operation, Put, Storage, iterate_items
+from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, agrees, gist_of, normalised, same_meaning, signature
 
 if TYPE_CHECKING:
@@ -53,14 +55,35 @@ class Unwanted:
         """Return the tombstone that *text* says again, if it does.
 
         Args:
-            text: The statement.
+            text: The statement, or an episode, which says what one of its sentences says.
             embedding: Its vector; without one, only what has the very same words is found.
         """
         if not self.tombstones:
             return None
+        if text.startswith((ASKED, SAID)):
+            parts = (part for sentence in sentences_in(text) for part in (sentence, *clauses(sentence)))
+            return next((one for part in parts if (one := self.blocks(part)) is not None), None)
         gist = gist_of(text)
         digests = self._digests(text)
         return next((one for one in self.tombstones if _says_again(one, text, gist, digests, embedding)), None)
+
+    def cut(self, passage: str) -> str:
+        """Return an episode without the sentences that say a tombstone again; empty if nothing is left."""
+        return without_sentences(passage, lambda part: self.blocks(part) is not None) if self.tombstones else passage
+
+    def lifted_by(self, statements: Iterable[tuple[str, Embedding | None]]) -> tuple[Tombstone, ...]:
+        """Return the tombstones that *statements*, each with its vector, say again."""
+        given = tuple(statements)
+        return tuple(
+            one
+            for one in self.tombstones
+            if any(Unwanted((one,), self.secret).blocks(text, embedding) for text, embedding in given)
+        )
+
+    def without(self, tombstones: Collection[Tombstone]) -> Unwanted:
+        """Return the rest."""
+        gone = {one.tombstone_id for one in tombstones}
+        return Unwanted(tuple(one for one in self.tombstones if one.tombstone_id not in gone), self.secret)
 
     def _digests(self, text: str) -> frozenset[str]:
         return digests_of(text, self.secret) if any(one.text is None for one in self.tombstones) else frozenset()
@@ -179,12 +202,7 @@ class Tombstones:
         if not unwanted:
             return ()
         embedding = await self._searcher.embed_put([statement])
-        namespace = tombstones_namespace(owner)
-        return [
-            Delete(namespace, one.tombstone_id)
-            for one in unwanted.tombstones
-            if Unwanted((one,), unwanted.secret).blocks(statement, embedding)
-        ]
+        return lifting_operations(owner, unwanted.lifted_by([(statement, embedding)]))
 
     async def refusal(self, owner: Owner) -> Callable[[str, Embedding | None], str | None]:
         """Return a function that returns why a statement, with its vector, must not be learnt again, or None."""
@@ -201,6 +219,11 @@ class Tombstones:
 
     async def _items(self, owner: Owner, namespace: Namespace) -> Sequence[Item]:
         return [item async for item in iterate_items(self._storage, owner.partition, prefix=namespace)]
+
+
+def lifting_operations(owner: Owner, tombstones: Iterable[Tombstone]) -> list[Operation]:
+    """Return the operations that lift *tombstones*."""
+    return [Delete(tombstones_namespace(owner), one.tombstone_id) for one in tombstones]
 
 
 def _secret_of(items: Sequence[Item]) -> bytes:

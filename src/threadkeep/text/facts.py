@@ -114,6 +114,7 @@ _REMEMBER: Final = re.compile(
     r"(?i)^(?:please |pls |and |also |do |can you |could you )*(?:remember|note|keep in mind|bear in mind|be aware|make a note|take note|know|don't forget|save|store)"
     r"(?: for (?:later|next time|the future|me))?(?:[:,]? that| the fact that|[:,])? (?=(?:i|i'm|i've|i'd|my|we|our|we're|we've|call|from|always|never)\b)"
 )
+_ONLY_KNOW: Final = re.compile(r"(?i)\b(?:know|be aware)\b")
 # What comes after a comma and asks for something: the statement before it stands on its own.
 _REQUEST_TAIL: Final = re.compile(
     r"(?i)(?:,|;|\s[–—-])?\s{0,3}(?:\b(?:and|so|but|then|thus|therefore)\b,?\s{0,3})?(?:(?:please|pls|hence)\s{1,3})?"
@@ -317,6 +318,15 @@ _SMALL_TALK: Final = words(
     谢谢 謝謝 你好 您好 好的 好 再见 再見 明白了 안녕하세요 감사합니다 네 아니요 спасибо привет да нет
     """
 )
+
+
+def asks_to_remember(sentence: str) -> bool:
+    """Return whether *sentence* asks to remember what it says: ``Please remember that …``."""
+    said = straight(plain(sentence))
+    if greeting := _GREETING.match(said):
+        said = said[greeting.end() :]
+    found = _REMEMBER.match(said)
+    return found is not None and _ONLY_KNOW.search(found[0]) is None
 
 
 def is_small_talk(sentence: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import groupby, islice
 from typing import Final
@@ -17,6 +18,7 @@ from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source
 from threadkeep.models.base import Message
 from threadkeep.text.facts import (
     Statement,
+    asks_to_remember,
     is_filler,
     is_request,
     is_small_talk,
@@ -71,12 +73,16 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         if not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
     ]
     earnest = {id(message) for message in said if meant(message.text)}
-    facts = _best(
-        [(message, found) for message, sentence in own if id(message) in earnest for found in statements(sentence)],
-        recalled,
-    )
+    found = [
+        (message, sentence, one) for message, sentence in own if id(message) in earnest for one in statements(sentence)
+    ]
+    wanted = {one.text for _, sentence, one in found if asks_to_remember(sentence)}
+    facts = _best([(message, one) for message, _, one in found], recalled)
     kept = [
-        _candidate(turn, message, fact.text, "procedural" if is_standing(fact.text) else "semantic", place)
+        replace(
+            _candidate(turn, message, fact.text, "procedural" if is_standing(fact.text) else "semantic", place),
+            asked=fact.text in wanted,
+        )
         for place, (message, fact) in enumerate(facts)
     ]
     for message, text in islice(_passages(own), MAX_PASSAGES):
