@@ -327,7 +327,7 @@ class TestFromTheUser:
         async with taken.tk as tk:
             for owner, part in owners(texts()[1 :: 6 if obeys else 3]):
                 await taken.turns(owner, part, "user")
-                memories = {memory.text for memory in await taken.memories(owner)}
+                memories = {memory.text.removeprefix("Said: ") for memory in await taken.memories(owner)}
                 for attack in part[:: 4 if obeys else 2]:
                     block = (await tk.recall(attack, owner=owner, budget_tokens=2_000)).text
                     if not block:

@@ -87,8 +87,45 @@ class TestFindEarlier:
     def test_close_statements_need_no_word_in_common(self):
         memories = told("The rent is 900 a month.", "New lease signed, we pay 1100.")
 
-        assert find_earlier(memories, cosines(2, 0.5)) == {0: 1}
-        assert find_earlier(memories, cosines(2, 0.4)) == {}
+        assert find_earlier(memories, cosines(2, 0.13)) == {0: 1}
+        assert find_earlier(memories, cosines(2, 0.11)) == {}
+
+    def test_among_many_statements_only_a_near_one_gives_way(self):
+        """The nearest of many is near by chance, and of several near ones one gives way."""
+        others = [f"Room {number} is green." for number in range(60)]
+        memories = told("The rent is 900 a month.", *others, "New lease signed, we pay 1100.")
+        alike = cosines(62, 0.1)
+        alike[61, 0], alike[61, 1] = 0.45, 0.44
+
+        assert find_earlier(memories, alike) == {0: 61}
+        alike[61, 0] = alike[61, 1] = 0.41
+        assert find_earlier(memories, alike) == {}
+
+    def test_word_of_many_statements_tells_nothing(self):
+        """Half of a potter's turns are about pottery."""
+        others = [f"Pottery class {number} was great." for number in range(12)]
+        memories = told(*others, "I just finished my pottery bowl.")
+
+        assert find_earlier(memories, cosines(13, 0.3)) == {}
+
+    def test_fact_and_passage_of_a_turn_are_one_statement(self):
+        """Both are marked, and what is so again gives way to neither."""
+        tram, bicycle, again = told(
+            "I take the tram.", "I switched from the tram to a bicycle.", "Back on the tram again."
+        )
+        passage = Memory(**{**_fields(bicycle), "text": f"Said: {bicycle.text}", "kind": "episodic"})
+        longer = Memory(**{**_fields(again), "text": "Said: Too icy, so back on the tram again.", "kind": "episodic"})
+
+        assert find_earlier([tram, bicycle, passage, again, longer], cosines(5, 0.6)) == {1: 4, 2: 4}
+
+    def test_question_and_whole_message_change_nothing(self):
+        """A message of an imported conversation is no statement of the user."""
+        old, new = told("I drive a Fiat.", "Sold the Fiat yesterday.")
+        asked = Memory(**{**_fields(new), "text": "Asked: Have I sold the Fiat yesterday?", "kind": "episodic"})
+        message = Memory(**{**_fields(new), "kind": "episodic"})
+
+        assert find_earlier([old, asked], cosines(2, 0.6)) == {}
+        assert find_earlier([old, message], cosines(2, 0.6)) == {}
 
     def test_what_is_so_again_is_no_longer_earlier(self):
         """What had taken its place is, instead."""

@@ -85,7 +85,13 @@ Source:
     of one word and for embedders with lower cosines.
 """
 
-_OF_THE_LINE: Final[dict[QuestionKind, float]] = {"own": 0.03, "near": 0.06, "open": 0.10, "task": 0.10}
+_OF_THE_LINE: Final[dict[QuestionKind, float]] = {
+    "own": 0.03,
+    "near": 0.06,
+    "open": 0.10,
+    "problem": 0.10,
+    "task": 0.10,
+}
 """A memory so close to the question stands for itself. Source: LoCoMo; at .15 a block holds a point less."""
 
 _OF_THE_LINE_LEXICAL: Final = 0.02
@@ -132,6 +138,7 @@ class _Floors:
     """How close a memory must be to the question, by its length and by the kind of the question."""
 
     def __init__(self, ranking: Ranking, memory_at: Callable[[int], Memory | None], kind: QuestionKind) -> None:
+        self._kind = kind
         self._by_words = ranking.by_words
         self._first = range(min(_LOOKED_AT, len(ranking.hits)))
         self._memory_at = memory_at
@@ -150,7 +157,7 @@ class _Floors:
         """Return the floor of *memory*; of ``None``, the highest."""
         if self._by_words:
             return self._lexical
-        short = memory is not None and len(memory.text) <= SHORT
+        short = memory is not None and len(memory.text) <= SHORT and self._kind != "problem"
         floor = LEAST_CLOSENESS - max(self._less, _SHORT_NEEDS_LESS if short else 0.0)
         if self._personal == LEAST_CLOSENESS:
             return floor

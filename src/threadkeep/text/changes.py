@@ -13,9 +13,9 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from threadkeep.text.languages import STOP_WORDS
+from threadkeep.text.languages import STOP_WORDS, language_of
 from threadkeep.text.semantics import straight
-from threadkeep.text.tokenizing import tokenise
+from threadkeep.text.tokenizing import plain_words, tokenise
 
 Change: TypeAlias = Literal["correction", "change"]
 
@@ -40,7 +40,7 @@ _CHANGE: Final = re.compile(
     | \b(?:switch|chang|mov|migrat|port|convert|transition|upgrad|downgrad|replac|swapp|trad|exchang|renam|shift|postpon|reschedul|delay|slid|slipp|push|pull|extend|shorten|rais|lower|increas|decreas|reduc|bump|promot|demot|transferr|reassign|relocat|retir|resign|quitt|dismiss|dissolv|disband|discontinu|decommission|deprecat|dropp|abandon|cancel|terminat|ditch|scrapp|dump|stopp|ceas|finish|complet|expir|laps|fold|clos|shut|remov|delet|uninstall|revert|roll|return|reinstat|restor|recover|heal|cur|adopt|launch|ship|releas|merg|split|separat|divorc|marri|engag|graduat|enroll|join|hir|fir|overrul|cav|banish|bann|empt|sold|outgrown|wean)(?:ed|es|ing|ped|ted|ied|s)?\b
     | \b(?:became|become|becomes|ended|ending|(?<!'ve\ )(?<!\bhave\ )(?<!'s\ )(?<!\bhas\ )got|gets|gone|went|left|leaving|quit|sold|bought|broke|broken|gave|given|giving|threw|thrown|put|took|taken|taking|handed|rang|rung|cut|let|lost|won|grew|grown|shaved|chopped|ripped|kicked|dead|died|passed|flew|ran|run\ out|swallowed|came|bitten|rid|riddance|over|done|history|past|former|formerly|previous|previously|ex|new|newly|latest|first\ (?:day|week|month|shift)|(?:the|my|our)\ last|instead|otherwise|different(?:ly)?|away|off|out)\b
     | \b(?:not|isn't|aren't|wasn't|don't|doesn't|didn't|can't|couldn't|won't|haven't|hasn't|hadn't|never|nobody|nothing|none|without)\b
-    | \b(?:used\ to|ended\ up|(?:the|an|my|our)\ end\ (?:of|to)|an\ end|paying\ off|too\ (?!much\ |many\ )\w+|(?:is|are|it's|'s|we're|i'm)\ all|believe\ it\ or\ not|can\ you\ believe|let's|welcome|after\ (?:an?|the|\w+)\ (?:day|week|month|year|quarter|sprint)s?\ (?:of|with|on|at|in)|(?:on|under)\ my\ nerves|(?:sick|tired|fed\ up|had\ enough|bored)\b|nightmare|had\ (?:my|the|our)\ \w+\ \w+ed|makes?\ (?:\w+\ ){1,2}of\ us)\b
+    | \b(?:used\ to|ended\ up|(?:is|are)\ (?:mine|ours)|withdrew|withdrawn|(?:made|named|appointed|elected|chose|picked|hired)\ (?:me|us)|(?:the|an|my|our)\ end\ (?:of|to)|an\ end|paying\ off|too\ (?!much\ |many\ )\w+|(?:is|are|it's|'s|we're|i'm)\ all|believe\ it\ or\ not|can\ you\ believe|let's|welcome|after\ (?:an?|the|\w+)\ (?:day|week|month|year|quarter|sprint)s?\ (?:of|with|on|at|in)|(?:on|under)\ my\ nerves|(?:sick|tired|fed\ up|had\ enough|bored)\b|nightmare|had\ (?:my|the|our)\ \w+\ \w+ed|makes?\ (?:\w+\ ){1,2}of\ us)\b
     | \b(?:jetzt|nun|inzwischen|mittlerweile|seit|neuerdings|ab\ (?:jetzt|sofort|morgen|heute)|nicht\ mehr|kein\w*\ mehr|wieder|zurück|statt(?:dessen)?|umgestiegen|gewechselt|umgezogen|gekündigt|verkauft|neu\w*|ehemalig\w*|früher|gestern|heute|endlich|schluss|vorbei|aufgehört|angefangen|maintenant|désormais|depuis|(?:ne\ (?:\w+\ )?|n'\w+\ )plus|plus\ (?:de|du|d')|nouveau|nouvelle|à\ nouveau|arrêté|changé|déménagé|quitté|vendu|remplacé|terminé|fini|hier|ahora|actualmente|ya\ no|desde|nuevo|nueva|de\ nuevo|otra\ vez|cambi\w+|mud\w+|dej\w+|vend\w+|termin\w+|acab\w+|ayer|por\ fin|agora|atualmente|já\ não|não\ (?:\w+\ )?mais|novo|nova|de\ novo|outra\ vez|troc\w+|deix\w+|parei|ontem|finalmente|adesso|ora|non\ (?:\w+\ )?più|nuovo|nuova|di\ nuovo|cambiato|lasciato|smesso|venduto|ieri)\b
     """
 )
@@ -48,7 +48,7 @@ _RETURN: Final = re.compile(
     r"(?i)\b(?:again|once more|as before|back|return(?:s|ed|ing)?|revert(?:s|ed|ing)?|wieder|zurück|à nouveau|de nouveau|de nuevo|otra vez|vuelt[ao]s?|de novo|outra vez|di nuovo)\b"
 )
 _ADDS: Final = re.compile(
-    r"""(?ix)\b(?:also|too(?=\W*$|[,;])|as\ well|another|additionally|besides|beside\ that|on\ top\ of|in\ addition|both|other|second\ (?:one|job|home)|and\ (?:a|an|my|our|the)\ \w+(?:,|\ called)|auch|außerdem|zusätzlich|noch\ ein\w*|aussi|également|en\ plus|un\ autre|une\ autre|también|además|otr[oa]|também|além|outr[oa]|anche|inoltre|un\ altr[oa])\b"""
+    r"""(?ix)\b(?:also|(?<!gone\ )too(?=\W*$|[,;])|as\ well|another|additionally|besides|beside\ that|on\ top\ of|in\ addition|both|other|second\ (?:one|job|home)|and\ (?:a|an|my|our|the)\ \w+(?:,|\ called)|auch|außerdem|zusätzlich|noch\ ein\w*|aussi|également|en\ plus|un\ autre|une\ autre|también|además|otr[oa]|também|além|outr[oa]|anche|inoltre|un\ altr[oa])\b"""
 )
 _ABOUT_NOTHING: Final = frozenset(
     [
@@ -255,12 +255,18 @@ def _shapes_of(text: str) -> frozenset[str]:
 _STEMS: Final = frozenset(tokenise(" ".join((*_ABOUT_NOTHING, *STOP_WORDS)))) | _ABOUT_NOTHING
 
 
-def outdates(newer: str, older: str) -> bool:
-    """Return whether *newer*, said later, tells that *older* is no longer so, or never was."""
+def outdates(newer: str, older: str, *, common: frozenset[str] = frozenset()) -> bool:
+    """Return whether *newer*, said later, tells that *older* is no longer so, or never was.
+
+    Args:
+        newer: Said later.
+        older: Said before.
+        common: Stems that tell nothing, because many statements have them.
+    """
     change = change_in(newer)
     if change is None or len(older) > _MAX_CHARACTERS:
         return False
-    about = subjects_of(older)
+    about = subjects_of(older) - common
     if change == "correction":
         shared = bool(subjects_of(newer) & about)
         return shared or bool(_shapes_of(newer) & _shapes_of(older)) or _respells(newer, older)
@@ -286,5 +292,5 @@ def returns(newer: str, older: str) -> bool:
 
 
 def is_english(text: str) -> bool:
-    """Return whether *text* has an English function word."""
-    return not STOP_WORDS.isdisjoint(straight(text).casefold().split())
+    """Return whether *text* is in English, as far as its function words tell."""
+    return language_of(plain_words(text)) == "english"

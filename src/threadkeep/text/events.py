@@ -11,15 +11,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_IRREGULAR: Final = (
+IRREGULAR_PASTS: Final = (
     r"(?:ate|beat|became|began|bent|bet|bit|blew|bought|bred|broke|brought|built|came|caught|chose|cut|dealt|did|dove|drank|drew|drove|dug|fed|fell|felt|fought|flew|forgave|froze|gave|got|grew"
     r"|had|heard|held|hid|hit|hosted|hurt|kept|knelt|laid|lay|led|left|lent|lost|made|met|paid|put|quit|ran|rang|rode|rose|sang|sat|saw|sent|set|shook|shot|shut|slept|sold|spent|spoke|spun|stole|stood|struck|swam|swept"
     r"|swore|taught|threw|tore|told|took|understood|went|were|woke|won|wore|wove|wrote)"
 )
+"""Verbs in the past that do not end in ``-ed``."""
 # Of these the bare form is a command, too, so a sentence that begins with one has no certain subject.
 _ALSO_COMMANDS: Final = r"(?:beat|bet|cut|hit|hurt|lay|let|put|quit|set|shut|bit|were|read|run|come|become)"
 _PAST: Final = (
-    rf"(?:{_IRREGULAR}|(?!(?:need|feed|seed|speed|weed|bleed|breed|exceed|proceed|succeed|indeed)\b)[a-z]{{2,}}ed)"
+    rf"(?:{IRREGULAR_PASTS}|(?!(?:need|feed|seed|speed|weed|bleed|breed|exceed|proceed|succeed|indeed)\b)[a-z]{{2,}}ed)"
 )
 _ADVERBS: Final = (
     r"(?:(?:just|recently|finally|actually|also|both|even|once|already|officially|really|only|first|then|\w+ly) )*+"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from threadkeep.text import lasting
 from threadkeep.text import personal_languages as languages
 from threadkeep.text.events import has_happened
 from threadkeep.text.redaction import MARK
@@ -177,10 +178,10 @@ _PASSING: Final = re.compile(
     | ^(?:I|we)\ (?:just\ |also\ |really\ |still\ |only\ |actually\ |already\ |totally\ |completely\ |fully\ |definitely\ |don't\ |do\ not\ |didn't\ |did\ not\ |can't\ |cannot\ |can\ |couldn't\ |have\ to\ |need\ to\ |had\ to\ |'ll\ |will\ |won't\ )*
       (?:see|know|understand|mean|get|got(?!\ (?:married|engaged|divorced|promoted|hired|fired|laid\ off|accepted|into|my|two|three|an?\ (?:new|dog|cat|puppy|kitten|job|promotion|raise|tattoo|degree|scholarship)))|need|want\ (?:you|it|this|that|the|an?|some|something|more|to\ (?:know|see|make|ask|understand|check|be|do|use|get|add|say|talk|try|fix|go\ over|ensure|avoid|implement))|agree|disagree|appreciate|hear|find|found|tried|try|checked|check|looked|look|noticed|notice|saw|meant|thought|forgot|asked|ask|read|wrote|ran|run\ (?:the|this|it|into)|changed|added|removed|fixed|figured|realized|realised|heard
       |feel|felt|seem|have\ (?:a|an|some|one|another|two|no|any|this|the)\ (?:quick\ |small\ |few\ |simple\ |follow-?up\ |more\ |other\ |good\ |bad\ |weird\ |new\ |bit\ of\ )*(?:question|questions|problem|issue|issues|problems|error|errors|bug|bugs|doubt|idea|ideas|request|file|table|list|function|class|query|dataset|dataframe|script|string|array|snippet|code|csv|log|feeling|hard\ time|trouble|look|clue|choice|hunch|task|point)
-      |have\ (?:to|been\ trying|tried|seen|heard|read|noticed|checked|found|got\ (?:a|an|this|some)\ (?:question|problem|issue|error|idea))|give\ up|will\ (?:try|do|check|let|see|take|get|keep)|try|let|do|did|say|guess|ended|followed|received\ (?:this|the|an?\ error)|keep\ getting|came\ across|had\ (?:no\ idea|a\ (?:question|look|thought|chance|feeling)|trouble|problems|an?\ (?:idea|issue|error)))\b
-    | ^(?:I|we)'(?:ll|ve)\ (?:try|do|check|see|let|get|keep|take|tried|seen|heard|read|noticed|checked|found|got|looked|added|changed|fixed|updated|done|run|forgotten)\b
+      |have\ (?:to|been\ trying|tried|seen|heard|read|noticed|checked|found|got\ (?:a|an|this|some)\ (?:question|problem|issue|error|idea))|give\ up|will\ (?:try|do|check|let|see|take|get|keep)|try|let|do(?=\W*$|\ (?:it|this|that|so|not|you|know|have|think|agree|see|need|want|mean|hope|appreciate|understand)\b)|did|say|guess|ended|followed|received\ (?:this|the|an?\ error)|keep\ getting|came\ across|had\ (?:no\ idea|a\ (?:question|look|thought|chance|feeling)|trouble|problems|an?\ (?:idea|issue|error)))\b
+    | ^(?:I|we)'(?:ll|ve)\ (?:try|do|check|see|let|get|keep|take|tried|seen|heard|read|noticed|checked|found|got(?=\ (?:it|this|that|these|those|to|you|no|some|the|(?:an?\ (?:\w+\ )?)?(?:questions?|problems?|issues?|errors?|bugs?|ideas?|feeling|requests?|doubts?|minute|moment|second|task|meeting))\b)|looked|added|changed|fixed|updated|done|run|forgotten)\b
     | ^my\ (?:(?:main|next|first|other|last|only|biggest|real|second|original|previous|current)\ )*(?:question|questions|problem|issue|error|bug|code|apologies|bad|mistake|guess|point|query|request|understanding|thought|thoughts|opinion|idea|concern|suggestion|answer|reply|message|prompt|turn|screen|output|input|function|script|test|tests|build|terminal|command|response|feeling|impression|assumption|attempt|fault|pleasure|god|goodness)\b
-    | ^(?:my|our)\ (?:[\w'-]+\ ){1,4}(?:is|are)\ (?:(?:still|currently|now|again|just)\ )*(?:(?<!is\ )waiting|pending|failing|broken|down|stuck|stalled|blocked|crashing|hanging|timing\ out|not\ working)\b
+    | ^(?:my|our)\ (?:[\w'-]+\ ){1,4}(?:is|are)\ (?:(?:still|currently|now|again|just)\ )*(?:(?<!is\ )waiting|ringing|calling|crying|barking|loading|charging|dying|burning|leaking|spinning|killing\ me|hurting|aching|pending|failing|broken|down|stuck|stalled|blocked|crashing|hanging|timing\ out|not\ working)\b
     | ^(?:I|we)\ have\ (?:a\ few|some|many|several|lots\ of|big|other|a\ lot\ of)\ (?:big\ |other\ |more\ )?(?:plans|ideas|things|options|goals|thoughts)\W*$
     | ^our\ (?:conversation|chat|last|previous|discussion|talk)\b
     | ^(?:I|we)\ (?:like|love|hate|prefer|enjoy|dislike|want|use|am|was|have|did|do)\ (?:it|this|that|them|these|those|the\ (?:first|second|third|last|latter|former|idea|sound|look|way|one|answer|suggestion))\b
@@ -345,9 +346,14 @@ def is_filler(sentence: str) -> bool:
     return not _anchored(said)
 
 
+_RHETORICAL: Final = re.compile(
+    r"(?i)[,;.!–—-] (?:can you believe (?:it|that|this)|would you believe it|believe it or not|you know|isn't it|huh|eh|hm{1,6}|and why not|who knew|how about that)\?{1,3}$"
+)
+
+
 def is_request(sentence: str) -> bool:
     """Return whether *sentence* is a request or a command."""
-    said = straight(sentence)
+    said = _RHETORICAL.sub("", straight(sentence))
     told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
     return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {said}"))
 
@@ -387,7 +393,10 @@ def statements(sentence: str) -> list[Statement]:
             return [Statement(text, whole)]
         return [] if _refused(straight(text)) else standing
     score = _score(text)
-    return [Statement(text, score)] if score >= MIN_SCORE else []
+    if score >= MIN_SCORE:
+        return [Statement(text, score)]
+    parts = lasting.parts(_without_lead(plain(sentence)))
+    return [Statement(part, score) for part in parts if (score := _score(part)) >= MIN_SCORE][:1]
 
 
 def clauses(sentence: str) -> list[str]:
@@ -411,15 +420,21 @@ def asserts(clause: str) -> bool:
 
 
 def _trimmed(text: str) -> str:
+    text = _without_lead(text)
+    said = straight(text)
+    if not _stands(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
+        text = text[: found.start()].rstrip(" ,;–—-")
+    return text.strip()
+
+
+def _without_lead(text: str) -> str:
     said = straight(text)
     if len(said) != len(text):  # a ligature or a wide form was taken apart: positions would not fit
         text = said
     for lead in (_GREETING, _REMEMBER, _GREETING):
         if (found := lead.match(said)) and found.end() < len(said):
             text, said = text[found.end() :], said[found.end() :]
-    if not _stands(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
-        text = text[: found.start()].rstrip(" ,;–—-")
-    return text.strip()
+    return text
 
 
 _SETTING: Final = re.compile(
@@ -453,6 +468,8 @@ def _score(text: str) -> float:
         base = 1.6
     elif base == 0.0 and happened:
         base = 1.5
+    elif base == 0.0 and (base := lasting.score(own, said)):
+        return base
     return base + _details(said, anchored=anchored) if base else languages.score(text)
 
 

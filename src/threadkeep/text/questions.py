@@ -14,9 +14,9 @@ from typing import Final, Literal, TypeAlias
 
 from threadkeep.text.semantics import straight, words
 
-QuestionKind: TypeAlias = Literal["own", "near", "open", "task"]
+QuestionKind: TypeAlias = Literal["own", "near", "open", "problem", "task"]
 """``own``: about the user's own life or work. ``near``: about an arrangement or a way that may well be the user's.
-``open``: a statement, or a problem of the moment. ``task``: a task or about the world."""
+``open``: a statement, or a story. ``problem``: a fault of the moment. ``task``: a task or about the world."""
 
 _LONGEST: Final = 400
 """A longer text is a story rather than a question."""
@@ -154,11 +154,15 @@ _ARRANGED: Final = re.compile(
 _GENERIC: Final = re.compile(r"(?:['\"]\w)|(?<=[a-z,] )(?-i:[A-Z])\w|(?i:\b(?:a|an)\b)")
 """A quoted word, a name or ``a`` tells that any such thing is asked about."""
 _ELLIPTIC_SELF: Final = re.compile(
-    r"""(?ix)\b(?:estoy|soy|tengo|voy|vivo|trabajo|hago|puedo|debo|quiero|suelo|necesito|tomo|como|bebo|prefiero|gano|pago|uso|juego|estudio|hablo|llevo|duermo|dedico|llamo|nací|compré|dije|me\ (?:gusta\w*|llamo|dedico|sienta\w*|encanta\w*|toca\w*|caso|mudo)
+    r"""(?ix)\b(?:estoy|soy|tengo|voy|vivo|trabajo|hago|puedo|debo|quiero|suelo|necesito|tomo|bebo|prefiero|gano|pago|uso|juego|estudio|hablo|llevo|duermo|dedico|llamo|nací|compré|dije|me\ (?:gusta\w*|llamo|dedico|sienta\w*|encanta\w*|toca\w*|caso|mudo)
       | estou|sou|tenho|moro|faço|posso|devo|quero|costumo|preciso|bebo|prefiro|gosto|ganho|pago|jogo|estudo|falo|durmo|aprendo|chamo|nasci|comprei|disse|trabalho|viajo|corro|cozinho
       | abito|lavoro|faccio|posso|devo|voglio|preferisco|gioco|parlo|dormo|sono\ nat[oa]|mi\ (?:piace|chiamo))\b"""
 )
 """First persons of languages that leave out the pronoun."""
+
+
+_FIRST: Final[tuple[QuestionKind, ...]] = ("own", "open", "near", "task")
+"""The kind of a text with several sentences is the first of these that one of them has."""
 
 
 @lru_cache(maxsize=1024)
@@ -167,14 +171,11 @@ def question_kind(text: str) -> QuestionKind:
     if len(text) > _LONGEST:
         return "open"
     said = [one for one in _SENTENCE.split(straight(text).strip()) if one.strip()][:_MAX_SENTENCES]
-    kinds = [_kind(one.strip()) for one in said]
-    if "own" in kinds:
-        # "My build hangs. What do we use there?" asks about what was just told.
-        told = [one for one, kind in zip(said, kinds, strict=True) if kind != "own"]
-        return "open" if any(_PROBLEM.search(one) for one in told) else "own"
-    if "open" in kinds:
-        return "open"
-    return "near" if "near" in kinds else "task"
+    kinds: list[QuestionKind] = [_kind(one.strip()) for one in said]
+    kind = min(kinds, key=_FIRST.index) if kinds else _FIRST[-1]
+    # "My build hangs. What do we use there?" asks about what was just told.
+    told = [one for one, each in zip(said, kinds, strict=True) if each != "own"]
+    return "problem" if kind in ("own", "open") and any(_PROBLEM.search(one) for one in told) else kind
 
 
 def _kind(sentence: str) -> QuestionKind:

@@ -28,6 +28,7 @@ from threadkeep.text.facts import (
     topic_to_forget,
     unwanted,
 )
+from threadkeep.text.lasting import is_taken_back
 from threadkeep.text.personal_languages import unspaced
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
@@ -72,9 +73,12 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         for sentence in own_sentences(message.text)
         if not _is_recalled(sentence, recalled) and topic_to_forget(sentence) is None
     ]
-    earnest = {id(message) for message in said if meant(message.text)}
+    in_earnest = {id(message) for message in said if meant(message.text)}
     found = [
-        (message, sentence, one) for message, sentence in own if id(message) in earnest for one in statements(sentence)
+        (message, sentence, one)
+        for place, (message, sentence) in enumerate(own)
+        if id(message) in in_earnest and not any(is_taken_back(after) for _, after in own[place + 1 : place + 2])
+        for one in statements(sentence)
     ]
     wanted = {one.text for _, sentence, one in found if asks_to_remember(sentence)}
     facts = _best([(message, one) for message, _, one in found], recalled)
