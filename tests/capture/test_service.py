@@ -260,7 +260,7 @@ class TestRecord:
     async def test_owner_who_was_erased_since_the_turn_began_is_not_learnt_about(
         self, storage: InMemoryStorage, clock: FrozenClock
     ):
-        """What was said before is marked as seen, so that it is not learnt later either."""
+        """Nothing is written that names the owner; of the thread, no more than what is said next is learnt."""
         captures = room(storage, clock)
         await captures.record(turn("I live in Rome", key="a"), owner=ANA, thread_id=TH)
         began_in = (await storage.position(ANA.partition)).epoch
@@ -268,10 +268,27 @@ class TestRecord:
 
         said = [*turn("I live in Rome", key="a"), *turn("I live in Lisbon", key="b")]
         receipt = await captures.record(said, owner=ANA, thread_id=TH, epoch=began_in)
+        left = await rows(storage, ANA)
+        after = await captures.record([*said, *turn("I live in Porto", key="c")], owner=ANA, thread_id=TH)
+
+        assert (receipt.status, left) == ("nothing", [])
+        assert (after.status, len(after.turn_ids)) == ("queued", 1)
+
+    async def test_turn_that_outlives_its_erased_owner_is_not_learnt_after_the_next_one(
+        self, storage: InMemoryStorage, clock: FrozenClock
+    ):
+        """The thread has gone on since: what was said before is marked as seen, so that it is not learnt later."""
+        captures = room(storage, clock)
+        began_in = (await storage.position(ANA.partition)).epoch
+        await captures.record(turn("I live in Rome", key="a"), owner=ANA, thread_id=TH)
+        await storage.erase(ANA.partition)
+        await captures.record(turn("I live in Porto", key="c"), owner=ANA, thread_id=TH)
+
+        said = [*turn("I live in Porto", key="c"), *turn("I live in Lisbon", key="b")]
+        receipt = await captures.record(said, owner=ANA, thread_id=TH, epoch=began_in)
         again = await captures.record(said, owner=ANA, thread_id=TH)
 
         assert (receipt.status, again.status) == ("nothing", "duplicate")
-        assert {row.value["state"] for row in await rows(storage, ANA, ".turns")} == {"done"}
 
     async def test_fork_is_not_recorded_again(self, captures: CaptureService):
         """The same messages in another thread are the same turns."""

@@ -10,10 +10,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.invariants import burst, owners, sigkill, tenants, two_writers, workers
+from tests.invariants import burst, erasures, owners, sigkill, strategies, tenants, two_writers, workers
 from threadkeep_conformance.servers import PostgresServer
 
-BROKEN = frozenset({"lost", "doubled", "collisions", "leaks", "failed", "given_up", "misreported", "unlearnt"})
+BROKEN = frozenset(
+    {"lost", "doubled", "collisions", "leaks", "failed", "given_up", "misreported", "unlearnt", "residues", "late"}
+)
 """Fields that must be 0."""
 
 
@@ -24,7 +26,8 @@ def main() -> int:
         "--n",
         type=int,
         default=200,
-        help="how many kills; owners: 500 times as many ids; two writers: 5 times as many collisions",
+        help="how many kills and erasures; 500 times as many ids of owners, 5 times as many collisions, 10 times as "
+        "many turns with each strategy",
     )
     parser.add_argument("--tenants", type=int, help="how many steps of two owners; otherwise 50 times as many as kills")
     parser.add_argument("--workers", type=int, help="how many workers are killed on each storage; otherwise as --n")
@@ -43,6 +46,10 @@ def main() -> int:
     else:
         with PostgresServer() as server:
             rows["workers_postgres"] = workers.run(kills, url=server.url)
+    for kind, row in strategies.run(given.n * 10).items():
+        rows[f"strategies_{kind}"] = row
+    for kind, row in erasures.run(given.n).items():
+        rows[f"erasures_{kind}"] = row
     for kind, row in burst.run(given.n, users=50, seconds=given.n * 0.3).items():
         rows[f"burst_{kind}"] = row
     table = Table("invariant", "tried", "found", title="Invariants")

@@ -171,7 +171,7 @@ class CaptureService:
                     )
                 )
                 break
-            except PartitionErasedError:  # of what was said before, only digests are kept
+            except PartitionErasedError:  # of what was said before, digests are kept if the thread has gone on since
                 current = (await self._storage.position(owner.partition)).epoch
             except RevisionConflictError:  # another process keeps recording the same turns
                 turn_ids = None
@@ -215,6 +215,8 @@ class CaptureService:
         found = await self.on_record.find(messages, owner=owner, thread_id=thread_id)
         if not found.missing:
             return None
+        if begun != epoch and found.unknown:
+            return ()  # nothing shows that there was such an owner, and what is older than the next turn is not learnt
         branch = await self.on_record.branch(found, owner=owner, thread_id=thread_id)
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch)
