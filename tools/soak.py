@@ -16,12 +16,14 @@ Command: TypeAlias = Sequence[str]
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "soak")
 _INVARIANTS: Final = (sys.executable, "-m", "tests.invariants")
 _FAULTS: Final = (sys.executable, "-m", "tests.faults")
+_PREGEL: Final = (sys.executable, "-m", "tests.pregel")
 _BENCH: Final = (str(Path(sys.executable).with_name("threadkeep")), "bench")
 
 FULL: Final[Mapping[str, Command]] = {
     "tests": _PYTEST,
     "invariants": (*_INVARIANTS, "--tenants", "200000", "--workers", "1000"),
     "faults": _FAULTS,
+    "pregel": _PREGEL,
     "bench": _BENCH,
     "storages": (*_BENCH, "--storage", "all", "--full"),
 }
@@ -29,6 +31,7 @@ QUICK: Final[Mapping[str, Command]] = {
     "tests": (*_PYTEST, "--collect-only"),
     "invariants": (*_INVARIANTS, "--n", "2", "--tenants", "100", "--workers", "2"),
     "faults": (*_FAULTS, "--quick"),
+    "pregel": (*_PREGEL, "memory", "--select", "interrupt"),
     "bench": (*_BENCH, "--quick"),
     "storages": (*_BENCH, "--storage", "all", "--quick"),
 }

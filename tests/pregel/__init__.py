@@ -1,0 +1,1 @@
+"""LangGraph's own tests of graphs, with our checkpointer."""
