@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.service import QueueService
     from threadkeep.collections.service import CollectionService
     from threadkeep.langgraph.agents.service import AgentService
+    from threadkeep.langgraph.per_run import PerRunOwnerView
     from threadkeep.langgraph.runs import RunService
     from threadkeep.langgraph.threads import ThreadService
     from threadkeep.langgraph.window import History
@@ -566,6 +567,19 @@ class Threadkeep:
     def for_owner(self, owner: str | Owner) -> Threadkeep:
         """Return a client of the same memory that is locked to *owner*; other owners raise ``OwnerMismatchError``."""
         return Threadkeep(self._app, owner=self._scope.resolve(owner), model=self._model, locked=True)
+
+    def per_run_owner(self) -> PerRunOwnerView:
+        """Return middleware, tools, checkpointer, store and window for one graph that serves all owners.
+
+        Each takes the owner from the run's config, which the ``config`` of the view makes, and is locked to that owner.
+
+        Raises:
+            OwnerMismatchError: This client is locked to one owner.
+        """
+        from threadkeep.langgraph.per_run import PerRunOwnerView, run_owner
+
+        self._scope.require_unlocked()
+        return PerRunOwnerView(Threadkeep(self._app, owner=run_owner, model=self._model))
 
     def config(
         self, *, user_id: str, thread_id: str, trace_id: str | None = None, **configurable: Any

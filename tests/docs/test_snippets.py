@@ -220,8 +220,18 @@ class TestRun:
     def test_identity(self) -> None:
         """The locked object belongs to the owner that it was made for."""
         with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
-            names = run(blocks("docs/identity.md"), tk=tk)
+            names = run(
+                blocks("docs/identity.md"),
+                tk=tk,
+                threadkeep=threadkeep,
+                create_agent=create_agent,
+                model=ScriptedModel(),
+                question={"messages": [HumanMessage("I live in Rome.")]},
+            )
+            tk.sync.drain()
 
+            known = tk.sync.memories.list(owner=threadkeep.Owner("ana", "acme"), kind="semantic")
+            assert [memory.text for memory in known] == ["I live in Rome."]
             assert names["mine"].locked_to.user_id == "ana@x.org"
             assert names["config"]["configurable"]["thread_id"] == "monday"
 

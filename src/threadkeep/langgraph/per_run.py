@@ -1,0 +1,312 @@
+"""``tk.per_run_owner()``: one compiled graph for all owners, each run locked to the owner of its config.
+
+The owner travels as an :class:`~threadkeep.identity.Owner` object in ``configurable["threadkeep_owner"]``. A client
+that sends JSON cannot make such an object, and every other value is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, cast
+
+from langgraph.config import get_config
+from typing_extensions import override
+
+from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
+from threadkeep.errors import InvalidInputError, OwnerRequiredError
+from threadkeep.identity import Owner
+from threadkeep.langgraph.operations import require_embedder
+from threadkeep.langgraph.store import ThreadkeepStore
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.tools import BaseTool
+    from langgraph.checkpoint.base import (
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+    )
+    from langgraph.graph.state import CompiledStateGraph
+    from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
+
+    from threadkeep.checkpoints.maintenance import Maintenance
+    from threadkeep.checkpoints.thread_store import ThreadStore
+    from threadkeep.client import ChatModel, Threadkeep
+    from threadkeep.ids import ThreadId
+
+OWNER_KEY: Final = "threadkeep_owner"
+"""The key of ``configurable`` that holds the owner of a run."""
+
+
+def run_owner(source: object = None) -> Owner:
+    """Return the owner that a run's config names.
+
+    Args:
+        source: A config, or a runtime with a config; otherwise the config of the current node counts.
+
+    Raises:
+        OwnerRequiredError: The config names no owner, or no run is in progress.
+        InvalidInputError: It names something other than an ``Owner`` object.
+    """
+    config: Any = cast("Any", source) if isinstance(source, Mapping) else getattr(source, "config", None)
+    if config is None:
+        try:
+            config = get_config()
+        except RuntimeError:  # no node is running
+            config = {}
+    configurable: Mapping[str, object] = config.get("configurable") or {}
+    owner = configurable.get(OWNER_KEY)
+    if isinstance(owner, Owner):
+        return owner
+    if owner is None:
+        raise _missing_owner()
+    msg = f"configurable.{OWNER_KEY} must be an Owner object, got {type(owner).__name__}; view.config() sets it."
+    raise InvalidInputError(msg)
+
+
+def _missing_owner() -> OwnerRequiredError:
+    msg = (
+        f"owner is required: pass the config of tk.per_run_owner().config(owner, thread_id=…), which sets {OWNER_KEY}."
+    )
+    return OwnerRequiredError(msg)
+
+
+class PerRunOwnerView:
+    """The parts of a graph that serves all owners: each takes the owner from the run, and is locked to that owner.
+
+    Threads are kept by owner and thread id: the same thread id of two owners is two threads.
+    """
+
+    def __init__(self, tk: Threadkeep) -> None:
+        self._tk = tk
+
+    @cached_property
+    def checkpointer(self) -> PerRunCheckpointer | None:
+        """The checkpointer; ``None`` under a LangGraph server, which brings its own."""
+        saver = self._tk.app.checkpointer
+        return None if saver is None else PerRunCheckpointer(saver)
+
+    @cached_property
+    def store(self) -> BaseStore:
+        """LangGraph's store, for calls within a run: it has the namespaces of the run's owner only."""
+        return self.store_with()
+
+    def store_with(
+        self,
+        *,
+        ranking: Literal["hybrid", "dense"] = "hybrid",
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> BaseStore:
+        """Return another view of :attr:`store`; the options are those of ``tk.store_with``."""
+        if ranking not in ("hybrid", "dense"):
+            msg = f"ranking must be hybrid or dense, got {ranking!r}."
+            raise InvalidInputError(msg)
+        app = self._tk.app
+        minutes = app.settings.store_ttl_minutes
+        if ttl is None and minutes:
+            ttl = {"default_ttl": minutes, "refresh_on_read": False}
+        require_embedder(index, app.embedder)
+        return PerRunStore(app.event_loop, app.connect, index=index, ttl_config=ttl, ranking=ranking)
+
+    def middleware(
+        self,
+        *,
+        recall: bool = True,
+        capture: bool = True,
+        budget_tokens: int | None = None,
+        timeout: timedelta | None = None,
+        placement: str = "user",
+        events: str = "ids",
+    ) -> AgentMiddleware[Any, Any, Any]:
+        """Return the middleware; the options are those of ``tk.middleware``."""
+        return self._tk.middleware(
+            recall=recall,
+            capture=capture,
+            budget_tokens=budget_tokens,
+            timeout=timeout,
+            placement=placement,
+            events=events,
+        )
+
+    def window(
+        self, *, max_tokens: int | None = None, keep_messages: int | None = None, compress: bool | None = None
+    ) -> AgentMiddleware[Any, Any, Any]:
+        """Return the middleware that keeps threads within the context window; see ``tk.window``."""
+        return self._tk.window(max_tokens=max_tokens, keep_messages=keep_messages, compress=compress)
+
+    def tools(self, *names: str) -> list[BaseTool]:
+        """Return the memory tools called *names*, by default all; see ``tk.tools``."""
+        return self._tk.tools(*names)
+
+    def graph(
+        self, *, model: ChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any
+    ) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """Compile an agent with a model, the memory tools, the middleware and the checkpointer; see ``tk.graph``."""
+        options.setdefault("checkpointer", self.checkpointer)
+        return self._tk.graph(model=model, tools=tools, **options)
+
+    def config(self, owner: str | Owner, *, thread_id: str, **configurable: Any) -> RunnableConfig:
+        """Return the config of a run.
+
+        Args:
+            owner: The owner of the run, verified by the application.
+            thread_id: The thread of the run; another owner's thread of the same id is another thread.
+            configurable: Further keys.
+
+        Raises:
+            InvalidInputError: *configurable* names an owner, too.
+        """
+        if OWNER_KEY in configurable:
+            msg = f"Pass the owner as the first argument, not as {OWNER_KEY}."
+            raise InvalidInputError(msg)
+        named = self._tk.resolve_owner(owner if isinstance(owner, Owner) else Owner(owner))
+        return {"configurable": {**configurable, "thread_id": thread_id, OWNER_KEY: named}}
+
+
+class PerRunStore(ThreadkeepStore):
+    """The LangGraph store of the owner of the current run."""
+
+    @override
+    def _whose(self) -> Owner:
+        return run_owner()
+
+
+class PerRunCheckpointer(ThreadkeepCheckpointer):
+    """The checkpointer of a graph for all owners: each call is one of the owner that its config names.
+
+    Calls without a config, such as ``delete_thread`` and ``prune``, raise ``OwnerRequiredError``: use ``tk.threads``.
+
+    Args:
+        saver: Keeps the threads.
+    """
+
+    def __init__(self, saver: ThreadkeepCheckpointer) -> None:
+        vars(self).update(vars(saver))
+        self._saver = saver
+
+    def _of(self, config: RunnableConfig) -> ThreadkeepCheckpointer:
+        return self._saver.scoped(run_owner(config))
+
+    @override
+    def owner_by(self, config: RunnableConfig) -> Owner | None:
+        return run_owner(config)
+
+    @override
+    def with_allowlist(self, extra_allowlist: Collection[type | tuple[str, ...]]) -> ThreadkeepCheckpointer:
+        return PerRunCheckpointer(self._saver.with_allowlist(extra_allowlist))
+
+    @override
+    def identified(self, owner_of: Callable[[RunnableConfig], Owner | None]) -> NoReturn:
+        raise _missing_owner()
+
+    @override
+    def scoped(self, owner: Owner) -> ThreadkeepCheckpointer:
+        return self._saver.scoped(owner)
+
+    @override
+    def connected(self) -> ThreadkeepCheckpointer:
+        return PerRunCheckpointer(self._saver.connected())
+
+    @override
+    @asynccontextmanager
+    async def leased(self, config: RunnableConfig) -> AsyncGenerator[None]:
+        async with self._of(config).leased(config):
+            yield
+
+    @override
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return self._of(config).get_tuple(config)
+
+    @override
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        return await self._of(config).aget_tuple(config)
+
+    @override
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        return self._of(config or {}).list(config, filter=filter, before=before, limit=limit)
+
+    @override
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        async for found in self._of(config or {}).alist(config, filter=filter, before=before, limit=limit):
+            yield found
+
+    @override
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return self._of(config).put(config, checkpoint, metadata, new_versions)
+
+    @override
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        return await self._of(config).aput(config, checkpoint, metadata, new_versions)
+
+    @override
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        self._of(config).put_writes(config, writes, task_id, task_path)
+
+    @override
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await self._of(config).aput_writes(config, writes, task_id, task_path)
+
+    @override
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return self._of(config).get_delta_channel_history(config=config, channels=channels)
+
+    @override
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        return await self._of(config).aget_delta_channel_history(config=config, channels=channels)
+
+    # What is inherited and has no config ends here, before anything is read.
+
+    @override
+    def _thread(self, thread_id: ThreadId, owner: Owner | None) -> ThreadStore:
+        raise _missing_owner()
+
+    @property
+    @override
+    def _maintenance(self) -> Maintenance:
+        raise _missing_owner()
+
+    @override
+    async def _listed(self, config: RunnableConfig | None) -> NoReturn:
+        raise _missing_owner()
