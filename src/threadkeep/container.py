@@ -437,7 +437,7 @@ class Container:
         from threadkeep.models.langchain import plain_messages
 
         views = [self.checkpointer.scoped(owner)]
-        if await self.checkpointer.aowner(thread_id) == owner.label:
+        if await self.checkpointer.run(self.checkpointer.maintenance.owner_of(thread_id)) == owner.label:
             views.append(self.checkpointer)
         for view in views:
             found = await view.aget_tuple({"configurable": {"thread_id": thread_id}})
@@ -453,7 +453,11 @@ class Container:
                 return
 
     async def _erase_threads(self, owner: Owner) -> Sequence[str]:
-        return () if self.checkpointer is None else await self.checkpointer.aerase_owner(owner)
+        return (
+            ()
+            if self.checkpointer is None
+            else await self.checkpointer.run(self.checkpointer.maintenance.erase_owner(owner))
+        )
 
     async def _start(self) -> Services:
         await self.storage.connect()
@@ -505,7 +509,9 @@ class Container:
 
         async def expired() -> None:
             if self.settings.checkpoint_ttl is not None and self.checkpointer is not None:
-                self.telemetry.count("threads.expired", await self.checkpointer.aexpire())
+                self.telemetry.count(
+                    "threads.expired", await self.checkpointer.run(self.checkpointer.maintenance.expire())
+                )
 
         rounds = {
             "threads.expire": expired,

@@ -9,6 +9,8 @@ import pytest
 
 from tests.checkpoints.checkpoints import aput, avalue_of, config_of, echo_graph
 from tests.checkpoints.conftest import MakeCheckpointer
+from threadkeep.checkpoints.codec import HEAD
+from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import (
     InvalidInputError,
@@ -18,6 +20,8 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.identity import Owner
+from threadkeep.ids import ThreadId
+from threadkeep.storage.interface import Batch, Delete
 
 ANA, BOB = Owner("ana@x.org"), Owner("bob", "issuer")
 
@@ -45,7 +49,7 @@ class TestBinding:
         winners = [number for number, one in enumerate(done) if not isinstance(one, BaseException)]
         assert len(winners) == 1
         assert sum(isinstance(one, OwnerMismatchError) for one in done) == 7
-        assert await bound.aowner("1") == owners[winners[0]].label
+        assert await bound.run(bound.maintenance.owner_of("1")) == owners[winners[0]].label
         assert [one.checkpoint["channel_values"]["x"] async for one in bound.alist(None)] == winners
 
     async def test_an_owners_threads_are_listed_once_each(self, bound: ThreadkeepCheckpointer):
@@ -62,7 +66,7 @@ class TestBinding:
         """Not a scoped one either; once the owner's partition is erased, the owner may come back."""
         await aput(bound, config_of("1", user_id=ANA.user_id), 1)
 
-        erased = await bound.aerase_owner(ANA)
+        erased = await bound.run(bound.maintenance.erase_owner(ANA))
 
         assert erased == ("1",)
         for saver, config in ((bound, config_of("2", user_id=ANA.user_id)), (bound.scoped(ANA), config_of("2"))):
@@ -125,7 +129,7 @@ class TestOwners:
         await bound.aget_tuple(config_of("1", user_id="ana@x.org"))
         assert [one async for one in bound.alist(config_of("1", user_id="ana@x.org"))] == []
 
-        assert await bound.aowner("1") is None
+        assert await bound.run(bound.maintenance.owner_of("1")) is None
 
     async def test_two_names_that_disagree_are_refused(self, bound: ThreadkeepCheckpointer):
         """Before anything is read."""
@@ -142,7 +146,7 @@ class TestOwners:
         with pytest.raises(OwnerMismatchError):
             await graph.ainvoke({"words": ["intruding"]}, config_of("1"), context={"user_id": "bob"})
 
-        assert await bound.aowner("1") == ANA.label
+        assert await bound.run(bound.maintenance.owner_of("1")) == ANA.label
         state = await graph.aget_state(config_of("1", user_id="ana@x.org"))
         assert state.values == {"words": ["mine", "MINE"]}
 
@@ -155,8 +159,8 @@ class TestOwners:
         await aput(bound, config_of("1", assistant_id="a", user_id="forged"), 1)
         await aput(bound, config_of("2", assistant_id="a", user_id="forged", langgraph_auth_user=User()), 1)
 
-        assert await bound.aowner("1") is None
-        assert await bound.aowner("2") == ANA.label
+        assert await bound.run(bound.maintenance.owner_of("1")) is None
+        assert await bound.run(bound.maintenance.owner_of("2")) == ANA.label
 
     async def test_an_applications_own_word_wins(self, make: MakeCheckpointer):
         """Where the application says whose run it is, the configuration is not asked."""
@@ -164,14 +168,14 @@ class TestOwners:
 
         await aput(bound, config_of("1", user_id="somebody"), 1)
 
-        assert await bound.aowner("1") == ANA.label
+        assert await bound.run(bound.maintenance.owner_of("1")) == ANA.label
 
     async def test_without_a_name_nothing_is_checked(self, bound: ThreadkeepCheckpointer):
         """An application that has no users keeps threads as with any checkpointer."""
         await aput(bound, config_of("1"), "anybody's")
 
         assert await avalue_of(bound, config_of("1")) == "anybody's"
-        assert await bound.aowner("1") is None
+        assert await bound.run(bound.maintenance.owner_of("1")) is None
 
     async def test_a_deleted_thread_is_nobodys(self, bound: ThreadkeepCheckpointer):
         """Its id may begin again as somebody else's, also where it was seen a moment ago."""
@@ -180,7 +184,7 @@ class TestOwners:
 
         await aput(bound, config_of("1", langgraph_user_id=BOB.label), 2)
 
-        assert await bound.aowner("1") == BOB.label
+        assert await bound.run(bound.maintenance.owner_of("1")) == BOB.label
         assert await threads_of(bound, ANA) == ()
         with pytest.raises(OwnerMismatchError):
             await avalue_of(bound, config_of("1", user_id="ana@x.org"))
@@ -202,11 +206,53 @@ class TestOwners:
         await aput(bound.scoped(ANA), config_of("1"), "ana's, scoped")
         await aput(bound.scoped(BOB), config_of("1"), "bob's, scoped")
 
-        await bound.adelete_of_owner(["1"], owner=BOB)
+        await bound.run(bound.maintenance.delete_of_owner(["1"], BOB))
         after_bob = await avalue_of(bound, config_of("1")), await avalue_of(bound.scoped(ANA), config_of("1"))
-        await bound.adelete_of_owner(["1"], owner=ANA)
+        await bound.run(bound.maintenance.delete_of_owner(["1"], ANA))
 
         assert after_bob == ("ana's", "ana's, scoped")
         assert await avalue_of(bound.scoped(BOB), config_of("1")) is None
         assert [one async for one in bound.alist(None)] == []
         assert await threads_of(bound, ANA) == ()
+
+
+class TestUnlisted:
+    """Threads that are bound and on no list: what a version left that erased an owner while runs were at work."""
+
+    @pytest.mark.parametrize("scoped", [False, True], ids=["bound", "scoped"])
+    async def test_threads_of_an_erased_owner_are_removed(self, bound: ThreadkeepCheckpointer, scoped: bool):
+        """Others' threads, and those without an owner, stay as they are."""
+        view = bound.scoped(ANA) if scoped else bound
+        await aput(bound, config_of("free"), 1)
+        await aput(bound, config_of("bob's", user_id=BOB.user_id), 1)
+        await aput(view, config_of("1", user_id=ANA.user_id), 1)
+        await bound.run(bound.storage.erase(ANA.partition))
+
+        found = await bound.run(bound.directory.unlisted())
+        mended = await bound.run(bound.directory.mend())
+
+        assert [(one.thread_id, one.owner, one.erased) for one in found] == [("1", ANA, True)]
+        assert (mended, await bound.run(bound.directory.unlisted())) == (1, [])
+        assert await avalue_of(view, config_of("1")) is None
+        assert await avalue_of(bound, config_of("bob's", user_id=BOB.user_id)) == 1
+        assert await avalue_of(bound, config_of("free")) == 1
+
+    async def test_threads_of_other_owners_are_listed_again(self, bound: ThreadkeepCheckpointer):
+        """Nothing that a user may still talk in is removed."""
+        await aput(bound, config_of("1", user_id=ANA.user_id), 1)
+        await bound.run(bound.directory.leave(ANA, "1", scoped=False))
+
+        mended = await bound.run(bound.directory.mend())
+
+        assert mended == 1
+        assert await threads_of(bound, ANA) == ("1",)
+        assert await avalue_of(bound, config_of("1", user_id=ANA.user_id)) == 1
+
+    async def test_checkpoints_without_a_head_are_removed(self, bound: ThreadkeepCheckpointer):
+        """Nothing reads them any more."""
+        await aput(bound, config_of("1"), 1)
+        thread = thread_partition(ThreadId("1"), None)
+        await bound.run(bound.storage.commit(Batch(thread, [Delete(*HEAD)])))
+
+        assert await bound.run(bound.directory.mend()) == 1
+        assert (await bound.run(bound.storage.scan(thread))).items == ()

@@ -90,6 +90,6 @@ class TestAnIdOfTheFuture:
 
         made = (await graph.aget_state(OTHER)).config["configurable"]["checkpoint_id"]
         assert made < id_at(datetime.now(UTC) + YEAR)
-        await checkpointer.acopy("1", "3", until=last)
+        await checkpointer.run(checkpointer.maintenance.copy("1", "3", until=last))
         await turn(graph, "b", config_of("3"))
         assert await words(graph, config_of("3")) == ["a", "b"]

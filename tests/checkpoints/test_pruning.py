@@ -48,12 +48,12 @@ class TestPruning:
             await graph.ainvoke(said(f"word {n}"), HERE)
         before = await graph.aget_state(HERE)
         await graph.ainvoke({"words": before.values["words"][:-1]}, config_of("fresh"))
-        await checkpointer.athin("fresh", KeptCheckpoints())
+        await checkpointer.run(checkpointer.maintenance.thin("fresh", KeptCheckpoints()))
 
-        gone = await checkpointer.athin("1", KeptCheckpoints())
+        gone = await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints()))
 
-        after = await checkpointer.astats("1")
-        fresh = await checkpointer.astats("fresh")
+        after = await checkpointer.run(checkpointer.maintenance.stats("1"))
+        fresh = await checkpointer.run(checkpointer.maintenance.stats("fresh"))
         assert gone == 3 * turns - 1
         assert after.checkpoints == 1
         assert after.size_bytes <= fresh.size_bytes * NEAR
@@ -69,16 +69,16 @@ class TestPruning:
         for n in range(turns):
             await agent.ainvoke(asked(n), HERE)
         before = contents(await agent.aget_state(HERE))
-        first = await checkpointer.astats("1")
+        first = await checkpointer.run(checkpointer.maintenance.stats("1"))
         fresh = {"messages": (await agent.aget_state(HERE)).values["messages"][:-1]}
         await agent.ainvoke(fresh, config_of("fresh"))
-        await checkpointer.athin("fresh", KeptCheckpoints())
-        size = (await checkpointer.astats("fresh")).size_bytes
+        await checkpointer.run(checkpointer.maintenance.thin("fresh", KeptCheckpoints()))
+        size = (await checkpointer.run(checkpointer.maintenance.stats("fresh"))).size_bytes
 
-        await checkpointer.athin("1", KeptCheckpoints())
-        again = await checkpointer.athin("1", KeptCheckpoints())
+        await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints()))
+        again = await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints()))
 
-        after = await checkpointer.astats("1")
+        after = await checkpointer.run(checkpointer.maintenance.stats("1"))
         assert len(before) == 2 * turns
         assert again == 0
         assert (after.checkpoints, contents(await agent.aget_state(HERE))) == (1, before)
@@ -86,7 +86,7 @@ class TestPruning:
         assert after.size_bytes <= size * NEAR
         assert len([one async for one in agent.aget_state_history(HERE)]) == 1
         await agent.ainvoke(asked(turns), HERE)
-        await checkpointer.athin("1", KeptCheckpoints(latest=2))
+        await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints(latest=2)))
         assert contents(await agent.aget_state(HERE))[:-1] == [*before, f"question {turns}, and some more words"]
         history = [contents(one) async for one in agent.aget_state_history(HERE)]
         assert len(history) == 2
@@ -97,7 +97,7 @@ class TestPruning:
         graph = echo_graph(checkpointer)
         for word in "abcd":
             await graph.ainvoke(said(word), HERE)
-        await checkpointer.athin("1", KeptCheckpoints(latest=4))
+        await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints(latest=4)))
 
         history = [one async for one in graph.aget_state_history(HERE)]
         old = next(one for one in history if not one.next and one.values["words"][-1] == "C")
@@ -112,10 +112,10 @@ class TestPruning:
         moment = datetime.now(UTC)
         await graph.ainvoke(said("b"), HERE)
 
-        gone = await checkpointer.athin("1", KeptCheckpoints(since=moment))
+        gone = await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints(since=moment)))
 
         assert gone == 3
-        assert (await checkpointer.astats("1")).checkpoints == 3
+        assert (await checkpointer.run(checkpointer.maintenance.stats("1"))).checkpoints == 3
 
     async def test_what_waits_for_an_answer_stays_with_its_subgraph(self, kind: str, make: Make):
         checkpointer = make(kind)
@@ -132,9 +132,9 @@ class TestPruning:
         await graph.ainvoke(Command(resume="fine"), HERE)
         await graph.ainvoke(said("b"), HERE)
 
-        await checkpointer.athin("1", KeptCheckpoints())
+        await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints()))
 
-        assert (await checkpointer.astats("1")).checkpoints == 2
+        assert (await checkpointer.run(checkpointer.maintenance.stats("1"))).checkpoints == 2
         ended = await graph.ainvoke(Command(resume="good"), HERE)
         assert ended["words"][-1] == "good"
 
@@ -154,7 +154,7 @@ class TestPruning:
         start = [one async for one in graph.aget_state_history(HERE)][-1]
         await graph.ainvoke(said("other"), start.config)
 
-        await checkpointer.athin("1", KeptCheckpoints())
+        await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints()))
 
         left = [one async for one in graph.aget_state_history(HERE)]
         assert all(one.interrupts for one in left)
@@ -174,12 +174,12 @@ class TestPruning:
         await agent.ainvoke(asked(2), before.config)
         newest = contents(await agent.aget_state(HERE))
 
-        await checkpointer.athin("1", KeptCheckpoints())
+        await checkpointer.run(checkpointer.maintenance.thin("1", KeptCheckpoints()))
 
         left = [one async for one in agent.aget_state_history(HERE)]
         assert [bool(one.interrupts) for one in left] == [False, True]
         assert [contents(one) for one in left] == [newest, contents(waiting)]
-        await checkpointer.acopy("1", "copy")
+        await checkpointer.run(checkpointer.maintenance.copy("1", "copy"))
         for config in (
             left[1].config,
             config_of("copy", checkpoint_id=left[1].config["configurable"]["checkpoint_id"]),
@@ -202,7 +202,7 @@ class TestCopying:
         for n in range(3):
             await agent.ainvoke(asked(n), HERE)
 
-        await checkpointer.acopy("1", "copy")
+        await checkpointer.run(checkpointer.maintenance.copy("1", "copy"))
         await agent.ainvoke(asked(3), config_of("copy"))
 
         mine = contents(await agent.aget_state(HERE))
@@ -217,7 +217,8 @@ class TestCopying:
         history = [one async for one in graph.aget_state_history(HERE)]
         second = next(one for one in history if one.values.get("words", [""])[-1] == "B" and not one.next)
 
-        count = await checkpointer.acopy("1", "copy", until=second.config["configurable"]["checkpoint_id"])
+        last = second.config["configurable"]["checkpoint_id"]
+        count = await checkpointer.run(checkpointer.maintenance.copy("1", "copy", until=last))
 
         assert count == 6
         assert (await graph.aget_state(config_of("copy"))).values["words"] == ["a", "A", "b", "B"]
@@ -227,11 +228,11 @@ class TestCopying:
         await echo_graph(checkpointer).ainvoke(said("a"), HERE)
 
         with pytest.raises(ConflictError):
-            await checkpointer.acopy("1", "1")
+            await checkpointer.run(checkpointer.maintenance.copy("1", "1"))
         with pytest.raises(InvalidInputError):
-            await checkpointer.acopy("none", "other")
+            await checkpointer.run(checkpointer.maintenance.copy("none", "other"))
         with pytest.raises(InvalidInputError):
-            await checkpointer.acopy("1", "other", until="none")
+            await checkpointer.run(checkpointer.maintenance.copy("1", "other", until="none"))
 
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

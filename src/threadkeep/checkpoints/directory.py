@@ -1,21 +1,34 @@
 """The threads of each owner, listed in the owner's partition of the storage that keeps the threads.
 
 A thread is listed before it is bound, in the owner's epoch, so erasing an owner finds every thread. While an owner is
-being erased no thread can be listed; an erasure that was killed is found again as due work.
+being erased no thread can be listed; an erasure that was killed is found again as due work. A thread that is bound and
+not listed is what an earlier version left.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from threadkeep.checkpoints.head import bind_to
+from threadkeep.checkpoints.codec import HEAD
+from threadkeep.checkpoints.head import Head, bind_to
 from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
-from threadkeep.identity import Owner, owner_of_partition
+from threadkeep.identity import Owner, owner_of_label, owner_of_partition
 from threadkeep.ids import ThreadId, digest
-from threadkeep.storage.interface import Batch, Delete, Due, Partition, Put, Ref, Storage, iterate_items
+from threadkeep.storage.interface import (
+    Batch,
+    Delete,
+    Due,
+    Partition,
+    Put,
+    Ref,
+    Storage,
+    iterate_items,
+    iterate_partitions,
+)
 
 if TYPE_CHECKING:
     from threadkeep.checkpoints.thread_store import Threads, ThreadStore
@@ -26,6 +39,9 @@ ERASING: Final = ".erasing"
 
 _SCOPED: Final = "scoped-"
 _MARK: Final = ((ERASING,), "owner")
+_LOOKED_UP: Final = 500
+_NEVER_WRITTEN: Final = Partition("owner", ("", ".never"))
+"""Its epoch is the one that every partition begins with."""
 
 
 class ListedThread(NamedTuple):
@@ -37,6 +53,22 @@ class ListedThread(NamedTuple):
     def partition_of(self, owner: Owner) -> Partition:
         """Return the partition that it is kept in."""
         return thread_partition(self.thread_id, owner if self.scoped else None)
+
+
+class UnlistedThread(NamedTuple):
+    """A thread with an owner who does not have it on the list.
+
+    Attributes:
+        partition: Where it is kept.
+        thread_id: Its id; ``""``: there is no head, so nothing says which it was.
+        owner: Its owner; ``None``: nothing says who.
+        erased: Whether the owner was erased since it began, so nothing of it may stay.
+    """
+
+    partition: Partition
+    thread_id: str
+    owner: Owner | None
+    erased: bool
 
 
 class ThreadDirectory:
@@ -96,6 +128,28 @@ class ThreadDirectory:
         """Return the ids of the threads of *owner*, newest first, each once."""
         return tuple(dict.fromkeys(one.thread_id for one in await self.of_owner(owner)))
 
+    async def unlisted(self) -> list[UnlistedThread]:
+        """Return the threads that have an owner and are on no list; it reads the head of every thread.
+
+        A thread is bound after it was listed, and taken off the list after it was deleted, so none is on its way.
+        """
+        await self._storage.connect()
+        found: list[UnlistedThread] = []
+        partitions = [one async for one in iterate_partitions(self._storage) if one.kind == "thread"]
+        for start in range(0, len(partitions), _LOOKED_UP):
+            found += await self._unlisted_of(partitions[start : start + _LOOKED_UP])
+        return found
+
+    async def mend(self) -> int:
+        """List the unlisted threads again; delete those of owners who were erased. Return how many there were."""
+        threads = await self.unlisted()
+        for thread in threads:
+            if thread.owner is None or thread.erased:
+                await self._storage.erase(thread.partition)
+            else:
+                await self.enter(thread.owner, thread.thread_id, scoped=len(thread.partition.parts) > 1, epoch=None)
+        return len(threads)
+
     async def begin_erasing(self, owner: Owner) -> None:
         """From now on no thread of *owner* can be listed, until the owner's partition is erased."""
         mark = Put(*_MARK, {}, due=Due(ERASING, self._clock.now()))
@@ -107,6 +161,30 @@ class ThreadDirectory:
         items = await self._storage.due(ERASING, now=self._clock.now(), limit=100)
         owners = [owner_of_partition(item.ref.partition) for item in items]
         return tuple(owner for owner in owners if owner is not None)
+
+    async def _unlisted_of(self, partitions: Sequence[Partition]) -> list[UnlistedThread]:
+        heads = await self._storage.get([Ref(one, *HEAD) for one in partitions])
+        owned: list[tuple[Partition, str, Owner]] = []
+        found: list[UnlistedThread] = []
+        for partition, item in zip(partitions, heads, strict=True):
+            if item is None:
+                if (await self._storage.scan(partition, limit=1)).items:
+                    found.append(UnlistedThread(partition, "", None, erased=True))
+                continue
+            head, scoped = Head.from_value(item.value), len(partition.parts) > 1
+            owner = Owner(partition.parts[1], partition.parts[0]) if scoped else owner_of_label(head.owner)
+            if owner is not None:  # otherwise it belongs to no owner
+                owned.append((partition, head.thread_id, owner))
+        refs = [
+            Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=len(partition.parts) > 1))
+            for partition, thread_id, owner in owned
+        ]
+        first = (await self._storage.position(_NEVER_WRITTEN)).epoch
+        for (partition, thread_id, owner), listed in zip(owned, await self._storage.get(refs), strict=True):
+            if listed is None:
+                erased = await self.epoch(owner) != first
+                found.append(UnlistedThread(partition, thread_id, owner, erased))
+        return found
 
 
 class ThreadOwners:

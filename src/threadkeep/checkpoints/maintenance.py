@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import Checkpoint, CheckpointMetadata, CheckpointTuple, DeltaChannelHistory
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from threadkeep.checkpoints.directory import ListedThread, ThreadDirectory
+    from threadkeep.checkpoints.directory import ListedThread, ThreadDirectory, ThreadOwners
     from threadkeep.checkpoints.leases import Leases
     from threadkeep.checkpoints.thread_store import Threads, ThreadStore
     from threadkeep.identity import Owner
@@ -184,6 +184,7 @@ class Maintenance:
         threads: The threads of the storage.
         leases: The leases of this process.
         directory: The threads of each owner.
+        owners: Binds threads to their owners.
         serde: Encodes and decodes.
         owner: The owner of a scoped view.
     """
@@ -191,6 +192,7 @@ class Maintenance:
     threads: Threads
     leases: Leases
     directory: ThreadDirectory
+    owners: ThreadOwners
     serde: SerializerProtocol
     owner: Owner | None
 
@@ -219,23 +221,37 @@ class Maintenance:
         if isinstance(thread_ids, str) or strategy not in ("keep_latest", "delete"):
             msg = "Give the ids of the threads as a list, and keep_latest or delete as the strategy."
             raise InvalidInputError(msg)
-        for thread_id in map(thread_id_from, thread_ids):
+        for thread_id in thread_ids:
             if strategy == "delete":
                 await self.delete(thread_id)
             else:
                 await self.thin(thread_id, KeptCheckpoints(every_namespace=True))
 
-    async def delete(self, thread_id: ThreadId) -> None:
+    async def owner_of(self, thread_id: str) -> str | None:
+        """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""
+        named = thread_id_from(thread_id)
+        head = await self.threads.get(thread_partition(named, None), named).head()
+        return (head.owner or None) if head is not None else None
+
+    async def bind(self, thread_id: str, owner: Owner) -> None:
+        """Bind a thread of this view to *owner*.
+
+        Raises:
+            OwnerMismatchError: It belongs to another owner.
+        """
+        await self.owners.bind(self._thread(thread_id), owner, epoch=None, scoped=self.owner is not None)
+
+    async def delete(self, thread_id: str) -> None:
         """Delete everything of the thread, and its owner."""
         thread = self._thread(thread_id)
         head = await thread.head()
         await thread.erase()
         if self.owner is not None:
-            await self.directory.leave(self.owner, thread_id, scoped=True)
+            await self.directory.leave(self.owner, thread.thread_id, scoped=True)
         elif head is not None and head.owner:
-            await self._delist(head.owner, thread_id, scoped=False)
+            await self._delist(head.owner, thread.thread_id, scoped=False)
 
-    async def delete_of_owner(self, thread_ids: Sequence[ThreadId], owner: Owner) -> None:
+    async def delete_of_owner(self, thread_ids: Sequence[str], owner: Owner) -> None:
         """Delete threads of *owner*: scoped ones, and unscoped ones that are bound to the owner."""
         wanted = set(thread_ids)
         for listed in await self.directory.of_owner(owner):
@@ -244,7 +260,10 @@ class Maintenance:
                 await self.directory.leave(owner, listed.thread_id, scoped=listed.scoped)
 
     async def erase_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
-        """Erase the threads of *owner*, while no further one can be listed; return their ids."""
+        """Erase the threads of *owner*, while no further one can be listed; return their ids.
+
+        The caller erases the owner's partition afterwards, which ends the erasing.
+        """
         await self.directory.begin_erasing(owner)
         listed = await self.directory.of_owner(owner)
         for one in listed:
@@ -259,11 +278,11 @@ class Maintenance:
                 partition, head = item.ref.partition, Head.from_value(item.value)
                 await self.threads.get(partition, head.thread_id).erase()
                 if head.owner:
-                    await self._delist(head.owner, ThreadId(head.thread_id), scoped=len(partition.parts) > 1)
+                    await self._delist(head.owner, head.thread_id, scoped=len(partition.parts) > 1)
                 number += 1
         return number
 
-    async def stats(self, thread_id: ThreadId) -> ThreadStats:
+    async def stats(self, thread_id: str) -> ThreadStats:
         """Return how large the thread is."""
         thread = self._thread(thread_id)
         stored = await thread.load_all()
@@ -277,11 +296,14 @@ class Maintenance:
         waits = newest is not None and newest.waits
         return ThreadStats(len(rows), size, ages[0] if ages else None, ages[-1] if ages else None, waits)
 
-    async def thin(self, thread_id: ThreadId, keep: KeptCheckpoints, *, wait: bool = True) -> int:
+    async def thin(self, thread_id: str, keep: KeptCheckpoints, *, wait: bool = True) -> int:
         """Remove what *keep* does not name, under the thread's lease; return how many checkpoints were removed.
 
         What stays is rebuilt as before: where its channels keep differences only, these are gathered first. A crash
         leaves more than was to stay, never less.
+
+        Raises:
+            ThreadBusyError: A run has the lease on it, and did not end in time or is not waited for.
         """
         thread = self._thread(thread_id)
         scoped = self.owner is not None
@@ -325,8 +347,8 @@ class Maintenance:
         for start in range(0, len(operations), _OPERATIONS):
             await thread.commit(lambda head: replace(head, newest=newest), operations[start : start + _OPERATIONS])
 
-    async def copy(self, source_id: ThreadId, target_id: ThreadId, until: str | None) -> int:
-        """Copy what led to the checkpoint *until*, or all, into a thread that has none; return how many.
+    async def copy(self, source_id: str, target_id: str, *, until: str | None = None) -> int:
+        """Copy what led to the checkpoint *until*, or all, into a thread that has none; return how many checkpoints.
 
         Raises:
             ConflictError: The other one has checkpoints.
@@ -431,14 +453,15 @@ class Maintenance:
                 return  # listed by a run that was refused, or before the thread was deleted
         await thread.erase()
 
-    async def _delist(self, label: str, thread_id: ThreadId, *, scoped: bool) -> None:
+    async def _delist(self, label: str, thread_id: str, *, scoped: bool) -> None:
         owner = owner_of_label(label)
         if owner is not None:
             with suppress(PartitionErasedError):
                 await self.directory.leave(owner, thread_id, scoped=scoped)
 
-    def _thread(self, thread_id: ThreadId) -> ThreadStore:
-        return self.threads.get(thread_partition(thread_id, self.owner), thread_id)
+    def _thread(self, thread_id: str) -> ThreadStore:
+        named = thread_id_from(thread_id)
+        return self.threads.get(thread_partition(named, self.owner), named)
 
     def _summary(self, stored: StoredCheckpoint) -> CheckpointSummary:
         checkpoint, metadata, inline = stored.read(self.serde)

@@ -32,7 +32,7 @@ from threadkeep.checkpoints.codec import (
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
-from threadkeep.checkpoints.maintenance import KeptCheckpoints, ListedCheckpoints, Maintenance, ThreadStats
+from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 from threadkeep.checkpoints.thread_ids import (
     addressed,
@@ -164,6 +164,20 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Return the owner that a run's threads are bound to; ``None``: the view is scoped, or the run names none."""
         return None if self._owner is not None else self._owner_of(config)
 
+    @property
+    def maintenance(self) -> Maintenance:
+        """What is done with whole threads, in this view; its coroutines run in the storage's loop, see :meth:`run`."""
+        return Maintenance(self._threads, self._leases, self.directory, self.owners, self.serde, self._owner)
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run *work* of :attr:`maintenance` in the event loop of the storage, connected; callable from any loop."""
+        self._require_open(work)
+        try:
+            return await self._loop.run(self._threads.call(work) if self._leases.connected else self._connected(work))
+        finally:
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
+                work.close()
+
     async def connect(self) -> None:
         """Connect the storage now, instead of at the first use."""
         await self._loop.run(self._connect())
@@ -204,10 +218,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             yield
         except BaseException:
             with suppress(ThreadkeepError):  # the block's own error is raised
-                await self._run(self._leases.release(lease))
+                await self.run(self._leases.release(lease))
             raise
         else:
-            await self._run(self._leases.release(lease))
+            await self.run(self._leases.release(lease))
         finally:
             current_lease.set(around)
 
@@ -227,7 +241,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if self._move_in is not None:
             await self._moved(config, self._move_in)
         if not self._begins_run(config):
-            return await self._run(self._get(config))
+            return await self.run(self._get(config))
         self._require_outside(config)
         work = self._begin(config, current_lease.get())
         self._require_open(work)
@@ -255,7 +269,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, newest first."""
-        for found in await self._run(self._list(config, filter, before, limit)):
+        for found in await self.run(self._list(config, filter, before, limit)):
             yield found
 
     def put(
@@ -279,7 +293,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
-        await self._run(self._write(target, change))
+        await self.run(self._write(target, change))
         return addressed(config, target.place.namespace, checkpoint["id"])
 
     def put_writes(
@@ -292,15 +306,15 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
-        await self._run(self._put_writes(config, writes, task_id, task_path))
+        await self.run(self._put_writes(config, writes, task_id, task_path))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete everything of the thread, and its owner."""
-        self._run_sync(self._maintenance.delete(thread_id_from(thread_id)))
+        self._run_sync(self.maintenance.delete(thread_id))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete everything of the thread, and its owner."""
-        await self._run(self._maintenance.delete(thread_id_from(thread_id)))
+        await self.run(self.maintenance.delete(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints with one of these run ids in their metadata."""
@@ -308,11 +322,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints with one of these run ids in their metadata."""
-        await self._run(self._delete_for_runs(run_ids))
+        await self.run(self._delete_for_runs(run_ids))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Do what :meth:`aprune` does, blocking."""
-        self._run_sync(self._maintenance.prune(thread_ids, strategy))
+        self._run_sync(self.maintenance.prune(thread_ids, strategy))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
@@ -321,67 +335,15 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             InvalidInputError: There is no such strategy.
             ThreadBusyError: A run has the lease on one of them, and did not end in time.
         """
-        await self._run(self._maintenance.prune(thread_ids, strategy))
+        await self.run(self.maintenance.prune(thread_ids, strategy))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread into one that has none."""
-        self._run_sync(self._maintenance.copy(thread_id_from(source_thread_id), thread_id_from(target_thread_id), None))
+        self._run_sync(self.maintenance.copy(source_thread_id, target_thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread into one that has none."""
-        await self.acopy(source_thread_id, target_thread_id)
-
-    async def acopy(self, source_thread_id: str, target_thread_id: str, *, until: str | None = None) -> int:
-        """Copy a thread, or what led to its checkpoint *until*, into one that has none; return how many checkpoints.
-
-        Raises:
-            ConflictError: The other one has checkpoints.
-            InvalidInputError: There is nothing to copy.
-        """
-        source, target = thread_id_from(source_thread_id), thread_id_from(target_thread_id)
-        return await self._run(self._maintenance.copy(source, target, until))
-
-    async def athin(self, thread_id: str, keep: KeptCheckpoints, *, wait: bool = True) -> int:
-        """Remove what *keep* does not name from a thread; return how many checkpoints were removed.
-
-        Raises:
-            ThreadBusyError: A run has the lease on it, and did not end in time or is not waited for.
-        """
-        return await self._run(self._maintenance.thin(thread_id_from(thread_id), keep, wait=wait))
-
-    async def astats(self, thread_id: str) -> ThreadStats:
-        """Return how large a thread is."""
-        return await self._run(self._maintenance.stats(thread_id_from(thread_id)))
-
-    async def aowner(self, thread_id: str) -> str | None:
-        """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""
-        head = await self._run(self._thread(thread_id_from(thread_id), None).head())
-        return (head.owner or None) if head is not None else None
-
-    async def abind(self, thread_id: str, owner: Owner) -> None:
-        """Bind a thread of this view to *owner*.
-
-        Raises:
-            OwnerMismatchError: It belongs to another owner.
-        """
-        thread = self._thread(thread_id_from(thread_id), self._owner)
-        await self._run(self.owners.bind(thread, owner, epoch=None, scoped=self._owner is not None))
-
-    async def aerase_owner(self, owner: Owner) -> tuple[ThreadId, ...]:
-        """Erase the threads of *owner*, while no further one can begin; return their ids.
-
-        The caller erases the owner's partition afterwards, which ends the erasing.
-        """
-        return await self._run(self._maintenance.erase_owner(owner))
-
-    async def aexpire(self) -> int:
-        """Delete the threads that have expired; return how many."""
-        return await self._run(self._maintenance.expire())
-
-    async def adelete_of_owner(self, thread_ids: Sequence[str], *, owner: Owner) -> None:
-        """Delete threads of *owner*: scoped ones, and unscoped ones that are bound to the owner."""
-        ids = [thread_id_from(one) for one in thread_ids]
-        await self._run(self._maintenance.delete_of_owner(ids, owner))
+        await self.run(self.maintenance.copy(source_thread_id, target_thread_id))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
@@ -393,7 +355,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return what was written to each of *channels* since its last snapshot."""
-        return await self._run(self._delta_history(config, channels))
+        return await self.run(self._delta_history(config, channels))
 
     def get_next_version(self, current: str | None, channel: None) -> str:
         """Return the version after *current*."""
@@ -411,14 +373,6 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         view = copy.copy(self)
         vars(view).update(changes)
         return view
-
-    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        self._require_open(work)
-        try:
-            return await self._loop.run(self._threads.call(work) if self._leases.connected else self._connected(work))
-        finally:
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
-                work.close()
 
     def _run_sync(self, work: Coroutine[Any, Any, T], *, limited: bool = True) -> T:
         self._require_open(work)
@@ -595,7 +549,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         found: list[CheckpointTuple] = []
         for thread, namespace, only in await self._listed(config):
             most = limit if config is not None else None
-            found += await self._maintenance.list(thread, ListedCheckpoints(namespace, only, older, wanted or {}, most))
+            found += await self.maintenance.list(thread, ListedCheckpoints(namespace, only, older, wanted or {}, most))
         if config is None:
             found.sort(key=lambda one: one.checkpoint["id"], reverse=True)
         return found[:limit]
@@ -614,7 +568,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
         for thread, _, _ in await self._listed(None):
-            await self._maintenance.delete_runs(thread, set(run_ids))
+            await self.maintenance.delete_runs(thread, set(run_ids))
 
     async def _delta_history(
         self, config: RunnableConfig, channels: Sequence[str]
@@ -622,8 +576,4 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Walk from the parent of the checkpoint of *config* to the nearest value of each channel."""
         target = self._target(config)
         await self._require_owner(target)
-        return await self._maintenance.delta_history(target.thread, target.place, channels)
-
-    @property
-    def _maintenance(self) -> Maintenance:
-        return Maintenance(self._threads, self._leases, self.directory, self.serde, self._owner)
+        return await self.maintenance.delta_history(target.thread, target.place, channels)

@@ -232,9 +232,14 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
     detail = f"{saver.storage.name} {saver.storage.location}{sealed}"
     try:
         tk.app.event_loop.run_sync(saver.connect())
+        unlisted = tk.app.event_loop.run_sync(saver.directory.unlisted())
     except StorageError as error:
         return [{"what": "threads", "state": "broken", "detail": str(error)}]
-    return [{"what": "threads", "state": "ok", "detail": detail}]
+    rows = [{"what": "threads", "state": "ok", "detail": detail}]
+    if unlisted:
+        advice = f"{len(unlisted):,} threads are on no owner's list; run: threadkeep storage sweep"
+        rows.append({"what": "threads", "state": "warning", "detail": advice})
+    return rows
 
 
 def _seal(tk: Threadkeep) -> str:

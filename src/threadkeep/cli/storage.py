@@ -107,13 +107,17 @@ def stats(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> N
 
 @app.command()
 def sweep(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Remove what has expired physically; a running application does it every ten minutes."""
+    """Remove what has expired, which a running application does every ten minutes, and threads of erased owners.
 
-    async def work(_storage: Storage, moving: Moving) -> int:
-        return await moving.sweep()
+    Threads of other owners that are missing on their lists are listed again.
+    """
 
-    swept = _run(url, load_settings(data_dir), work)
-    emit({"swept": swept}, [f"{swept:,} expired items removed."], json=json)
+    async def work(_storage: Storage, moving: Moving) -> tuple[int, int]:
+        return await moving.sweep(), await moving.mend_threads()
+
+    swept, threads = _run(url, load_settings(data_dir), work)
+    lines = [f"{swept:,} expired items removed.", f"{threads:,} threads listed again, or removed with their owners."]
+    emit({"swept": swept, "threads": threads}, lines if threads else lines[:1], json=json)
 
 
 @app.command()

@@ -304,7 +304,7 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
 
     @property
     @override
-    def _maintenance(self) -> Maintenance:
+    def maintenance(self) -> Maintenance:
         raise _missing_owner()
 
     @override

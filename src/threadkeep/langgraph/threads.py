@@ -106,7 +106,8 @@ class ThreadService:
     async def get(self, thread_id: str, *, owner: str | Owner | None = None) -> Thread | None:
         """Return a thread, or ``None`` where the owner has none of this id."""
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
-        stats = await (await self._view(named, owner)).astats(named)
+        view = await self._view(named, owner)
+        stats = await view.run(view.maintenance.stats(named))
         return Thread(named, stats) if stats.checkpoints else None
 
     async def require(self, thread_id: str, *, owner: str | Owner | None = None) -> Thread:
@@ -182,7 +183,7 @@ class ThreadService:
         for thread_id in await self._selected(thread_ids, owner, older_than):
             view = await self._view(thread_id, owner)
             try:
-                done.append(Pruned(thread_id, await view.athin(thread_id, keep, wait=False)))
+                done.append(Pruned(thread_id, await view.run(view.maintenance.thin(thread_id, keep, wait=False))))
             except ThreadBusyError:
                 done.append(Pruned(thread_id, busy=True))
         return done
@@ -211,7 +212,7 @@ class ThreadService:
             raise InvalidInputError(msg)
         owner = self._scope.resolve(owner)
         chosen = await self._selected(thread_ids, owner, older_than)
-        await self._saver.adelete_of_owner(chosen, owner=owner)
+        await self._saver.run(self._saver.maintenance.delete_of_owner(chosen, owner))
         return [*chosen]
 
     async def copy(self, thread_id: str, to: str, *, owner: str | Owner | None = None) -> Thread:
@@ -273,7 +274,7 @@ class ThreadService:
             for thread_id in thread_ids or await list_thread_ids(saver):
                 named = await self._importing_owner(saver, thread_id, owner, owners, owner_key)
                 if named is not None:
-                    await self._saver.abind(thread_id, named)
+                    await self._saver.run(self._saver.maintenance.bind(thread_id, named))
                 copied = await copy_thread(saver, self._saver, thread_id)
                 yield ImportedThread(thread_id, copied.checkpoints, copied.state, named)
 
@@ -319,8 +320,8 @@ class ThreadService:
         done: list[ImportedThread] = []
         for thread_id in there if thread_ids is None else thread_ids:
             named = await self._importing_owner(self._saver, thread_id, None, owners, owner_key)
-            if named is not None and await self._saver.aowner(thread_id) != named.label:
-                await self._saver.abind(thread_id, named)
+            if named is not None and await self._saver.run(self._saver.maintenance.owner_of(thread_id)) != named.label:
+                await self._saver.run(self._saver.maintenance.bind(thread_id, named))
                 done.append(ImportedThread(thread_id, 0, "adopted", named))
         return done
 
@@ -348,8 +349,8 @@ class ThreadService:
         owner, named, other = self._scope.resolve(owner), thread_id_from(thread_id), thread_id_from(to)
         await self.require(named, owner=owner)
         view = await self._view(named, owner)
-        await view.abind(other, owner)
-        await view.acopy(named, other, until=until)
+        await view.run(view.maintenance.bind(other, owner))
+        await view.run(view.maintenance.copy(named, other, until=until))
         return await self.require(other, owner=owner)
 
     async def _selected(
@@ -376,7 +377,7 @@ class ThreadService:
     async def _view(self, thread_id: ThreadId, owner: Owner) -> ThreadkeepCheckpointer:
         """Return the view that sees the owner's thread of this id: bound to them, or out of others' reach anyway."""
         saver = self._saver
-        bound = await saver.aowner(thread_id)
+        bound = await saver.run(saver.maintenance.owner_of(thread_id))
         return saver if bound == owner.label else saver.scoped(owner)
 
     @property

@@ -228,7 +228,7 @@ async def move_in(
         source = EarlierThreads(saver, keys=keys)
         for thread_id in await list_thread_ids(source):
             if thread_id in bound:
-                await checkpointer.abind(thread_id, bound[thread_id])
+                await checkpointer.run(checkpointer.maintenance.bind(thread_id, bound[thread_id]))
             await copy_thread(source, checkpointer, thread_id)
             number += 1
         await _forget_bindings(storage)

@@ -86,6 +86,12 @@ class Moving:
         """Remove what has expired; return how many items."""
         return await self._storage.sweep(now=self._clock.now())
 
+    async def mend_threads(self) -> int:
+        """List threads that are on no owner's list again, or delete those of erased owners; return how many."""
+        from threadkeep.checkpoints.directory import ThreadDirectory
+
+        return await ThreadDirectory(self._storage, self._clock).mend()
+
     async def stats(self) -> Stats:
         """Count what there is."""
         return await self._storage.stats()

@@ -217,7 +217,7 @@ class ThreadSource:
             return
         if owner is not None:
             self._require_owner(found, thread_id, owner)
-            await target.abind(thread_id, owner)
+            await target.run(target.maintenance.bind(thread_id, owner))
         await copy_thread(self._saver, target, thread_id)
 
     def _require_owner(self, found: Sequence[CheckpointTuple], thread_id: ThreadId, owner: Owner) -> None:
