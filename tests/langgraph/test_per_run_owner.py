@@ -181,9 +181,9 @@ class TestThreads:
             lambda: saver.aprune(["1"]),
             lambda: saver.acopy_thread("1", "2"),
             lambda: saver.adelete_for_runs(["1"]),
-            lambda: saver.astats("1"),
-            lambda: saver.abind("1", BOB),
-            lambda: saver.aerase_owner(ANA),
+            lambda: saver.run(saver.maintenance.stats("1")),
+            lambda: saver.run(saver.maintenance.bind("1", BOB)),
+            lambda: saver.run(saver.maintenance.erase_owner(ANA)),
             lambda: asyncio.to_thread(list, saver.list(None)),
         ):
             with pytest.raises(OwnerRequiredError):

@@ -14,7 +14,7 @@ import threadkeep
 from threadkeep import Forgotten, Health, Memory, Owner, Proposal, Recall, Recalled, Receipt, RememberResult, Threadkeep
 from threadkeep.capture.models import QueuedTurn
 from threadkeep.collections.models import Passages
-from threadkeep.langgraph.threads import Thread
+from threadkeep.langgraph.threads import ThreadPage
 from threadkeep.runs.models import Run
 
 
@@ -57,7 +57,7 @@ def blocking_application(model: BaseChatModel) -> None:
         assert_type(tk.sync.queue.retry(), list[QueuedTurn])
         assert_type(tk.sync.owners.export(), list[dict[str, Any]])
         assert_type(tk.sync.collections.search("handbook", "leave"), Passages)
-        assert_type(tk.sync.threads.list(), list[Thread])
+        assert_type(tk.sync.threads.list(), ThreadPage)
         assert_type(tk.sync.runs.get(tk.graph(), thread_id="1"), Run)
         assert_type(tk.sync.runs.once("pay", len), int)
         assert_type(tk.sync.agents.supervisor(), CompiledStateGraph[Any, Any, Any, Any])

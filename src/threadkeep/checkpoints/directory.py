@@ -1,5 +1,7 @@
 """The threads of each owner, listed in the owner's partition of the storage that keeps the threads.
 
+The item of a thread also holds its title and status. Its creation is that of the thread, and its update the last turn.
+
 A thread is listed before it is bound, in the owner's epoch, so erasing an owner finds every thread. While an owner is
 being erased no thread can be listed; an erasure that was killed is found again as due work. A thread that is bound and
 not listed is what an earlier version left.
@@ -9,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from threadkeep.checkpoints.codec import HEAD
 from threadkeep.checkpoints.head import Head, bind_to
@@ -22,6 +26,7 @@ from threadkeep.storage.interface import (
     Batch,
     Delete,
     Due,
+    Item,
     Partition,
     Put,
     Ref,
@@ -44,11 +49,47 @@ _NEVER_WRITTEN: Final = Partition("owner", ("", ".never"))
 """Its epoch is the one that every partition begins with."""
 
 
+_TITLE_WORDS: Final = 7
+_TITLE_CHARACTERS: Final = 200
+
+ThreadStatus: TypeAlias = Literal["idle", "interrupted", "error"]
+"""How the last turn of a thread ended: with a reply, with a question to the user, or with an error."""
+
+
 class ListedThread(NamedTuple):
-    """A thread of an owner; *scoped*: kept in a view that no other owner can name."""
+    """A thread of an owner.
+
+    Attributes:
+        thread_id: Its id.
+        scoped: Whether it is kept in a view that no other owner can name.
+        title: The first words of the user, or the title that the user gave; ``""``: none yet.
+        status: How the last turn ended.
+        pinned: Whether the user pinned it.
+        created_at: When it was listed first; ``None``: unknown.
+        last_turn_at: When its last turn ended; ``None``: unknown.
+    """
 
     thread_id: ThreadId
     scoped: bool
+    title: str = ""
+    status: ThreadStatus = "idle"
+    pinned: bool = False
+    created_at: datetime | None = None
+    last_turn_at: datetime | None = None
+
+    @classmethod
+    def from_item(cls, item: Item) -> ListedThread:
+        """Return the thread of an item; earlier versions wrote its id only."""
+        value = item.value
+        return cls(
+            ThreadId(value["thread"]),
+            bool(value.get("scoped", item.ref.key.startswith(_SCOPED))),
+            str(value.get("title", "")),
+            value.get("status", "idle"),
+            bool(value.get("pinned", False)),
+            item.created_at,
+            item.updated_at,
+        )
 
     def partition_of(self, owner: Owner) -> Partition:
         """Return the partition that it is kept in."""
@@ -115,14 +156,65 @@ class ThreadDirectory:
         """Return the threads of *owner*, newest first."""
         await self._storage.connect()  # the first read may come before any run
         rows = iterate_items(self._storage, owner.partition, prefix=(THREADS, owner.label))
-        return tuple(
-            [
-                ListedThread(
-                    ThreadId(item.value["thread"]), bool(item.value.get("scoped", item.ref.key[:6] == "scoped"))
-                )
-                async for item in rows
-            ]
-        )
+        return tuple([ListedThread.from_item(item) async for item in rows])
+
+    async def page(self, owner: Owner, *, after: str | None, limit: int) -> tuple[list[ListedThread], str | None]:
+        """Return threads of *owner*, the last turn first, and what continues the list; one read.
+
+        Raises:
+            InvalidInputError: *after* is not what an earlier page returned.
+        """
+        await self._storage.connect()
+        prefix = (THREADS, owner.label)
+        page = await self._storage.scan(owner.partition, prefix=prefix, after=after, limit=limit)
+        return [ListedThread.from_item(item) for item in page.items], page.after
+
+    async def find(self, owner: Owner, thread_id: str, *, scoped: bool) -> ListedThread | None:
+        """Return one thread of *owner*; ``None``: it is not listed."""
+        item = await self._item(owner, thread_id, scoped=scoped)
+        return None if item is None else ListedThread.from_item(item)
+
+    async def note_turn(
+        self, owner: Owner, thread_id: str, *, scoped: bool, question: str, status: ThreadStatus = "idle"
+    ) -> None:
+        """Note that a turn of a listed thread has ended; its first question gives the thread its title.
+
+        A thread that was deleted meanwhile is not listed again.
+        """
+
+        async def note() -> None:
+            item = await self._item(owner, thread_id, scoped=scoped)
+            if item is not None:
+                title = item.value.get("title") or title_from(question)
+                await self._put(owner, item, {**item.value, "title": title, "status": status}, None)
+
+        await retry_conflicts(note)
+
+    async def edit(
+        self, owner: Owner, thread_id: str, *, scoped: bool, title: str | None = None, pinned: bool | None = None
+    ) -> ListedThread | None:
+        """Change the title or the pin of a thread, which keeps its place in the list; ``None``: it is not listed."""
+
+        async def change() -> ListedThread | None:
+            item = await self._item(owner, thread_id, scoped=scoped)
+            if item is None:
+                return None
+            changes: dict[str, Any] = {} if title is None else {"title": title}
+            value = {**item.value, **changes, **({} if pinned is None else {"pinned": pinned})}
+            await self._put(owner, item, value, item.updated_at)
+            return ListedThread.from_item(replace(item, value=value))
+
+        return await retry_conflicts(change)
+
+    async def _item(self, owner: Owner, thread_id: str, *, scoped: bool) -> Item | None:
+        await self._storage.connect()
+        ref = Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=scoped))
+        (item,) = await self._storage.get([ref])
+        return item
+
+    async def _put(self, owner: Owner, item: Item, value: dict[str, Any], updated_at: datetime | None) -> None:
+        put = Put(item.ref.namespace, item.ref.key, value, expect=item.revision, updated_at=updated_at)
+        await self._storage.commit(Batch(owner.partition, [put]))
 
     async def ids_of(self, owner: Owner) -> tuple[ThreadId, ...]:
         """Return the ids of the threads of *owner*, newest first, each once."""
@@ -237,6 +329,12 @@ def thread_partition(thread_id: str, owner: Owner | None) -> Partition:
     """Return the partition of a thread; *owner*: of that owner's scoped view."""
     parts = (thread_id,) if owner is None else (owner.tenant, owner.user_id, thread_id)
     return Partition("thread", parts)
+
+
+def title_from(question: str) -> str:
+    """Return the first seven words of *question*, of 200 characters at most."""
+    words = "".join(one if one.isprintable() else " " for one in question[: 10 * _TITLE_CHARACTERS]).split()
+    return " ".join(words[:_TITLE_WORDS])[:_TITLE_CHARACTERS]
 
 
 def _key(thread_id: str, *, scoped: bool) -> str:

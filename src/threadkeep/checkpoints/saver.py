@@ -142,6 +142,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """The owner of this view; ``None``: it is not scoped."""
         return self._owner
 
+    @property
+    def is_scoped(self) -> bool:
+        """Whether the threads of this view are kept where other owners cannot name them."""
+        return self._owner is not None
+
     def scoped(self, owner: Owner) -> ThreadkeepCheckpointer:
         """Return a view of *owner*'s threads only: it cannot name another owner's thread, nor others one of its."""
         return self._view(_owner=owner)

@@ -29,7 +29,7 @@ from threadkeep.cli.output import (
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
-    from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread
+    from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadSummary
     from threadkeep.models.base import Message
     from threadkeep.transfer.threads import CopiedThread
 
@@ -69,11 +69,11 @@ def list_(
     *,
     json: Json = False,
 ) -> None:
-    """List threads, newest first."""
+    """List threads, the last turn first."""
     rested = _days(older_than_days)
     threads = read(lambda tk: tk.threads.list(user, older_than=rested, limit=limit), data_dir)
     empty = f"{plain(user)} has no threads{' that rested so long' if older_than_days else ''}."
-    emit(threads, map(_line, threads) if threads else [empty], json=json)
+    emit(threads, map(_summary_line, threads) if threads else [empty], json=json)
 
 
 @app.command()
@@ -316,6 +316,13 @@ def _message_lines(message: Message) -> Iterator[str]:
     """Yield *message* behind the role of its author; further lines of it are indented."""
     for number, line in enumerate(message.text.splitlines() or [""]):
         yield f"{'' if number else message.role:<10} {visible(line, besides=chr(9))}"
+
+
+def _summary_line(thread: ThreadSummary) -> str:
+    at = f"{thread.last_turn_at:%Y-%m-%d %H:%M}" if thread.last_turn_at else "-"
+    title = f"  {visible(thread.title)}" if thread.title else ""
+    status = "" if thread.status == "idle" else f"  ({thread.status})"
+    return f"{plain(thread.thread_id)}  {at}{title}{status}"
 
 
 def _line(thread: Thread) -> str:

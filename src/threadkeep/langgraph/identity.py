@@ -101,6 +101,13 @@ def is_kept_by_us(config: Mapping[str, Any]) -> bool:
     return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)
 
 
+def is_scoped(config: Mapping[str, Any]) -> bool:
+    """Return whether our checkpointer keeps the thread of the run where other owners cannot name it."""
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    saver = configurable.get(_CHECKPOINTER)
+    return isinstance(saver, ThreadkeepCheckpointer) and saver.is_scoped
+
+
 _CHECKPOINTS_READ: Final = 50
 """So many of the newest checkpoints of a thread are looked at for owners."""
 

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cachetools import LRUCache
@@ -22,7 +23,7 @@ from langgraph.config import get_config
 from langgraph.runtime import Runtime
 
 from threadkeep.capture.models import Receipt
-from threadkeep.errors import ClosedError, OwnerMismatchError, PartitionErasedError, StorageError
+from threadkeep.errors import ClosedError, ConflictError, OwnerMismatchError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import (
     afind_owners,
@@ -30,6 +31,7 @@ from threadkeep.langgraph.identity import (
     find_owners,
     foreign_saver,
     is_kept_by_us,
+    is_scoped,
     owner_from,
     require_agreement,
     thread_id_of,
@@ -354,7 +356,8 @@ class LearningMiddleware(ThreadkeepMiddleware):
             (turn.owner, turn.thread_id or ""), True
         ):  # nothing says that the earlier messages are theirs
             messages = messages[newest_human(messages)[0] :]
-        return self._record(turn, messages, seen, current_run(), self._to_bind(turn))
+        noting = partial(self._note_turn, turn, newest_human(messages)[2], scoped=is_scoped(config))
+        return self._record(turn, messages, seen, current_run(), self._to_bind(turn), noting)
 
     async def _record(
         self,
@@ -363,6 +366,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         seen: _Seen | None,
         run: CurrentRun | None,
         to_bind: str | None,
+        note_turn: Callable[[], Coroutine[Any, Any, None]],
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
         app = self._tk.app
@@ -376,7 +380,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                     await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
                 except (OwnerMismatchError, PartitionErasedError):
                     return Receipt("nothing")
-            return await services.captures.record(
+            recording = services.captures.record(
                 PlainMessages(messages),
                 owner=turn.owner,
                 thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
@@ -384,6 +388,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 epoch=seen.epoch if seen else None,
                 later=at_the_end if run else None,
             )
+            return (await asyncio.gather(recording, note_turn()))[0]
 
         def at_the_end(wake: Callable[[], object]) -> None:
             """Let nothing be learnt before the run is over, which would slow down its end."""
@@ -403,6 +408,18 @@ class LearningMiddleware(ThreadkeepMiddleware):
             recorded.set(TURNS, len(receipt.turn_ids))
             recorded.set(DEGRADED, list(receipt.degraded) or None)
             return receipt
+
+    async def _note_turn(self, turn: _TurnContext, question: str, *, scoped: bool) -> None:
+        """Note the turn in the list of threads."""
+        if turn.thread_id is None:
+            return
+        app = self._tk.app
+        try:
+            services = await app.connect()
+            title = services.redact(question)
+            await services.thread_directory.note_turn(turn.owner, turn.thread_id, scoped=scoped, question=title)
+        except (StorageError, ConflictError) as error:
+            app.telemetry.degraded("threads", error)
 
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)

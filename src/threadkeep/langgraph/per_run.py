@@ -195,6 +195,11 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
     def _of(self, config: RunnableConfig) -> ThreadkeepCheckpointer:
         return self._saver.scoped(run_owner(config))
 
+    @property
+    @override
+    def is_scoped(self) -> bool:
+        return True
+
     @override
     def owner_by(self, config: RunnableConfig) -> Owner | None:
         return run_owner(config)

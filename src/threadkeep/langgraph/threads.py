@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from threadkeep.checkpoints.directory import ThreadStatus
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.checkpoints.thread_ids import thread_id_from
-from threadkeep.errors import InvalidInputError, ThreadBusyError
+from threadkeep.errors import ConflictError, InvalidInputError, ThreadBusyError
 from threadkeep.ids import ThreadId
 from threadkeep.models.langchain import plain_messages
 from threadkeep.transfer.threads import CopiedThread, copy_thread, list_checkpoints, list_thread_ids, open_saver, raw
@@ -18,24 +20,58 @@ from threadkeep.transfer.threads import CopiedThread, copy_thread, list_checkpoi
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from threadkeep.checkpoints.directory import ListedThread
     from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
-    from threadkeep.container import Container
+    from threadkeep.container import Container, Services
     from threadkeep.identity import Owner
     from threadkeep.models.base import Message
     from threadkeep.service import OwnerScope
 
+_TITLE_CHARACTERS: Final = 200
+
 
 @dataclass(frozen=True, slots=True)
-class Thread:
-    """A thread of an owner.
+class ThreadSummary:
+    """A thread in the list of an owner's threads.
 
     Attributes:
         thread_id: Its id.
-        stats: How large it is.
+        title: The first seven words of the user, or the title that was given; ``""``: there is none yet.
+        status: How the last turn ended: ``idle``, with a reply; ``interrupted``, with a question; or ``error``.
+        pinned: Whether it is pinned.
+        created_at: When it began.
+        last_turn_at: When its last turn ended.
     """
 
     thread_id: str
-    stats: ThreadStats
+    title: str = ""
+    status: ThreadStatus = "idle"
+    pinned: bool = False
+    created_at: datetime | None = None
+    last_turn_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread(ThreadSummary):
+    """A thread of an owner.
+
+    Attributes:
+        stats: How large it is.
+    """
+
+    stats: ThreadStats = field(default_factory=lambda: ThreadStats(0, 0, None, None, waits=False))
+
+
+class ThreadPage(list[ThreadSummary]):
+    """A part of an owner's threads, the last turn first.
+
+    Attributes:
+        cursor: What to pass to ``list`` for the next page; ``None``: this is the last one.
+    """
+
+    def __init__(self, threads: Iterable[ThreadSummary], cursor: str | None) -> None:
+        super().__init__(threads)
+        self.cursor = cursor
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +119,116 @@ class ThreadService:
         *,
         older_than: timedelta | None = None,
         limit: int = 50,
-        offset: int = 0,
-    ) -> list[Thread]:
-        """List threads, with how large they are.
+        cursor: str | None = None,
+    ) -> ThreadPage:
+        """List threads, the last turn first. A page is one read.
 
         Args:
             owner: The owner.
-            older_than: Only those that have rested so long.
-            limit: How many at most.
-            offset: How many to leave out first.
+            older_than: Only those with their last turn so long ago.
+            limit: How many at most, 1 or more.
+            cursor: The cursor of the page before; ``None``: from the first.
+
+        Raises:
+            InvalidInputError: *limit* is below 1, or *cursor* is invalid.
         """
+        if limit < 1:
+            msg = f"limit must be 1 or more, got {limit}."
+            raise InvalidInputError(msg)
         owner = self._scope.resolve(owner)
-        found: list[Thread] = []
-        for thread_id in await self._ids(owner):
-            thread = await self.get(thread_id, owner=owner)
-            if thread is not None and self._rested(thread, older_than):
-                found.append(thread)
-                if len(found) >= offset + limit:
-                    break
-        return found[offset:]
+        found: list[ThreadSummary] = []
+        while True:
+            wanted = limit - len(found)
+            listed, cursor = await self._page(owner, cursor, wanted)
+            found += [_summary(one) for one in listed if self._rested(one.last_turn_at, older_than)]
+            if cursor is None or len(found) >= limit:
+                return ThreadPage(found, cursor)
+
+    async def _page(self, owner: Owner, after: str | None, limit: int) -> tuple[Sequence[ListedThread], str | None]:
+        return await self._app.call(lambda services: services.thread_directory.page(owner, after=after, limit=limit))
 
     async def get(self, thread_id: str, *, owner: str | Owner | None = None) -> Thread | None:
         """Return a thread, or ``None`` where the owner has none of this id."""
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         view = await self._view(named, owner)
-        stats = await view.run(view.maintenance.stats(named))
-        return Thread(named, stats) if stats.checkpoints else None
+        sizing = view.run(view.maintenance.stats(named))
+        stats, listed = await asyncio.gather(sizing, self._find(owner, named, scoped=view.is_scoped))
+        if listed is None:
+            return Thread(named, stats=stats) if stats.checkpoints else None
+        return _thread(listed, stats)
+
+    async def create(self, thread_id: str, *, title: str = "", owner: str | Owner | None = None) -> Thread:
+        """List a thread before its first turn.
+
+        Args:
+            thread_id: Its id.
+            title: Its title; ``""``: the first seven words of the user, once there are any.
+            owner: The owner.
+
+        Raises:
+            ConflictError: The owner has a thread of this id.
+            OwnerMismatchError: Another owner has it.
+        """
+        owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
+        view = self._saver.scoped(owner) if self._scope.locked else self._saver
+        if await self._find(owner, named, scoped=view.is_scoped) is not None:
+            msg = "There is a thread of this id already; choose another id."
+            raise ConflictError(msg, thread_id=named)
+        await view.run(view.maintenance.bind(named, owner))
+        listed = await self._edit(owner, named, scoped=view.is_scoped, title=_checked_title(title))
+        return Thread(named) if listed is None else _thread(listed, Thread(named).stats)
+
+    async def update(
+        self,
+        thread_id: str,
+        *,
+        title: str | None = None,
+        pinned: bool | None = None,
+        owner: str | Owner | None = None,
+    ) -> ThreadSummary:
+        """Change the title of a thread, or pin it; ``None`` leaves either as it is.
+
+        Raises:
+            InvalidInputError: The owner has no thread of this id, or the title has more than 200 characters.
+        """
+        owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
+        view = await self._view(named, owner)
+        title = None if title is None else _checked_title(title)
+        listed = await self._edit(owner, named, scoped=view.is_scoped, title=title, pinned=pinned)
+        if listed is None:
+            raise _not_found(named)
+        return _summary(listed)
+
+    async def note_turn(
+        self, thread_id: str, *, question: str, status: ThreadStatus = "idle", owner: str | Owner | None = None
+    ) -> None:
+        """Note the end of a turn in the list, for graphs without the middleware, which does it.
+
+        Args:
+            thread_id: The thread; nothing is noted of one that is not listed.
+            question: What the user said; the first question of a thread gives it its title.
+            status: How the turn ended.
+            owner: The owner.
+        """
+        owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
+        view = self._saver.scoped(owner) if self._scope.locked else await self._view(named, owner)
+
+        async def note(services: Services) -> None:
+            await services.thread_directory.note_turn(
+                owner, named, scoped=view.is_scoped, question=services.redact(question), status=status
+            )
+
+        await self._app.call(note)
+
+    async def _find(self, owner: Owner, thread_id: ThreadId, *, scoped: bool) -> ListedThread | None:
+        return await self._app.call(lambda services: services.thread_directory.find(owner, thread_id, scoped=scoped))
+
+    async def _edit(
+        self, owner: Owner, thread_id: ThreadId, *, scoped: bool, title: str | None = None, pinned: bool | None = None
+    ) -> ListedThread | None:
+        return await self._app.call(
+            lambda services: services.thread_directory.edit(owner, thread_id, scoped=scoped, title=title, pinned=pinned)
+        )
 
     async def require(self, thread_id: str, *, owner: str | Owner | None = None) -> Thread:
         """Return a thread.
@@ -118,8 +238,7 @@ class ThreadService:
         """
         found = await self.get(thread_id, owner=owner)
         if found is None:
-            msg = "The owner has no such thread; list them to see which there are."
-            raise InvalidInputError(msg, thread_id=thread_id)
+            raise _not_found(thread_id)
         return found
 
     async def messages(self, thread_id: str, *, owner: str | Owner | None = None) -> list[Message]:
@@ -363,15 +482,14 @@ class ThreadService:
                 thread = await self.get(thread_id, owner=owner)
             else:
                 thread = await self.require(thread_id, owner=owner)
-            if thread is not None and self._rested(thread, older_than):
+            if thread is not None and self._rested(thread.stats.updated_at, older_than):
                 chosen.append(thread_id)
         return chosen
 
     async def _ids(self, owner: Owner) -> Sequence[ThreadId]:
         return await self._app.call(lambda services: services.thread_directory.ids_of(owner))
 
-    def _rested(self, thread: Thread, older_than: timedelta | None) -> bool:
-        at = thread.stats.updated_at
+    def _rested(self, at: datetime | None, older_than: timedelta | None) -> bool:
         return older_than is None or (at is not None and self._app.clock.now() - at >= older_than)
 
     async def _view(self, thread_id: ThreadId, owner: Owner) -> ThreadkeepCheckpointer:
@@ -386,6 +504,30 @@ class ThreadService:
             msg = "A LangGraph server keeps its threads itself; ask that."
             raise InvalidInputError(msg)
         return self._app.checkpointer
+
+
+def _summary(listed: ListedThread) -> ThreadSummary:
+    return ThreadSummary(
+        listed.thread_id, listed.title, listed.status, listed.pinned, listed.created_at, listed.last_turn_at
+    )
+
+
+def _thread(listed: ListedThread, stats: ThreadStats) -> Thread:
+    summary = _summary(listed)
+    return Thread(**{one.name: getattr(summary, one.name) for one in fields(summary)}, stats=stats)
+
+
+def _not_found(thread_id: str) -> InvalidInputError:
+    msg = "The owner has no such thread; list them to see which there are."
+    return InvalidInputError(msg, thread_id=thread_id)
+
+
+def _checked_title(title: str) -> str:
+    text = " ".join(title.split())
+    if len(text) > _TITLE_CHARACTERS:
+        msg = f"The title has {len(text):,} characters; at most {_TITLE_CHARACTERS} are allowed."
+        raise InvalidInputError(msg)
+    return text
 
 
 @asynccontextmanager

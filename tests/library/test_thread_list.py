@@ -1,0 +1,167 @@
+"""The list of an owner's threads: titles, status, pins and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+
+import threadkeep
+from threadkeep import Owner
+from threadkeep.errors import ConflictError, InvalidInputError, OwnerMismatchError
+from threadkeep.testing import FrozenClock, ScriptedModel
+
+ANA = Owner("ana", "acme")
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def tk(tmp_path: Path, clock: FrozenClock, request: pytest.FixtureRequest) -> Iterator[threadkeep.Threadkeep]:
+    url = f"sqlite:///{tmp_path / 'memory.sqlite3'}" if request.param == "sqlite" else "memory://"
+    with threadkeep.open(url, embedder="none", clock=clock) as opened:
+        yield opened
+
+
+def agent_of(tk: threadkeep.Threadkeep) -> Any:
+    view = tk.per_run_owner()
+    return create_agent(ScriptedModel(), middleware=[view.middleware()], checkpointer=view.checkpointer)
+
+
+async def say(tk: threadkeep.Threadkeep, text: str, thread_id: str, owner: Owner = ANA) -> None:
+    config = tk.per_run_owner().config(owner, thread_id=thread_id)
+    await agent_of(tk).ainvoke({"messages": [("user", text)]}, config)
+
+
+class TestTitles:
+    async def test_the_first_seven_words_are_the_title(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        await say(tk, "Please plan\x00 our holiday\nin the north of Portugal.", "1")
+        began = clock.now()
+        clock.advance(timedelta(hours=1))
+        await say(tk, "And book it.", "1")
+
+        (thread,) = await tk.threads.list(ANA)
+
+        assert (thread.thread_id, thread.title) == ("1", "Please plan our holiday in the north")
+        assert (thread.status, thread.pinned) == ("idle", False)
+        assert (thread.created_at, thread.last_turn_at) == (began, clock.now())
+        assert await tk.threads.list(Owner("ana", "other")) == []
+
+    async def test_a_secret_is_no_title(self, tk: threadkeep.Threadkeep):
+        await say(tk, "My key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD.", "1")
+
+        assert "abcdefgh" not in (await tk.threads.list(ANA))[0].title
+
+    async def test_a_title_that_was_given_stays(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        await say(tk, "Hello there.", "1")
+        clock.advance(timedelta(hours=1))
+        await say(tk, "Something else.", "2")
+        mine = tk.for_owner(ANA)
+
+        changed = await mine.threads.update("1", title="  Holiday \n plans ", pinned=True)
+        order = [one.thread_id for one in await mine.threads.list()]
+        clock.advance(timedelta(hours=1))
+        await say(tk, "More.", "1")
+
+        assert (changed.title, changed.pinned) == ("Holiday plans", True)
+        assert order == ["2", "1"]
+        assert [(one.thread_id, one.title, one.pinned) for one in await mine.threads.list()] == [
+            ("1", "Holiday plans", True),
+            ("2", "Something else.", False),
+        ]
+        for wrong in (mine.threads.update("3", title="x"), mine.threads.update("1", title="x" * 201)):
+            with pytest.raises(InvalidInputError):
+                await wrong
+
+    async def test_a_thread_is_created_before_its_first_turn(self, tk: threadkeep.Threadkeep):
+        mine = tk.for_owner(ANA)
+        created = await mine.threads.create("1", title="Plans")
+        await mine.threads.create("2")
+
+        assert created.title == "Plans"
+        assert {one.thread_id for one in await mine.threads.list()} == {"1", "2"}
+        with pytest.raises(ConflictError):
+            await mine.threads.create("1")
+        await say(tk, "Hello there.", "2")
+        found = await mine.threads.require("2")
+        assert (found.title, found.stats.checkpoints > 0) == ("Hello there.", True)
+        await tk.threads.create("shared", owner="bob")
+        with pytest.raises(OwnerMismatchError):
+            await tk.threads.create("shared", owner="eve")
+
+    async def test_a_deleted_thread_is_not_listed_again(self, tk: threadkeep.Threadkeep):
+        mine = tk.for_owner(ANA)
+        await say(tk, "Hello.", "1")
+        await mine.threads.delete(["1"])
+
+        await mine.threads.note_turn("1", question="Late.")
+
+        assert await mine.threads.list() == []
+        await say(tk, "A new one.", "1")
+        assert [one.title for one in await mine.threads.list()] == ["A new one."]
+
+    async def test_a_turn_of_a_graph_without_middleware_is_noted(self, tk: threadkeep.Threadkeep):
+        mine = tk.for_owner(ANA)
+        view = tk.per_run_owner()
+        agent: Any = create_agent(ScriptedModel(), checkpointer=view.checkpointer)
+        await agent.ainvoke({"messages": [("user", "Hi")]}, view.config(ANA, thread_id="1"))
+
+        await mine.threads.note_turn("1", question="May I pay the bill?", status="interrupted")
+
+        assert [(one.title, one.status) for one in await mine.threads.list()] == [
+            ("May I pay the bill?", "interrupted")
+        ]
+
+
+class TestPages:
+    async def test_pages_are_by_the_last_turn(self, tk: threadkeep.Threadkeep, clock: FrozenClock):
+        """Each page is one read, and no thread is in two."""
+        mine = tk.for_owner(ANA)
+        for n in range(7):
+            await say(tk, f"Turn {n}.", f"t{n}")
+            clock.advance(timedelta(minutes=1))
+        await say(tk, "Again.", "t2")
+
+        pages: list[list[str]] = []
+        cursor: str | None = None
+        while True:
+            page = await mine.threads.list(limit=3, cursor=cursor)
+            pages.append([one.thread_id for one in page])
+            cursor = page.cursor
+            if cursor is None:
+                break
+
+        assert pages == [["t2", "t6", "t5"], ["t4", "t3", "t1"], ["t0"]]
+
+    async def test_a_page_is_one_read(self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
+        for n in range(5):
+            await say(tk, f"Turn {n}.", f"t{n}")
+        calls: list[str] = []
+        storage: Any = type(tk.app.storage)
+
+        def count(name: str) -> None:
+            method = getattr(storage, name)
+
+            def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+                calls.append(name)
+                return method(self, *args, **kwargs)
+
+            monkeypatch.setattr(storage, name, counted)
+
+        for name in ("get", "scan", "commit", "position"):
+            count(name)
+        await tk.for_owner(ANA).threads.list(limit=3)
+
+        assert calls == ["scan"]
+
+    @pytest.mark.parametrize("cursor", ["x", "", "e30", "\x00"])
+    async def test_an_invalid_cursor_is_refused(self, tk: threadkeep.Threadkeep, cursor: str):
+        with pytest.raises(InvalidInputError):
+            await tk.for_owner(ANA).threads.list(cursor=cursor)
