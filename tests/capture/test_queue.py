@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -26,9 +27,11 @@ from threadkeep.capture.extractors.local import LocalExtractor
 from threadkeep.capture.models import Turn
 from threadkeep.capture.queue import WORKER_DIED, Outbox, QueueTerms
 from threadkeep.clock import SystemClock
+from threadkeep.errors import StorageUnavailableError
 from threadkeep.ids import ThreadId
 from threadkeep.memories.models import Memory
 from threadkeep.observability import Telemetry
+from threadkeep.storage.interface import Batch, Position
 from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import FrozenClock
 
@@ -223,6 +226,42 @@ class TestHanging:
         await captures.drain(LONG)
         assert await facts(storage) == ["I live in Lisbon"]
         await captures.stop()
+
+
+class Away(InMemoryStorage):
+    """A storage that takes so many commits less than it is given."""
+
+    fails = 0
+
+    async def commit(self, batch: Batch) -> Position:
+        await asyncio.sleep(0)
+        if self.fails:
+            self.fails -= 1
+            msg = "The storage is away."
+            raise StorageUnavailableError(msg)
+        return await super().commit(batch)
+
+
+class TestOutage:
+    async def test_what_several_workers_could_not_take_is_learnt_afterwards(self, clock: FrozenClock):
+        """Each of them is told of the outage; the process goes on learning, and logs nothing that nobody handled."""
+        storage, unhandled = Away(clock=clock), list[str]()
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(str(told["message"])))
+        captures = room(storage, clock)
+        places = ("Lisbon", "Porto", "Faro")
+        for place in places:
+            await captures.record(turn(f"I own a flat in {place}"), owner=ANA, thread_id=ThreadId(place))
+        storage.fails = len(places)
+
+        await captures.start()
+
+        async def learnt() -> bool:
+            return len(await facts(storage)) == len(places)
+
+        await until(learnt)
+        await captures.stop()
+        gc.collect()
+        assert (storage.fails, unhandled) == (0, [])
 
 
 class TestDebounce:

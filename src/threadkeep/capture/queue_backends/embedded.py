@@ -71,7 +71,7 @@ class EmbeddedEngine:
         while True:
             self._woken.clear()
             try:
-                wait = await self._round(work)
+                await self._wait(await self._round(work))
                 pause = _FIRST_PAUSE_SECONDS
             except ClosedError:
                 return
@@ -80,8 +80,6 @@ class EmbeddedEngine:
                 # Not to be woken: every new turn would ask a storage that is down.
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
-                continue
-            await self._wait(wait)
 
     async def _round(self, work: Work) -> float:
         """Start learning from everything that may be taken; return how many seconds to wait then."""
@@ -117,6 +115,6 @@ class EmbeddedEngine:
         """
         ended = [task for task in self._learning if task.done()]
         self._learning.difference_update(ended)
-        for task in ended:
-            if not task.cancelled():
-                task.result()
+        errors = [error for task in ended if not task.cancelled() and (error := task.exception()) is not None]
+        if errors:
+            raise errors[0]
