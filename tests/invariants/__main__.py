@@ -52,6 +52,8 @@ def main() -> int:
         rows[f"erasures_{kind}"] = row
     for kind, row in burst.run(given.n, users=50, seconds=given.n * 0.3).items():
         rows[f"burst_{kind}"] = row
+    for kind, row in burst.run_outage(seconds=given.n * 0.3).items():
+        rows[f"outage_{kind}"] = row
     table = Table("invariant", "tried", "found", title="Invariants")
     for name, row in rows.items():
         found = ", ".join(f"{value} {field}" for field, value in row.items() if field != "n")

@@ -1,10 +1,16 @@
-"""Many users at the same moment: no turn fails, is given up, is reported wrongly or goes unlearnt."""
+"""Many users at the same moment: no turn fails, is given up, is reported wrongly or goes unlearnt.
+
+With an outage in the middle turns go on, each says what was not recorded, and everything else is learnt.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,9 +21,12 @@ from tests.invariants.tenants import place
 from threadkeep.ids import new_id
 from threadkeep.settings import Settings
 from threadkeep.testing import HashingEmbedder, ScriptedModel
+from threadkeep_conformance.servers import MongoServer, PostgresServer, RedisServer
 
+_SERVERS: Final = {"postgres": PostgresServer, "redis": RedisServer, "mongodb": MongoServer}
 KINDS: Final = ("sqlite", "postgres", "redis", "mongodb")
 
+OUTAGE_SECONDS: Final = 5.0
 _LEARNING_SECONDS: Final = 120
 _THREADS_EACH: Final = 4
 
@@ -105,18 +114,20 @@ class Users:
         word = f"x{new_id()[:10]}"
         config: Any = self._tk.config(user_id=user, thread_id=f"{user}-{turn % _THREADS_EACH}")
         said = {"messages": [("user", f"I own a boat called {word}.")]}
-        began = time.monotonic()
+        began, recorded = time.monotonic(), False
         self.tally.turns += 1
         try:
             async for event in self._agent.astream(said, config, stream_mode="custom"):
                 if event["type"] == "recalled":
                     self.tally.given_up += bool(event["degraded"])
                 elif event["type"] == "captured":
-                    self.tally.misreported += event["status"] == "nothing"
+                    recorded = event["status"] != "nothing"
         except Exception as error:  # noqa: BLE001 - what fails is counted
-            self.tally.failed[type(error).__name__] += 1
+            self.tally.failed[f"{type(error).__name__}: {error}"[:150]] += 1
         else:
-            self._said[word] = user
+            self.tally.misreported += not recorded
+            if recorded:
+                self._said[word] = user
         self.tally.slowest = max(self.tally.slowest, time.monotonic() - began)
 
 
@@ -142,10 +153,80 @@ def run(owners: int = 200, users: int = 50, seconds: float = 60, kinds: tuple[st
     return rows
 
 
+def run_outage(
+    users: int = 50, seconds: float = 15, kinds: tuple[str, ...] = KINDS, outage_seconds: float = OUTAGE_SECONDS
+) -> dict[str, Any]:
+    """Return the tally of users who talk while the storage stops for *outage_seconds* in the middle of it.
+
+    ``told``: turns that said they were not recorded; ``unlearnt``: facts of all others that were not learnt in the end.
+    """
+    rows: dict[str, Any] = {}
+    for kind in kinds:
+        with _stopping(kind) as (url, stop):
+            tally = asyncio.run(_through_outage(url, stop, users, seconds, outage_seconds))
+        row = tally.row
+        rows[kind] = {
+            **row,
+            "told": row.pop("misreported"),
+            "degraded": row.pop("given_up"),
+            "errors": dict(tally.failed),
+        }
+    return rows
+
+
+async def _through_outage(
+    url: str, stop: Callable[[], AbstractContextManager[None]], users: int, seconds: float, outage_seconds: float
+) -> Tally:
+    settings = Settings.load(store_key_prefix=new_id())
+
+    async def outage() -> None:
+        await asyncio.sleep(seconds / 3)
+        with stop():
+            await asyncio.sleep(outage_seconds)
+
+    async with threadkeep.open(url, settings=settings, embedder=HashingEmbedder()) as tk:
+        users_of = Users(tk)
+        await users_of.burst(users)
+        await asyncio.gather(users_of.talk(users, seconds), outage())
+        await users_of.settle()
+        return users_of.tally
+
+
+@contextmanager
+def _stopping(kind: str) -> Iterator[tuple[str, Callable[[], AbstractContextManager[None]]]]:
+    """Give a storage, and what stops it: a server stands still; another process holds SQLite's file."""
+    with ExitStack() as stack:
+        if kind == "sqlite":
+            url = stack.enter_context(place(kind))
+
+            @contextmanager
+            def held() -> Iterator[None]:
+                with closing(sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)) as other:
+                    other.execute("BEGIN EXCLUSIVE")
+                    yield
+                    other.execute("ROLLBACK")
+
+            yield url, held
+            return
+        server = stack.enter_context(_SERVERS[kind]())
+
+        @contextmanager
+        def paused() -> Iterator[None]:
+            server.pause()
+            yield
+            server.resume()
+
+        yield f"{server.url}/outage?journal=false" if kind == "mongodb" else server.url, paused
+
+
 if __name__ == "__main__":
     import json
     import sys
 
-    given = [int(one) for one in sys.argv[1:4]]
-    for name in sys.argv[4:] or KINDS:
-        sys.stdout.write(json.dumps(run(*given, kinds=(name,))) + "\n")
+    if sys.argv[1] == "outage":
+        for name in sys.argv[2:] or KINDS:
+            sys.stdout.write(json.dumps(run_outage(kinds=(name,))) + "\n")
+    else:
+        given = [int(one) for one in sys.argv[1:4]]
+        for name in sys.argv[4:] or KINDS:
+            sys.stdout.write(json.dumps(run(*given, kinds=(name,))) + "\n")

@@ -28,3 +28,17 @@ def test_every_turn_of_a_burst_is_answered_and_learnt(kind: str):
         "misreported": 0,
         "unlearnt": 0,
     }, row["errors"]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+def test_turns_go_on_through_an_outage_and_lose_nothing(kind: str):
+    """The storage stops for two seconds while ten users talk; the one that stands in for MongoDB takes too long."""
+    server = _SERVERS.get(kind)
+    if server is not None and (lacking := server.missing()):
+        pytest.skip(f"missing here: {', '.join(lacking)}")
+
+    row = burst.run_outage(10, 4, kinds=(kind,), outage_seconds=2)[kind]
+
+    assert row["n"] > 20
+    assert (row["failed"], row["unlearnt"]) == (0, 0), row["errors"]
+    assert kind == "sqlite" or row["degraded"] > 0

@@ -280,7 +280,7 @@ class Leases:
         changed = _ChangedError("The thread has changed since the lease was decided on.")
 
         def take(head: Head) -> Head:
-            if head != seen:
+            if head not in (seen, taken):  # the commit may have arrived although no answer came
                 raise changed
             return taken
 
@@ -312,7 +312,7 @@ class Leases:
         if not lease.written:
             return
         ref = Ref(lease.thread.partition, CheckpointPlace("", lease.written).path, CHECKPOINT)
-        (item,) = await self._threads.call(self._threads.storage.get([ref]))
+        (item,) = await self._threads.call(self._threads.get_items([ref]))
         if item is None:
             msg = "Another run took this thread and undid what this run had written; send the input again if needed."
             raise ThreadMovedOnError(msg)

@@ -33,14 +33,14 @@ from threadkeep.checkpoints.codec import (
     writes_to_puts,
 )
 from threadkeep.checkpoints.head import Head, Write, admit, passed_on
-from threadkeep.concurrency import CONFLICT_ATTEMPTS, Priority, answer_timeout, current_priority
+from threadkeep.concurrency import CONFLICT_ATTEMPTS, Priority, answer_timeout, asking, current_priority
 from threadkeep.errors import (
     RevisionConflictError,
     StorageUnavailableError,
     ThreadBusyError,
     ThreadkeepError,
 )
-from threadkeep.storage.interface import Batch, Due, Item, Namespace, Operation, Partition, Put, Ref, Storage
+from threadkeep.storage.interface import Batch, Due, Item, Namespace, Operation, Page, Partition, Put, Ref, Storage
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
@@ -62,6 +62,8 @@ _NEWEST_ITEMS: Final = 60
 _LARGEST_COMMIT_BYTES: Final = 32 * 1024 * 1024
 _SOON_SECONDS: Final = 0.002
 _FIRST_PAUSE_SECONDS: Final = 0.002
+_FIRST_AWAY_SECONDS: Final = 0.05
+_LONGEST_AWAY_SECONDS: Final = 0.5
 _THREADS_CACHED: Final = 10_000
 _NAMESPACES_CACHED: Final = 1_000
 
@@ -199,7 +201,7 @@ class ThreadStore:
         wanted = {
             channel: value_refs(self.partition, stored.place.namespace, channel, ref) for channel, ref in refs.items()
         }
-        items = iter(await self._threads.storage.get([one for each in wanted.values() for one in each]))
+        items = iter(await self._threads.get_items([one for each in wanted.values() for one in each]))
         values: dict[str, tuple[str, bytes]] = {}
         for channel, places in wanted.items():
             parts = [next(items) for _ in places]
@@ -212,7 +214,7 @@ class ThreadStore:
         """Yield the items of the large values, a page at a time."""
         after: str | None = None
         while True:
-            page = await self._threads.storage.scan(self.partition, prefix=(VALUES,), after=after, limit=_VALUES_PAGE)
+            page = await self._threads.scan(self.partition, (VALUES,), after=after, limit=_VALUES_PAGE)
             yield page.items
             after = page.after
             if after is None:
@@ -246,29 +248,29 @@ class ThreadStore:
         if not namespace:
             head = await self.head()
             return head.newest if head is not None else None
-        page = await self._threads.storage.scan(self.partition, prefix=(CHECKPOINTS, namespace), limit=_NEWEST_ITEMS)
+        page = await self._threads.scan(self.partition, (CHECKPOINTS, namespace), limit=_NEWEST_ITEMS)
         return max((item.ref.namespace[2] for item in page.items if item.ref.key == CHECKPOINT), default=None)
 
     async def _scan(self, prefix: tuple[str, ...]) -> list[Item]:
         items: list[Item] = []
         after: str | None = None
         while True:
-            page = await self._threads.storage.scan(self.partition, prefix=prefix, after=after, limit=_PAGE)
+            page = await self._threads.scan(self.partition, prefix, after=after)
             items += page.items
             after = page.after
             if after is None:
                 return items
 
     async def _read_head(self) -> _Known:
-        storage = self._threads.storage
-        (item,) = await storage.get([Ref(self.partition, *HEAD)])
-        if item is not None and self._threads.has_expired(item):
-            await storage.erase(self.partition)
+        threads = self._threads
+        (item,) = await threads.get_items([Ref(self.partition, *HEAD)])
+        if item is not None and threads.has_expired(item):
+            await threads.storage.erase(self.partition)
             item = None
         if item is not None:
             return _Known(Head.from_value(item.value), item.revision)
-        epoch = (await storage.position(self.partition)).epoch
-        return _Known(None, epoch=epoch)
+        position = await threads.until_available(lambda: threads.storage.position(self.partition))
+        return _Known(None, epoch=position.epoch)
 
     async def _commit_all(self) -> None:
         """Commit what waits, until nothing does."""
@@ -298,10 +300,22 @@ class ThreadStore:
         return taken
 
     async def _commit_together(self, changes: list[Change]) -> None:
-        for attempt in range(CONFLICT_ATTEMPTS):
+        """Commit what is allowed of *changes*.
+
+        What was written although no answer came is found in the head, which allows the same change once more.
+        """
+
+        async def commit() -> bool:
             known = self._known = self._known or await self._read_head()
             try:
-                if await self._try_commit(changes, known):
+                return await self._try_commit(changes, known)
+            except StorageUnavailableError:
+                self._known = None
+                raise
+
+        for attempt in range(CONFLICT_ATTEMPTS):
+            try:
+                if await self._threads.until_available(commit):
                     return
             except RevisionConflictError:
                 self._known = None
@@ -371,12 +385,11 @@ class ThreadStore:
                 wanted[place, task_id] = Ref(self.partition, place.path, f"{WRITE}{task_id}")
         if not wanted:
             return found
-        storage = self._threads.storage
-        items = await storage.get([*wanted.values()])
+        items = await self._threads.get_items([*wanted.values()])
         for key, item in zip(wanted, items, strict=True):
             if item is not None:
                 more = [Ref(self.partition, item.ref.namespace, one) for one in chunk_keys(item)]
-                rest = await storage.get(more) if more else ()
+                rest = await self._threads.get_items(more) if more else ()
                 found[key] = parse_entries(join_chunks(item, [one.data or b"" for one in rest if one is not None]))
         return found
 
@@ -421,6 +434,34 @@ class Threads:
         await asyncio.sleep(2 * _SOON_SECONDS)
         if self._tasks:
             await asyncio.wait(set(self._tasks))
+
+    async def until_available(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Return what *ask* returns, asked again while the storage is away, no longer than the timeout.
+
+        Raises:
+            StorageUnavailableError: It stayed away.
+        """
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + self._timeout, _FIRST_AWAY_SECONDS
+        while True:
+            try:
+                return await ask()
+            except StorageUnavailableError:
+                if loop.time() + pause > deadline:
+                    raise
+            with asking():
+                await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_AWAY_SECONDS)
+
+    async def get_items(self, refs: Sequence[Ref]) -> Sequence[Item | None]:
+        """Return items, or ``None`` for what is not there."""
+        return await self.until_available(lambda: self.storage.get(refs))
+
+    async def scan(
+        self, partition: Partition, prefix: Namespace, *, after: str | None = None, limit: int = _PAGE
+    ) -> Page:
+        """Return a page of items."""
+        return await self.until_available(lambda: self.storage.scan(partition, prefix=prefix, after=after, limit=limit))
 
     async def call(self, work: Awaitable[T]) -> T:
         """Return the result of calls of the storage.
