@@ -33,8 +33,8 @@ from threadkeep.fact_extraction import (
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, ThreadId, new_id
 from threadkeep.langgraph.window_rules import compacted, is_whole, over, repaired, safe_split
-from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_of
-from threadkeep.memories.models import Kind, Memory, Source, recallable
+from threadkeep.memories.codec import MEMORIES, SUMMARIES, is_summary, memory_of
+from threadkeep.memories.models import Kind, Memory, Source, distinct, recallable
 from threadkeep.observability import log, trace_agent
 from threadkeep.proposals.models import MemoryState, NewProposal, Proposal, Proposed
 from threadkeep.recall.models import Recalled
@@ -158,7 +158,8 @@ async def store_get_cross_thread_context(
 ) -> str:
     """Return what other threads left behind: the newest summaries and memories, under the documents' headings.
 
-    Everything is sorted by its time first and limited afterwards, so that the newest are kept.
+    Everything is sorted by its time first and limited afterwards, so that the newest are kept. What is said twice is
+    shown once, and what was corrected is not shown.
 
     Args:
         store: Any LangGraph store.
@@ -178,9 +179,16 @@ async def store_get_cross_thread_context(
         summaries = await _all(store, (SUMMARIES, label), user_id)
         for namespace in ((MEMORIES, label), ("users", label, MEMORIES)):
             memories += await _all(store, namespace, user_id)
+    found = distinct([*memories, *summaries])
     return cross_thread_context(
-        _newest(summaries, settings.store_max_summaries if max_summaries is None else max_summaries),
-        _newest(memories, settings.store_max_memories if max_memories is None else max_memories),
+        _newest(
+            [memory for memory in found if is_summary(memory)],
+            settings.store_max_summaries if max_summaries is None else max_summaries,
+        ),
+        _newest(
+            [memory for memory in found if not is_summary(memory)],
+            settings.store_max_memories if max_memories is None else max_memories,
+        ),
     )
 
 

@@ -112,6 +112,21 @@ class TestContext:
         assert "lives in Lisbon" in text
         assert "content" not in text
 
+    async def test_it_shows_what_recall_would(self) -> None:
+        """A fact and the words that it is from are shown once; nothing that was corrected is shown."""
+        async with threadkeep.open("memory://", embedder=HashingEmbedder(), owner=ANA) as tk:
+            said = [{"role": "user", "content": "I live in Porto. My sister Maria is a nurse in Faro."}]
+            await tk.capture(said, thread_id="t", wait=True)
+            await functions.store_put_summary(tk.store, ANA, "I live in Porto. We planned the trip to Kyoto.")
+            (porto,) = [one for one in await tk.memories.list(kind="semantic") if "Porto" in one.text]
+
+            before = await functions.store_get_cross_thread_context(tk.store, ANA)
+            await tk.memories.correct(porto.memory_id, "I live in Braga.")
+            after = await functions.store_get_cross_thread_context(tk.store, ANA)
+
+            assert (before.count("Porto"), before.count("Maria"), before.count("Kyoto")) == (1, 1, 1)
+            assert (after.count("Porto"), after.count("Braga"), after.count("Kyoto")) == (0, 1, 1)
+
     async def test_users_are_apart(self, store: BaseStore) -> None:
         """Ids that differ by a period, by their end or by case share nothing."""
         await functions.store_put_memory(store, "bobby", "likes tea")

@@ -46,6 +46,10 @@ class TestSameMeaning:
         assert not same_meaning(gist_of(one), gist_of(other))
         assert signature(one) != signature(other) or not gist_of(one).words
 
+    def test_numbers_in_another_order(self):
+        """Desk 2 on floor 3 is not desk 3 on floor 2."""
+        assert not same_meaning(gist_of("My desk is 2 on floor 3"), gist_of("My desk is 3 on floor 2"))
+
     def test_statements_written_by_hand(self):
         """Of what the rules were written for, 2 of 88 are missed and none of 105 is taken for another."""
         missed = [a for case in KNOWN for a in case.again if not same_meaning(gist_of(case.statement), gist_of(a))]

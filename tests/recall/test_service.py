@@ -236,7 +236,8 @@ class TestRecall:
         other = Put(("summaries", label), "s", {"summary": "We spoke about tea."}, index=("summary",))
         await world.storage.commit(Batch(ANA.partition, [other]))
 
-        assert set(texts(await world.recall("tea"))) == {"I drink green tea.", "I drink black tea."}
+        found = set(texts(await world.recall("tea")))
+        assert found == {"I drink green tea.", "I drink black tea.", "We spoke about tea."}
 
     async def test_what_no_longer_holds_is_left_out(self, world: World):
         """Rows that are not active, or whose time is over, are not recalled though search finds them."""

@@ -60,6 +60,16 @@ def memory_namespaces(label: str) -> tuple[Namespace, Namespace]:
     return (MEMORIES, label), ("users", label, MEMORIES)
 
 
+def recalled_namespaces(label: str) -> tuple[Namespace, ...]:
+    """Return the namespaces that recall and search read: memories, and summaries of threads."""
+    return (*memory_namespaces(label), (SUMMARIES, label))
+
+
+def is_summary(memory: Memory) -> bool:
+    """Return whether *memory* is the summary of a thread."""
+    return memory.namespace[:1] == (SUMMARIES,)
+
+
 def is_memory_namespace(namespace: Namespace) -> bool:
     """Whether items in *namespace* are memories."""
     match namespace:
@@ -73,6 +83,8 @@ def is_memory_namespace(namespace: Namespace) -> bool:
 
 def text_path(namespace: Namespace) -> str:
     """Return the field that holds the statement in memories that are written to *namespace*."""
+    if namespace[:1] == (SUMMARIES,):
+        return "summary"
     return "text" if namespace[:1] == ("users",) else "data"
 
 
@@ -153,6 +165,8 @@ def memory_of(item: Item) -> Memory | None:
     """
     value = item.value
     data = value.get("data")
+    if not isinstance(data, str) and item.ref.namespace[:1] == (SUMMARIES,):
+        data = value.get("summary")
     text = data.strip() if isinstance(data, str) else _joined_texts(value)
     if not text:
         return None
@@ -221,6 +235,8 @@ def value_of(memory: Memory) -> dict[str, Any]:
         "approval": spell_approval(memory.approval) if memory.approval else None,
         "merged_into": memory.merged_into,
     }
+    if memory.namespace[:1] == (SUMMARIES,):
+        value["thread_id"] = first.thread_id if first else None
     spelled = {key: field for key, field in value.items() if field not in (None, [], False)}
     return archived_value(spelled, memory.archived) if memory.archived else spelled
 
@@ -286,7 +302,7 @@ def _prynai_type(memory: Memory) -> str | None:
 def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:
     if kind := _KINDS.get(told) if isinstance(told := value.get("kind"), str) else None:
         return kind
-    if value.get("type") == "episodic" or namespace[-1:] == ("episodic",):
+    if value.get("type") == "episodic" or namespace[-1:] == ("episodic",) or namespace[:1] == (SUMMARIES,):
         return "episodic"
     return "semantic"
 

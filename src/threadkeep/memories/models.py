@@ -385,6 +385,7 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
     return list(gone.values())
 
 
+_SPEAKER: Final = re.compile(r"^[-*•]?\s?(?:the\s)?[A-Za-z][\w ]{0,30}:\s", re.IGNORECASE)
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
@@ -401,11 +402,17 @@ def without_sentences(passage: str, says: Callable[[str], bool]) -> str:
         The passage as it was if there are none; empty if nothing is left.
     """
     sentences = sentences_in(passage)
-    left = [one for one in sentences if not any(says(part) for part in dict.fromkeys((one, *clauses(one))))]
+    left = [one for one in sentences if not any(map(says, _parts(one)))]
     if len(left) == len(sentences):
         return passage
     lead = next((lead for lead in (ASKED, SAID) if passage.startswith(lead)), "")
     return f"{lead}{' '.join(left)}" if left else ""
+
+
+def _parts(sentence: str) -> Iterable[str]:
+    """Return *sentence* and its clauses, also without the speaker that a summary names before it."""
+    said = _SPEAKER.sub("", sentence)
+    return dict.fromkeys((sentence, said, *clauses(said)))
 
 
 def says_one_of(statements: Iterable[str]) -> Callable[[str], bool]:

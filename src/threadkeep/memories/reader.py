@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
-from threadkeep.memories.codec import MEMORIES, memory_namespaces, memory_of
+from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of
 from threadkeep.storage.interface import PAGE_SIZE, Item, Namespace, Ref, Storage
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class MemoryReader:
             (MEMORIES, label),
             ("users", label, MEMORIES, "user"),
             ("users", label, MEMORIES, "episodic"),
+            (SUMMARIES, label),
         )
         refs = [Ref(owner.partition, place, key) for key in memory_ids for place in places]
         found: dict[str, Item] = {}

@@ -13,7 +13,15 @@ from threadkeep.concurrency import retry_conflicts
 from threadkeep.errors import InvalidInputError, RevisionConflictError, TooLargeError
 from threadkeep.ids import MemoryId, TurnId, new_id
 from threadkeep.memories.audited_writer import USER, is_about
-from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of, put_of, row_of, uses_namespace
+from threadkeep.memories.codec import (
+    MEMORIES,
+    SUMMARIES,
+    memory_of,
+    put_of,
+    recalled_namespaces,
+    row_of,
+    uses_namespace,
+)
 from threadkeep.memories.models import (
     MAX_TEXT_CHARACTERS,
     Approval,
@@ -362,7 +370,7 @@ class MemoryRepository(MemoryReader):
             operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
             operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
             removed = {one.memory_id for one in gone}
-            rest = [one for one in everything if one.memory_id not in removed]
+            rest = [one for one in (*everything, *await self._summaries(owner)) if one.memory_id not in removed]
             operations += await self.unsaying(owner, statements_of(gone), among=rest)
             if self._tombstones:
                 said = {(one.namespace, one.key) for one in also}
@@ -385,14 +393,21 @@ class MemoryRepository(MemoryReader):
         return forgotten
 
     async def put_summary(self, summary: str, *, owner: Owner, thread_id: str | None, key: str | None = None) -> str:
-        """Keep what a thread was about, in the documents' shape; return its key."""
+        """Keep what a thread was about, in the documents' shape; return its key.
+
+        The summary loses the sentences that say a tombstone again. If none is left, nothing is written.
+        """
+        key = key or new_id()
         text = self._checked(summary)
+        if self._tombstones:
+            text = (await self._tombstones.of(owner)).cut(text)
+        if not text:
+            return key
         value: Mapping[str, Any] = {
             "summary": text,
             "thread_id": thread_id,
             "timestamp": self._clock.now().isoformat(),
         }
-        key = key or new_id()
         epoch = await self._epoch(owner)
         embedding = await self._searcher.embed_put([text])
         put = Put((SUMMARIES, owner.label), key, value, index=("summary",), embedding=embedding, ttl=self._ttl)
@@ -401,14 +416,12 @@ class MemoryRepository(MemoryReader):
 
     async def summaries(self, *, owner: Owner, limit: int) -> list[str]:
         """Return what the newest *limit* summaries say, newest first."""
-        texts: list[tuple[str, int, str]] = []
-        async for item in iterate_items(self._storage, owner.partition, prefix=(SUMMARIES, owner.label)):
-            said = item.value.get("summary", item.value.get("data", item.value.get("text")))
-            if isinstance(said, str) and said.strip():
-                as_memory = memory_of(replace(item, value={**item.value, "data": said}))
-                when = as_memory.created_at if as_memory else item.created_at
-                texts.append((when.isoformat(), item.revision, said.strip()))
-        return [text for _, _, text in sorted(texts, reverse=True)[:limit]]
+        found = sorted(await self._summaries(owner), key=lambda one: (one.created_at, one.revision), reverse=True)
+        return [one.text for one in found[:limit]]
+
+    async def _summaries(self, owner: Owner) -> list[Memory]:
+        items = iterate_items(self._storage, owner.partition, prefix=(SUMMARIES, owner.label))
+        return [memory async for item in items if (memory := memory_of(item)) is not None]
 
     async def _remember(
         self,
@@ -470,7 +483,7 @@ class MemoryRepository(MemoryReader):
         refs: dict[Ref, None] = {}
         for statement in statements:
             found = await self._searcher.ranking(
-                owner.partition, statement, prefixes=memory_namespaces(owner.label), limit=_LIKELY_EPISODES
+                owner.partition, statement, prefixes=recalled_namespaces(owner.label), limit=_LIKELY_EPISODES
             )
             refs |= dict.fromkeys(Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits)
         return [memory for item in await self._storage.get([*refs]) if item and (memory := memory_of(item))]

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.models import ASKED, SAID, Memory, Source
+from threadkeep.memories.codec import is_summary
+from threadkeep.memories.models import ASKED, SAID, Memory, Source, sentences_in
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.relevance import concerns, matters
@@ -23,6 +24,7 @@ from threadkeep.search.ranking import ValueNotIndexedError
 from threadkeep.text.block import END, HEADING
 from threadkeep.text.facts import is_filler
 from threadkeep.text.semantics import gist_of
+from threadkeep.text.tokenizing import tokenise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -279,6 +281,9 @@ Source:
     of LoCoMo's development half blocks hold 62.1 %, with four at first 62.0, with none 59.9: some tell something.
 """
 
+MAX_EXCERPT_CHARACTERS: Final = 240
+"""A block has so much of a summary."""
+
 _CHUNK: Final = 20
 _FRAME: Final = f"{HEADING}\n{END}"
 
@@ -391,7 +396,11 @@ def pack(
         memories = [(place, stored.memory(ranking, place)) for place in places]
         offer.take(
             [
-                Recalled(memory, ranking.hits.score(0 if place in answers else place), place in earlier)
+                Recalled(
+                    excerpt(memory, request.query),
+                    ranking.hits.score(0 if place in answers else place),
+                    place in earlier,
+                )
                 for place, memory in memories
                 if memory is not None and is_valid(memory, at=now) and not stored.is_elsewhere(memory)
             ]
@@ -541,10 +550,34 @@ def _turns(sources: Iterable[Source]) -> list[TurnId]:
 
 
 def is_shown(memory: Memory, request: BlockRequest) -> bool:
-    """Return whether *memory* is the episode of a message that the model is given with the question."""
+    """Return whether the model is given *memory* anyway: the episode of a shown message, or its thread's summary."""
+    if is_summary(memory):
+        return request.thread_id is not None and any(one.thread_id == request.thread_id for one in memory.sources)
     return memory.kind == "episodic" and any(
         source.message_id in request.shown and source.thread_id == request.thread_id for source in memory.sources
     )
+
+
+def excerpt(memory: Memory, query: Query) -> Memory:
+    """Return *memory*; of a long summary, the sentences around the one that has most words of *query*."""
+    if not is_summary(memory) or len(memory.text) <= MAX_EXCERPT_CHARACTERS:
+        return memory
+    wanted = {term for terms in query.terms for term in terms}
+    sentences = sentences_in(memory.text)
+    best = max(range(len(sentences)), key=lambda place: len(wanted.intersection(tokenise(sentences[place]))))
+    text = sentences[best][:MAX_EXCERPT_CHARACTERS]
+    for sentence in sentences[best + 1 :]:
+        if len(text) + 1 + len(sentence) > MAX_EXCERPT_CHARACTERS:
+            break
+        text = f"{text} {sentence}"
+    return replace(memory, text=text)
+
+
+def is_unchanged(recalled: Memory, memory: Memory) -> bool:
+    """Return whether *memory* still says what was recalled of it."""
+    if not is_summary(recalled):
+        return recalled.text == memory.text
+    return " ".join(recalled.text.split()) in " ".join(memory.text.split())
 
 
 def is_valid(memory: Memory, *, at: datetime) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypedDict, TypeVar
 from threadkeep.concurrency import answer_timeout
 from threadkeep.errors import InvalidInputError, OwnerRequiredError, RerankerUnavailableError
 from threadkeep.identity import Owner
-from threadkeep.memories.codec import memory_namespaces, memory_of
+from threadkeep.memories.codec import memory_of, recalled_namespaces
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.selection import (
     COMPARED,
@@ -29,6 +29,7 @@ from threadkeep.recall.selection import (
     StoredFacts,
     estimate_tokens,
     find_candidates,
+    is_unchanged,
     is_valid,
     pack,
     pack_newest,
@@ -256,7 +257,7 @@ class RecallService:
         now = self._clock.now()
         for item, each in zip(await self._storage.get(refs), recalled, strict=True):
             memory = memory_of(item) if item is not None else None
-            if memory is None or memory.text != each.memory.text or not is_valid(memory, at=now):
+            if memory is None or not is_unchanged(each.memory, memory) or not is_valid(memory, at=now):
                 return False
         return True
 
@@ -274,7 +275,7 @@ class RecallService:
         prepared = self._search.try_prepare(owner.partition, lambda: self._search.parse(query))
         if prepared is None:
             return None
-        ranking = prepared.rank(prefixes=memory_namespaces(owner.label), limit=limit)
+        ranking = prepared.rank(prefixes=recalled_namespaces(owner.label), limit=limit)
         places = range(len(ranking.hits))
         try:
             memories = [ranking.memory(place) for place in places]
@@ -294,7 +295,7 @@ class RecallService:
         _check(query, owner, limit=limit)
         most = limit if kind is None else None
         ranking = await self._search.ranking(
-            owner.partition, query, prefixes=memory_namespaces(owner.label), limit=most
+            owner.partition, query, prefixes=recalled_namespaces(owner.label), limit=most
         )
         recalled: list[Recalled] = []
         size = max(limit, 1) if kind is None else max(limit, _CHUNK)
@@ -399,7 +400,7 @@ class RecallService:
 
     def _scope(self, request: RecallRequest) -> _Scope:
         threads = () if request.thread_id is None else (request.thread_id,)
-        prefixes = memory_namespaces(request.owner.label)
+        prefixes = recalled_namespaces(request.owner.label)
         return {"prefixes": prefixes, "limit": CONSIDERED, "threads": threads, "compared": COMPARED}
 
     def _stored(self, request: RecallRequest) -> StoredFacts:

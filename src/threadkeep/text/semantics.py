@@ -273,8 +273,10 @@ def agrees(one: Gist, other: Gist) -> bool:
         return False
     if {one.role, other.role} == {"I", "me"} or _swapped(one, other):
         return False
-    return _in_order(one.names, other.names) and (
-        not (one.ordered or other.ordered) or _in_order(one.words, other.words)
+    return (
+        _in_order(one.names, other.names)
+        and _in_order(_numbers(one), _numbers(other))
+        and (not (one.ordered or other.ordered) or _in_order(one.words, other.words))
     )
 
 
@@ -336,6 +338,11 @@ def _swapped(one: Gist, other: Gist) -> bool:
 def _beside(one: set[str], other: set[str]) -> bool:
     """Whether what only one of the two has, and the other has nothing in its place, says nothing."""
     return not (one and other) and (one | other) <= WEAK
+
+
+def _numbers(gist: Gist) -> tuple[str, ...]:
+    """Return the numbers of a statement, in order: ``2 rooms on floor 3`` is not ``3 rooms on floor 2``."""
+    return tuple(word for word in gist.words if word[:1].isdigit())
 
 
 def _in_order(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
