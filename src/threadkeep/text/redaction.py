@@ -12,11 +12,14 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.resources import files
 from itertools import pairwise
 from math import log2
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from threadkeep.errors import SettingsError, optional_import
+from threadkeep.text.secret_forms import KEYS, TOKEN_LIKE
 from threadkeep.text.semantics import words
 
 if TYPE_CHECKING:
@@ -36,43 +39,6 @@ _SHORT_SECRET: Final = 4
 _BEGIN: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _END: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 
-
-class _Pattern(NamedTuple):
-    """A kind of key: what it is, a text without which there is none (finding that is fast), and its form."""
-
-    what: str
-    hint: str
-    pattern: re.Pattern[str]
-
-
-def _key(what: str, hint: str, pattern: str) -> _Pattern:
-    return _Pattern(what, hint, re.compile(rf"(?<![A-Za-z0-9_-])(?:{pattern})"))
-
-
-_KEYS: Final = (
-    _key("Anthropic key", "sk-ant-", r"sk-ant-[\w-]{16,256}"),
-    _key("OpenAI key", "sk-", r"sk-(?=[\w-]{0,255}\d)[\w-]{18,256}"),
-    _key("Stripe key", "_", r"(?:[sr]k|whsec)_(?:live_|test_)?[A-Za-z0-9]{16,256}"),
-    _key("GitHub token", "_", r"gh[oprsu]_[A-Za-z0-9]{30,256}|github_pat_\w{22,256}"),
-    _key("GitLab token", "gl", r"gl(?:pat|dt|rt|ptt)-[\w-]{18,256}"),
-    _key("Slack token", "x", r"xox[abeprs]-[\w-]{10,256}|xapp-[\w-]{10,256}"),
-    _key("Google key", "", r"AIza[\w-]{35}|ya29\.[\w-]{20,256}|GOCSPX-[\w-]{20,64}"),
-    _key("AWS key", "A", r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    _key("Hugging Face token", "hf_", r"hf_[A-Za-z0-9]{28,256}"),
-    _key("API key", "", r"(?:gsk_|r8_|xai-|nvapi-|tvly-(?:dev-)?|pplx-|pcsk_|fw_|lsv2_(?:pt|sk)_)[\w-]{20,256}"),
-    _key("SendGrid key", "SG.", r"SG\.[\w-]{16,64}\.[\w-]{16,128}"),
-    _key("npm token", "npm_", r"npm_[A-Za-z0-9]{30,64}"),
-    _key("PyPI token", "pypi-", r"pypi-[\w-]{50,512}"),
-    _key("Vault token", "hv", r"hv[sbr]\.[\w-]{20,512}"),
-    _key("DigitalOcean token", "_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
-    _key("Docker token", "dckr_pat_", r"dckr_pat_[\w-]{20,64}"),
-    _key("Shopify token", "shp", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
-    _key("Atlassian token", "ATATT3", r"ATATT3[\w=-]{20,512}"),
-    _key("Telegram token", ":AA", r"\d{8,10}:AA[\w-]{33}"),
-    _key("webhook", "https://", r"https://hooks\.slack\.com/services/[\w/]{20,128}"),
-    _key("webhook", "https://", r"https://discord(?:app)?\.com/api/webhooks/\d{10,25}/[\w-]{30,128}"),
-    _key("JSON web token", "eyJ", r"eyJ[\w-]{8,4096}\.[\w-]{8,8192}\.[\w-]{0,1024}"),
-)
 
 _CREDENTIALS: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s:/@'\"<>\[]{0,128}:[^\s@'\"<>\[]{1,256}@[^\s'\"<>]{1,2048}"
@@ -100,6 +66,49 @@ _NAMED: Final = re.compile(
 _NAMED_AT: Final = re.compile(
     r"(?i)(?:pass|pwd|kennwort|mot de passe|contraseña|senha|key|secret|token|signature|credential|pin\b|cvv|cvc|code)"
 )
+
+# A key or token by its name alone, without "api" or "secret" before it: then the value has to be long.
+_CREDENTIAL: Final = re.compile(
+    r"""(?ix)
+    (?<![A-Za-z0-9]) (?: (?P<before>[a-z0-9]{1,24}) [ _.-] )?
+    (?: keys? | tokens? | secrets? | sid | dsn | credentials? | license | auth(?:orization)? ) \b
+    (?: [ _-](?:id|key|token|value) )?
+    (?: ["'`)] ){0,2}
+    (?: [ ](?:for|to|of|on|at|in|from|with)[ ](?:[^\s.,:;=?!\[]{1,40}[ ]){0,3}?[^\s.,:;=?!\[]{1,40} )?
+    [ \t]{0,4}
+    (?: => | := | = | : | -> | , | [–—-] | (?:is|was|ist|lautet|es|est|é|would[ ]be)(?:[ ](?:now|still|this))?:? )?
+    \s{0,4} ["'`(<]{0,2}
+    (?P<value> (?!\[redacted) [A-Za-z0-9_+/.~:-]{20,256}={0,2} )
+    """
+)
+_CREDENTIAL_AT: Final = re.compile(r"(?i)key|token|secret|sid\b|dsn\b|credential|license|auth")
+_VALUE_FIRST: Final = re.compile(
+    r"""(?ix)
+    (?<![\w/.-]) (?P<value> [a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12} | [A-Za-z0-9_+-]{20,128} )
+    (?= [ ](?:as|is)[ ](?:my|our|the|your|a|an|its|their)[ ](?:[\w-]{1,24}[ ]){0,3}?(?:key|token|secret|password|passphrase)\b )
+    """
+)
+_NO_CREDENTIAL: Final = words(
+    """
+    primary foreign partition sort cache public idempotency unique composite shard object s3 row routing lookup hash
+    dedup deduplication index candidate natural surrogate dictionary dict map json storage redis group context csrf page
+    next continuation cancellation answer session
+    """
+)
+
+_SEED_WORDS: Final = re.compile(
+    r"(?i)(?<![\w'’])[a-z]{3,8}(?![\w'’])(?:[ \t\n,.;:)\d-]{1,8}[a-z]{3,8}(?![\w'’])){11,}+"
+)
+_FEWEST_SEED_WORDS: Final = 12
+_OF_SENTENCES: Final = words(
+    """
+    about above again all also always another any because before below between both can come could each every feel few
+    find first from give great have help how into just know like make maybe more most much must need never now one only
+    open other over own real same say should such tell than that then there they this time today two under until use very
+    want way what when where which while will with word work world you your
+    """
+)
+"""Words of the list that sentences are made of; random ones have hardly any."""
 
 # What people say of passwords and tokens without telling them.
 _ORDINARY: Final = words(
@@ -132,6 +141,9 @@ _CARD_ISSUERS: Final = re.compile(
 
 _LONG: Final = re.compile(r"(?<![\w+/=.-])[\w+/=-]{20,}+(?![\w])")
 _INTEGRITY: Final = re.compile(r"sha(?:256|384|512)-")
+_VARIABLE: Final = re.compile(r"[a-z]{1,30}_(?:[a-z]{1,30}_){0,3}?(?:pass(?:word|wd)?|pwd|secret|token|key)")
+_SEPARATORS: Final = re.compile(r"[-_=./:]")
+_WORD: Final = re.compile(r"[A-Za-z]+")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HEX: Final = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 
@@ -140,8 +152,8 @@ def redact(text: str) -> str:
     """Return *text* with every secret replaced by ``[redacted: <what it was>]``.
 
     What is found: keys and tokens of well-known providers, private keys, JSON web tokens, bearer
-    tokens, connection strings with credentials, ``password is …`` and its like, payment cards (by
-    Luhn's sum), and long tokens of high entropy. Applying it twice changes nothing more.
+    tokens, connection strings with credentials, ``password is …`` and its like, what is called a key or token and
+    looks like one, seed phrases of wallets, payment cards (by Luhn's sum), and long tokens of high entropy. Applying it twice changes nothing more.
     """
     for _ in range(_PASSES):
         clean = _redacted(text)
@@ -158,7 +170,8 @@ def has_secret(text: str) -> bool:
 
 def _redacted(text: str) -> str:
     text = _without_private_keys(text)
-    for what, hint, pattern in _KEYS:
+    has_token = TOKEN_LIKE.search(text) is not None
+    for what, hint, pattern in KEYS if has_token else ():
         if hint in text:
             text = pattern.sub(_marked(what), text)
     if "://" in text and "@" in text:
@@ -166,6 +179,11 @@ def _redacted(text: str) -> str:
     text = _BEARER.sub(_marked("bearer token"), text)
     if _NAMED_AT.search(text):
         text = _NAMED.sub(_named, text)
+    if has_token and _CREDENTIAL_AT.search(text):
+        text = _CREDENTIAL.sub(_credential, text)
+        text = _VALUE_FIRST.sub(_first_value, text)
+    if _has_seed(text):
+        text = _SEED_WORDS.sub(_seed, text)
     text = _CARD.sub(_card, text)
     return _LONG.sub(_long, text)
 
@@ -198,11 +216,74 @@ def _named(found: re.Match[str]) -> str:
     return f"{before}{MARK}{what}]{kept}"
 
 
+def _credential(found: re.Match[str]) -> str:
+    value = found["value"]
+    bare = value.rstrip(".:-")
+    before = (found["before"] or "").casefold()
+    if before in _NO_CREDENTIAL or not _is_key(bare):
+        return found[0]
+    start = found.start("value") - found.start()
+    return f"{found[0][:start]}{MARK}secret]{value[len(bare) :]}"
+
+
+def _first_value(found: re.Match[str]) -> str:
+    return f"{MARK}secret]" if _is_key(found["value"]) else found[0]
+
+
+def _is_key(value: str) -> bool:
+    """Return whether *value*, which is called a key, has the form of one: letters and digits, and no words of a path."""
+    body = value.rstrip("=")
+    digits = sum(character.isdigit() for character in body)
+    letters = sum(character.isalpha() for character in body)
+    if digits < 2 or letters < 2 or _INTEGRITY.match(body):  # noqa: PLR2004 - a name carries one digit
+        return False
+    if _UUID.fullmatch(body) or _HEX.fullmatch(body):
+        return True
+    if "://" in body or body.count(".") > 2 or body.count(":") > 1:  # noqa: PLR2004 - an address, or a name of a module
+        return False
+    return not any(part.isalpha() and len(part) > 4 and part.islower() for part in _SEPARATORS.split(body))  # noqa: PLR2004 - a word
+
+
+def _has_seed(text: str) -> bool:
+    """Return whether *text* may have a seed phrase: enough of its words in a row are in the list."""
+    tokens = text.split()
+    run = 0
+    for token in tokens if len(tokens) >= _FEWEST_SEED_WORDS else ():
+        word = token.rpartition("=")[2].strip("0123456789.,;:)(-\"'`").casefold()
+        run = run + 1 if word in seed_words() else run if not word else 0
+        if run >= _FEWEST_SEED_WORDS:
+            return True
+    return False
+
+
+def _seed(found: re.Match[str]) -> str:
+    """Replace runs of 12 and more words of BIP-39's list that are no sentence."""
+    text = found[0]
+    parts: list[str] = []
+    done = 0
+    run: list[re.Match[str]] = []
+    for word in (*_WORD.finditer(text), None):
+        if word is not None and word[0].casefold() in seed_words():
+            run.append(word)
+            continue
+        if len(run) >= _FEWEST_SEED_WORDS and 4 * sum(one[0].casefold() in _OF_SENTENCES for one in run) < len(run):
+            parts += (text[done : run[0].start()], f"{MARK}seed phrase]")
+            done = run[-1].end()
+        run = []
+    return "".join((*parts, text[done:]))
+
+
+@cache
+def seed_words() -> frozenset[str]:
+    """Return the English words of BIP-39, of which wallets make seed phrases."""
+    return words(files("threadkeep.text").joinpath("bip39.txt").read_text("ascii"))
+
+
 def _tells(found: re.Match[str], value: str) -> bool:
     """Whether *value* is told as the secret, not said of it."""
     if not value or value.casefold() in _ORDINARY or value.startswith(("$", "<", "%", "http")):
         return False
-    if not set("([{").isdisjoint(value):  # an expression of a programming language
+    if not set("([{").isdisjoint(value) or _VARIABLE.fullmatch(value):  # an expression of a programming language
         return False
     digits = sum(character.isdigit() for character in value)
     if found["pin"]:
