@@ -15,6 +15,7 @@ from typing import Final
 
 from typer.core import TyperGroup
 
+from threadkeep.gateway.settings import GatewaySettings
 from threadkeep.settings import variables
 from tools.finding import ROOT, Finding, report, tracked_files
 from tools.public_api import subcommands
@@ -43,6 +44,12 @@ def documents(root: Path = ROOT) -> dict[str, str]:
         for path in tracked_files(root)
         if path.suffix == ".md" and not (name := path.relative_to(root).as_posix()).startswith(HISTORY)
     }
+
+
+def gateway_variables() -> list[str]:
+    """Return the environment variables of the gateway."""
+    prefix = GatewaySettings.model_config.get("env_prefix", "")
+    return [f"{prefix}{name}".upper() for name in GatewaySettings.model_fields]
 
 
 def check_settings(texts: Texts, variables: set[str]) -> list[Finding]:
@@ -106,7 +113,7 @@ def check_tree(root: Path = ROOT) -> list[Finding]:
     """Return what all rules find in this repository."""
     texts = documents(root)
     return [
-        *check_settings(texts, {name for names in variables() for name in names}),
+        *check_settings(texts, {name for names in [*variables(), gateway_variables()] for name in names}),
         *check_errors(texts, {error.__name__: error.code for error in errors()}),
         *check_commands(texts, program()),
         *check_targets(texts, (root / "Makefile").read_text(encoding="utf-8")),

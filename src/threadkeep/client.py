@@ -450,6 +450,11 @@ class Threadkeep:
         return memory_agent(self, model=self._model if model is None else model, tools=tools, **options)
 
     @property
+    def default_model(self) -> ChatModel | None:
+        """The chat model that :func:`open` was given; ``None``: that of the settings, if any."""
+        return self._model
+
+    @property
     def has_model(self) -> bool:
         """Whether a chat model is configured; otherwise :meth:`graph` answers with an offline stand-in."""
         return self._model is not None or self._app.settings.model is not None

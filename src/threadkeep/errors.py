@@ -7,14 +7,17 @@
     ├── InvalidInputError        what was given cannot be kept or looked up
     │   ├── TooLargeError
     │   │   └── ContextTooLargeError
+    │   ├── ThreadNotFoundError
     │   └── InvalidNamespaceError (also LangGraph's, when that is imported)
     ├── OwnerRequiredError       no owner is named
     │   └── OwnerConflictError
     ├── OwnerMismatchError       another owner's thread or namespace
+    ├── ScopeRequiredError       the token may not do this
     ├── OptedOutError            the owner opted out of memory
     ├── MemoryNotFoundError
     ├── ProposalNotFoundError
     ├── DocumentNotFoundError
+    ├── RunNotFoundError
     ├── ApprovalRequiredError    a statement needs an approval
     ├── ConflictError            another writer was first
     │   ├── ProposalDecidedError
@@ -41,6 +44,7 @@
     ├── ModelUnavailableError
     ├── AgentUnavailableError    a declared sub-agent's server or credential is missing
     ├── ExtractionError          a model extractor gave nothing that can be used
+    ├── RestartingError          the server is stopping; try again
     └── ClosedError
 """
 
@@ -90,6 +94,12 @@ class ContextTooLargeError(TooLargeError):
     code = "context_too_large"
 
 
+class ThreadNotFoundError(InvalidInputError):
+    """The owner has no thread with this id. List the owner's threads to see which there are."""
+
+    code = "thread_not_found"
+
+
 class OwnerRequiredError(ThreadkeepError):
     """No owner is named. Pass ``owner=``, ``context.user_id`` or ``configurable.user_id``."""
 
@@ -106,6 +116,12 @@ class OwnerMismatchError(ThreadkeepError, PermissionError):
     """The thread or namespace belongs to another owner. Open it as the owner it belongs to."""
 
     code = "not_yours"
+
+
+class ScopeRequiredError(ThreadkeepError, PermissionError):
+    """The request lacks the scope that the message names. Get a token with it."""
+
+    code = "scope_required"
 
 
 class OptedOutError(ThreadkeepError):
@@ -130,6 +146,12 @@ class DocumentNotFoundError(ThreadkeepError, LookupError):
     """The collection has no document with this id. List its documents to see which there are."""
 
     code = "document_not_found"
+
+
+class RunNotFoundError(ThreadkeepError, LookupError):
+    """The owner has no run with this id, or it ended too long ago. Read the thread instead."""
+
+    code = "run_not_found"
 
 
 class ApprovalRequiredError(ThreadkeepError):
@@ -286,6 +308,12 @@ class ExtractionError(ThreadkeepError):
     """A model extractor gave nothing that can be used, or too late. Nothing was changed; the turn is tried again."""
 
     code = "extraction_failed"
+
+
+class RestartingError(ThreadkeepError):
+    """The server is stopping, so it begins no run, or ended the one in progress. Try again; another process answers."""
+
+    code = "restarting"
 
 
 class ClosedError(ThreadkeepError):

@@ -235,6 +235,15 @@ class TestRun:
             assert names["mine"].locked_to.user_id == "ana@x.org"
             assert names["config"]["configurable"]["thread_id"] == "monday"
 
+    def test_gateway(self) -> None:
+        """The application has the routes of the page."""
+        with threadkeep.open("memory://", embedder="none", model=ScriptedModel()) as tk:
+            names = run(blocks("docs/gateway.md"), tk=tk, threadkeep=threadkeep)
+
+        page = (ROOT / "docs/gateway.md").read_text(encoding="utf-8")
+        for path in names["app"].openapi()["paths"]:
+            assert path.replace("{run_id}", "{id}").replace("{thread_id}", "{id}").removesuffix("/history") in page
+
     def test_jobs(self) -> None:
         """The job asks, is answered, and pays once."""
         paid: list[str] = []

@@ -134,6 +134,29 @@ class TestTurns:
         assert "lion" not in str(inner_model.prompts)
         assert seen == [(BOB.label,)]
 
+    async def test_a_turn_without_memory(self, tk: threadkeep.Threadkeep):
+        """Nothing is recalled, learnt or changed by a tool; the thread goes on, and its next turn has memory again."""
+        await tk.memories.remember("My code word is lion.", owner=ANA)
+        view, model = tk.per_run_owner(), ScriptedModel(replies=(call_of("list_memories"), "Done."))
+        agent: Any = create_agent(
+            model, view.tools(), middleware=[view.middleware(), view.window()], checkpointer=view.checkpointer
+        )
+        config = view.config(ANA, thread_id="1", memory=False)
+
+        parts = [
+            part async for part in agent.astream(said("I live in Rome. My code word?"), config, stream_mode="custom")
+        ]
+        state = await agent.aget_state(config)
+        await tk.drain()
+
+        assert parts == []
+        assert "lion" not in str(model.prompts)
+        assert "Memory is off" in state.values["messages"][-2].text
+        assert [one.text for one in await tk.memories.list(owner=ANA)] == ["My code word is lion."]
+        assert "threadkeep_memory" not in repr([one async for one in agent.checkpointer.alist(config)])
+        await agent.ainvoke(said("What is my code word?"), view.config(ANA, thread_id="1"))
+        assert "lion" in model.prompts[-1][-1].text
+
 
 class TestThreads:
     async def test_an_interrupted_turn_is_its_owners(self, tk: threadkeep.Threadkeep):

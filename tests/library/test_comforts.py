@@ -84,8 +84,18 @@ class TestEvents:
             events[name] = next(one for one in streamed if one["type"] == "recalled")["memories"][0]
 
         assert set(events["ids"]) == {"id", "score"}
-        score = events["full"]["score"]
-        assert events["full"] == {"id": kept.memory_id, "score": score, "text": "I live in Lisbon", "kind": "semantic"}
+        assert events["full"] == {
+            "id": kept.memory_id,
+            "score": events["full"]["score"],
+            "text": "I live in Lisbon",
+            "kind": "semantic",
+            "said_at": kept.memory.created_at.isoformat(),
+            "said_by": "user",
+            "thread_id": None,
+            "message_id": None,
+            "approved_by": None,
+            "earlier": False,
+        }
 
     def test_another_word_is_refused(self, tk: threadkeep.Threadkeep):
         with pytest.raises(InvalidInputError, match="events must be ids or full, got 'all'"):

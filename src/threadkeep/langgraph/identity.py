@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _CHECKPOINTER: Final = "__pregel_checkpointer"
 """The key under which LangGraph 1.2 passes the checkpointer to nodes; only a clearer message depends on it."""
+
+MEMORY_KEY: Final = "threadkeep_memory"
+"""The key of ``configurable`` that turns memory off for a run; its value is ``MemorySwitch.OFF``."""
 
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
@@ -99,6 +103,18 @@ def is_kept_by_us(config: Mapping[str, Any]) -> bool:
     """Return whether our checkpointer keeps the thread of the run, and so has bound it to its owner."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)
+
+
+class MemorySwitch(Enum):
+    """Whether a run uses memory. An object, because LangGraph puts texts and numbers into streams and checkpoints."""
+
+    OFF = "off"
+
+
+def is_memory_off(config: Mapping[str, Any]) -> bool:
+    """Return whether the run of *config* neither recalls nor learns."""
+    configurable: Mapping[str, object] = config.get("configurable") or {}
+    return configurable.get(MEMORY_KEY) is MemorySwitch.OFF
 
 
 def is_scoped(config: Mapping[str, Any]) -> bool:

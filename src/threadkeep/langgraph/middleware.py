@@ -31,6 +31,7 @@ from threadkeep.langgraph.identity import (
     find_owners,
     foreign_saver,
     is_kept_by_us,
+    is_memory_off,
     is_scoped,
     owner_from,
     require_agreement,
@@ -124,6 +125,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
         turn = self._turn(request)
+        if is_memory_off(get_config()):
+            return handler(request)
         if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
             self._require_vouched(turn, find_owners(saver, turn.thread_id, self._tk.app.owner_key))
         before = self._seen.get(turn)
@@ -141,6 +144,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
         turn = self._turn(request)
+        if is_memory_off(get_config()):
+            return await handler(request)
         if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
             self._require_vouched(turn, await afind_owners(saver, turn.thread_id, self._tk.app.owner_key))
         before = self._seen.get(turn)
@@ -318,7 +323,21 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
 
     def _event_of(self, recalled: Recalled) -> dict[str, Any]:
         event: dict[str, Any] = {"id": recalled.memory.memory_id, "score": recalled.score}
-        return {**event, "text": recalled.text, "kind": recalled.memory.kind} if self._full_events else event
+        if not self._full_events:
+            return event
+        memory = recalled.memory
+        source = memory.sources[-1] if memory.sources else None
+        return {
+            **event,
+            "text": recalled.text,
+            "kind": memory.kind,
+            "said_at": source.at.isoformat() if source is not None and source.at is not None else None,
+            "thread_id": source.thread_id if source is not None else None,
+            "message_id": source.message_id if source is not None else None,
+            "said_by": memory.trust,
+            "approved_by": memory.approval.by if memory.approval is not None else None,
+            "earlier": recalled.earlier,
+        }
 
 
 class LearningMiddleware(ThreadkeepMiddleware):
@@ -349,7 +368,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         config = get_config()
         turn = self._turn_of(state["messages"], runtime, config)
         seen = self._seen.pop(turn, None)
-        if not self._tk.app.capturing or written_by_a_model(config):
+        if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
             return None
         messages = list(state["messages"])
         if not self._vouched.get(

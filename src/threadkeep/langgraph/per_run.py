@@ -17,6 +17,7 @@ from typing_extensions import override
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, OwnerRequiredError
 from threadkeep.identity import Owner
+from threadkeep.langgraph.identity import MEMORY_KEY, MemorySwitch
 from threadkeep.langgraph.operations import require_embedder
 from threadkeep.langgraph.store import ThreadkeepStore
 
@@ -150,15 +151,28 @@ class PerRunOwnerView:
         self, *, model: ChatModel | None = None, tools: Sequence[BaseTool] = (), **options: Any
     ) -> CompiledStateGraph[Any, Any, Any, Any]:
         """Compile an agent with a model, the memory tools, the middleware and the checkpointer; see ``tk.graph``."""
-        options.setdefault("checkpointer", self.checkpointer)
-        return self._tk.graph(model=model, tools=tools, **options)
+        from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - a saver of any version
 
-    def config(self, owner: str | Owner, *, thread_id: str, **configurable: Any) -> RunnableConfig:
+        from threadkeep.langgraph.agent import SYSTEM_PROMPT, chosen_model
+
+        options.setdefault("system_prompt", SYSTEM_PROMPT)
+        options.setdefault("checkpointer", self.checkpointer)
+        chosen = chosen_model(self._tk, model or self._tk.default_model)
+        return create_agent(chosen, [*self.tools(), *tools], middleware=[self.middleware(events="full")], **options)
+
+    def resume(self, answer: Any) -> Any:
+        """Return the input with which a run continues that waits for *answer*."""
+        from langgraph.types import Command
+
+        return Command(resume=answer)
+
+    def config(self, owner: str | Owner, *, thread_id: str, memory: bool = True, **configurable: Any) -> RunnableConfig:
         """Return the config of a run.
 
         Args:
             owner: The owner of the run, verified by the application.
             thread_id: The thread of the run; another owner's thread of the same id is another thread.
+            memory: Whether the run recalls and learns; otherwise the memory tools refuse, too.
             configurable: Further keys.
 
         Raises:
@@ -168,7 +182,10 @@ class PerRunOwnerView:
             msg = f"Pass the owner as the first argument, not as {OWNER_KEY}."
             raise InvalidInputError(msg)
         named = self._tk.resolve_owner(owner if isinstance(owner, Owner) else Owner(owner))
-        return {"configurable": {**configurable, "thread_id": thread_id, OWNER_KEY: named}}
+        named_keys: dict[str, Any] = {"thread_id": thread_id, OWNER_KEY: named}
+        if not memory:
+            named_keys[MEMORY_KEY] = MemorySwitch.OFF
+        return {"configurable": {**configurable, **named_keys}}
 
 
 class PerRunStore(ThreadkeepStore):
@@ -186,7 +203,12 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
 
     Args:
         saver: Keeps the threads.
+
+    Attributes:
+        takes_owner_from_run: Tells this checkpointer from others.
     """
+
+    takes_owner_from_run = True
 
     def __init__(self, saver: ThreadkeepCheckpointer) -> None:
         vars(self).update(vars(saver))

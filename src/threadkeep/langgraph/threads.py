@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from threadkeep.checkpoints.directory import ThreadStatus
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.checkpoints.thread_ids import thread_id_from
-from threadkeep.errors import ConflictError, InvalidInputError, ThreadBusyError
+from threadkeep.errors import ConflictError, InvalidInputError, ThreadBusyError, ThreadNotFoundError
 from threadkeep.ids import ThreadId
 from threadkeep.models.langchain import plain_messages
 from threadkeep.transfer.threads import CopiedThread, copy_thread, list_checkpoints, list_thread_ids, open_saver, raw
@@ -189,7 +189,8 @@ class ThreadService:
         """Change the title of a thread, or pin it; ``None`` leaves either as it is.
 
         Raises:
-            InvalidInputError: The owner has no thread of this id, or the title has more than 200 characters.
+            ThreadNotFoundError: The owner has no thread of this id.
+            InvalidInputError: The title has more than 200 characters.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         view = await self._view(named, owner)
@@ -234,7 +235,7 @@ class ThreadService:
         """Return a thread.
 
         Raises:
-            InvalidInputError: The owner has none of this id.
+            ThreadNotFoundError: The owner has none of this id.
         """
         found = await self.get(thread_id, owner=owner)
         if found is None:
@@ -245,7 +246,7 @@ class ThreadService:
         """Return the messages of a thread, oldest first.
 
         Raises:
-            InvalidInputError: The owner has no thread of this id.
+            ThreadNotFoundError: The owner has no thread of this id.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         await self.require(named, owner=owner)
@@ -495,6 +496,8 @@ class ThreadService:
     async def _view(self, thread_id: ThreadId, owner: Owner) -> ThreadkeepCheckpointer:
         """Return the view that sees the owner's thread of this id: bound to them, or out of others' reach anyway."""
         saver = self._saver
+        if self._scope.locked and await self._find(owner, thread_id, scoped=True) is not None:
+            return saver.scoped(owner)
         bound = await saver.run(saver.maintenance.owner_of(thread_id))
         return saver if bound == owner.label else saver.scoped(owner)
 
@@ -517,9 +520,9 @@ def _thread(listed: ListedThread, stats: ThreadStats) -> Thread:
     return Thread(**{one.name: getattr(summary, one.name) for one in fields(summary)}, stats=stats)
 
 
-def _not_found(thread_id: str) -> InvalidInputError:
+def _not_found(thread_id: str) -> ThreadNotFoundError:
     msg = "The owner has no such thread; list them to see which there are."
-    return InvalidInputError(msg, thread_id=thread_id)
+    return ThreadNotFoundError(msg, thread_id=thread_id)
 
 
 def _checked_title(title: str) -> str:

@@ -15,9 +15,9 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.types import interrupt
 
 from threadkeep.capture.provenance import Backing, backing
-from threadkeep.errors import InvalidInputError, ThreadkeepError
+from threadkeep.errors import InvalidInputError, OptedOutError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
-from threadkeep.langgraph.identity import owner_from, thread_id_of
+from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
 from threadkeep.memories.models import Kind, Memory, NewMemory, Source
 from threadkeep.models.base import Message
 from threadkeep.models.langchain import plain_messages
@@ -161,6 +161,9 @@ class _Work:
     async def _whose(self, runtime: ToolRuntime[Any, Any]) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=runtime.config))
         thread_id = thread_id_of(runtime, runtime.config)
+        if is_memory_off(runtime.config):
+            msg = "Memory is off for this turn; say so to the user, who can turn it on."
+            raise OptedOutError(msg)
         if await self._tk.app.event_loop.run(self._tk.app.is_off(owner, thread_id)):
             raise opted_out_error()
         return owner

@@ -37,7 +37,7 @@ from threadkeep.langgraph.history import (
     summary_message,
     summary_text,
 )
-from threadkeep.langgraph.identity import owner_from, thread_id_of
+from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
 from threadkeep.models.langchain import OfflineChatModel, as_messages, extras_of, plain_messages
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
@@ -138,6 +138,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         try:
             owner = self._tk.resolve_owner(owner_from(self._owner, runtime=request.runtime, config=config))
             thread_id = thread_id_of(request.runtime, config)
+            owner = None if is_memory_off(config) else owner
         except OwnerRequiredError:  # it works all the same, and keeps no summary
             pass
         return Talk(

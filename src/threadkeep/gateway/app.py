@@ -1,0 +1,74 @@
+"""The FastAPI application of the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+
+import threadkeep
+from threadkeep.gateway.auth import Authenticate, authentication
+from threadkeep.gateway.problems import problem_handlers
+from threadkeep.gateway.routers import chat, runs, threads
+from threadkeep.gateway.runs import RunRegistry
+
+if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
+    from threadkeep.gateway.settings import GatewaySettings
+
+
+@dataclass(eq=False)
+class Gateway:
+    """What the routes share.
+
+    Attributes:
+        tk: The memory.
+        graph: The graph that runs turns.
+        settings: The settings.
+        runs: The runs of this process.
+        authenticate: Returns who makes a request.
+    """
+
+    tk: Threadkeep
+    graph: Any
+    settings: GatewaySettings
+    runs: RunRegistry
+    authenticate: Authenticate
+
+
+def create_app(
+    tk: Threadkeep, graph: Any, settings: GatewaySettings, *, authenticate: Authenticate | None = None
+) -> FastAPI:
+    """Return the application; it can be mounted in another one, which then calls the lifespan of this one, too.
+
+    Args:
+        tk: The memory; the caller closes it.
+        graph: A graph compiled with the parts of ``tk.per_run_owner()``.
+        settings: The settings.
+        authenticate: Returns who makes a request; ``None``: as the settings say.
+
+    Raises:
+        SettingsError: The settings name no users, or the graph does not take its owner from the run.
+    """
+    who = authenticate or authentication(settings)
+    gateway = Gateway(tk, graph, settings, RunRegistry(tk, graph, settings), who)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        await gateway.runs.start()
+        yield
+        await gateway.runs.drain(0)
+
+    app = FastAPI(
+        title="Threadkeep",
+        version=threadkeep.__version__,
+        exception_handlers=problem_handlers(),
+        lifespan=lifespan,
+    )
+    app.state.gateway = gateway
+    for router in (chat.router, runs.router, threads.router):
+        app.include_router(router, prefix="/api")
+    return app

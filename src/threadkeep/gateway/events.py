@@ -1,0 +1,181 @@
+"""The events of a turn: what a graph streams, translated and framed as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, is_dataclass
+from datetime import datetime
+from typing import Any, Final, TypeAlias, cast
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+HEARTBEAT_SECONDS: Final = 15.0
+STALLED_SECONDS: Final = 30.0
+"""How long a client may read nothing of what was sent before its connection is closed."""
+
+HEARTBEAT: Final = b": heartbeat\n\n"
+_RESULT_CHARACTERS: Final = 10_000
+
+Event: TypeAlias = tuple[str, dict[str, Any]]
+
+
+def encode_event(event_id: str, kind: str, data: Mapping[str, Any]) -> bytes:
+    """Return an event as it is sent; every text survives, as JSON escapes what is not ASCII."""
+    return f"id: {event_id}\nevent: {kind}\ndata: {json.dumps(data, default=to_json)}\n\n".encode("ascii")
+
+
+def to_json(value: object) -> Any:
+    """Return what JSON has no form for as texts, lists and objects."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(cast("Sequence[Any]", value))
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json") if callable(dump) else str(value)
+
+
+@dataclass
+class TurnEvents:
+    """Translates what the stream modes ``messages``, ``updates`` and ``custom`` of a graph yield.
+
+    Attributes:
+        message_ids: The ids of the messages that the turn added.
+        turn_ids: The recorded turns.
+        interrupts: What the graph asks, each with an id.
+        recorded: Whether the turn is recorded for learning.
+    """
+
+    message_ids: list[str] = field(default_factory=list[str])
+    turn_ids: list[str] = field(default_factory=list[str])
+    interrupts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    recorded: bool = False
+
+    def translate(self, mode: str, payload: Any) -> Iterator[Event]:
+        """Yield the events of one part of the stream."""
+        if mode == "messages":
+            message, metadata = payload
+            if metadata.get("langgraph_node") != "tools" and _is_reply(message) and (text := str(message.text)):
+                yield "token", {"text": text, "message_id": message.id}
+        elif mode == "updates":
+            yield from self._updated(payload)
+        elif isinstance(payload, Mapping):
+            yield from self._custom(cast("Mapping[str, Any]", payload))
+
+    def _updated(self, payload: Mapping[str, Any]) -> Iterator[Event]:
+        for node, update in payload.items():
+            if node == "__interrupt__":
+                asked = [{"id": one.id, "value": one.value} for one in update]
+                self.interrupts += asked
+                yield "interrupt", {"interrupts": asked}
+                continue
+            for part in cast("list[Any]", update) if isinstance(update, list) else [update]:
+                messages: Any = cast("Mapping[str, Any]", part).get("messages") if isinstance(part, Mapping) else None
+                messages = getattr(messages, "value", messages)  # replaced as a whole
+                if messages:
+                    yield from self._messages(cast("list[Any]", messages) if isinstance(messages, list) else [messages])
+
+    def _messages(self, messages: Sequence[Any]) -> Iterator[Event]:
+        if any(getattr(one, "type", "") == "remove" for one in messages):
+            messages = messages[-1:]  # the history was compacted: only the reply is new
+        for message in messages:
+            kind, message_id = getattr(message, "type", ""), getattr(message, "id", None)
+            if kind in ("ai", "tool") and message_id and message_id not in self.message_ids:
+                self.message_ids.append(message_id)
+            if kind == "ai":
+                for call in message.tool_calls:
+                    yield "tool_call", {"id": call["id"], "name": call["name"], "args": call["args"]}
+            elif kind == "tool":
+                text = str(message.text)[:_RESULT_CHARACTERS]
+                call_id, status = message.tool_call_id, message.status
+                yield "tool_result", {"id": call_id, "name": message.name, "status": status, "text": text}
+
+    def _custom(self, payload: Mapping[str, Any]) -> Iterator[Event]:
+        kind = payload.get("type")
+        if kind == "recalled":
+            memories = [_recalled(one) for one in payload.get("memories", ())]
+            yield (
+                "memory_recalled",
+                {"memories": memories, "tokens": payload.get("tokens", 0), "degraded": payload.get("degraded", [])},
+            )
+        elif kind == "captured":
+            self.recorded = payload.get("status") in ("queued", "duplicate", "done")
+            self.turn_ids += payload.get("turns", ())
+        elif kind == "policy":
+            yield "policy", {key: value for key, value in payload.items() if key != "type"}
+
+
+def _is_reply(message: Any) -> bool:
+    return getattr(message, "type", "") in ("ai", "AIMessageChunk")
+
+
+def _recalled(memory: Mapping[str, Any]) -> dict[str, Any]:
+    why = {key: memory.get(key) for key in ("said_by", "approved_by", "earlier")}
+    names = ("text", "score", "kind", "said_at", "thread_id", "message_id")
+    return {"memory_id": memory.get("id"), **{name: memory.get(name) for name in names}, "why": why}
+
+
+class EventStreamResponse(Response):
+    """Sends chunks until they end, the client disconnects, or the client reads nothing for too long.
+
+    Args:
+        chunks: What is sent.
+        on_end: Called once when the response has ended, with whether the client left before.
+        status_code: The status.
+        stalled_seconds: How long the client may read nothing.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        chunks: AsyncIterator[bytes],
+        on_end: Callable[[bool], object],
+        *,
+        status_code: int = 200,
+        stalled_seconds: float = STALLED_SECONDS,
+    ) -> None:
+        super().__init__(None, status_code, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._chunks = chunks
+        self._on_end = on_end
+        self._stalled_seconds = stalled_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response; see the class."""
+        del scope
+        left = True
+        sending = asyncio.ensure_future(self._send(send))
+        leaving = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+            left = not sending.done()
+            if sending.done() and not sending.cancelled() and (error := sending.exception()) is not None:
+                left = True
+                if not isinstance(error, OSError | TimeoutError):
+                    raise error
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.gather(sending, leaving, return_exceptions=True)
+            self._on_end(left)
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        async for chunk in self._chunks:
+            async with asyncio.timeout(self._stalled_seconds):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,24 @@
+"""Who makes a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threadkeep.identity import Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who makes a request, as a token or a session says.
+
+    Attributes:
+        owner: The owner of what the request reads and writes.
+        scopes: What the request may do.
+        subject: Who acts, for the audit; the user id, unless another one acts for the owner.
+    """
+
+    owner: Owner
+    scopes: frozenset[str]
+    subject: str

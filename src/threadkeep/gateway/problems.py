@@ -1,0 +1,76 @@
+"""Errors as ``application/problem+json``: each has a status, a code and a sentence, and no input of the client."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from threadkeep.errors import ThreadkeepError
+from threadkeep.fastapi import RETRY_SECONDS, status_of
+from threadkeep.observability import current_trace_id, log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+_SERVER_ERROR: Final = "The server is not configured correctly; its log says why."
+
+
+def problem(
+    status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: object
+) -> Response:
+    """Return a problem document."""
+    document = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code}
+    document |= {"detail": detail, **more}
+    if trace_id := current_trace_id():
+        document["trace_id"] = trace_id
+    return Response(json.dumps(document), status, dict(headers or {}), "application/problem+json")
+
+
+async def threadkeep_problem(request: Request, error: Exception) -> Response:
+    """Answer *request* with the status and the code of one of our errors."""
+    del request
+    error = cast("ThreadkeepError", error)
+    status = status_of(error)
+    detail = str(error)
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.error("A request failed: %s", detail)
+        detail = _SERVER_ERROR
+    headers: dict[str, str] = {}
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = str(RETRY_SECONDS)
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    return problem(status, error.code, detail, headers=headers)
+
+
+async def invalid_request(request: Request, error: Exception) -> Response:
+    """Answer *request* with the places of what is invalid in it, and not with what stands there."""
+    del request
+    found = cast("RequestValidationError", error).errors()
+    errors = [{"at": [str(part) for part in one["loc"]], "message": str(one["msg"])} for one in found]
+    return problem(422, "input_invalid", "The request is invalid; errors names the places.", errors=errors)
+
+
+async def http_problem(request: Request, error: Exception) -> Response:
+    """Answer *request* with the status of an error of the framework."""
+    del request
+    error = cast("HTTPException", error)
+    status = HTTPStatus(error.status_code)
+    return problem(status, status.name.lower(), status.phrase, headers=error.headers)
+
+
+def problem_handlers() -> dict[Any, Callable[[Request, Exception], Any]]:
+    """Return the handlers for ``FastAPI(exception_handlers=…)``."""
+    return {
+        ThreadkeepError: threadkeep_problem,
+        RequestValidationError: invalid_request,
+        HTTPException: http_problem,
+    }

@@ -1,0 +1,266 @@
+"""``/threads``: the list of conversations, and what is in each."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from threadkeep.client import Threadkeep
+from threadkeep.gateway.routers.chat import ID_CHARACTERS, Chatting, without_nul
+from threadkeep.gateway.runs import RunRegistry
+from threadkeep.ids import new_id
+
+router = APIRouter(prefix="/threads", tags=["threads"])
+
+TITLE_CHARACTERS = 200
+
+ThreadPath = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
+
+
+class ThreadBody(BaseModel):
+    """A thread.
+
+    Attributes:
+        thread_id: Its id.
+        title: The first seven words of the user, or the title that was given.
+        status: How the last turn ended; ``running``: a run of this process is at work on it.
+        pinned: Whether it is pinned.
+        created_at: When it began.
+        last_turn_at: When its last turn ended.
+    """
+
+    thread_id: str
+    title: str
+    status: Literal["idle", "interrupted", "error", "running"]
+    pinned: bool
+    created_at: datetime | None
+    last_turn_at: datetime | None
+
+
+class ThreadsBody(BaseModel):
+    """A page of threads, the last turn first.
+
+    Attributes:
+        threads: The threads.
+        cursor: What to pass for the next page; ``None``: this is the last one.
+    """
+
+    threads: list[ThreadBody]
+    cursor: str | None
+
+
+class NewThreadBody(BaseModel):
+    """A thread to create.
+
+    Attributes:
+        thread_id: Its id; without one, the server chooses it.
+        title: Its title; empty: the first seven words of the user.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
+    title: str = Field(default="", max_length=TITLE_CHARACTERS)
+
+    _no_nul = field_validator("thread_id", "title")(without_nul)
+
+
+class ThreadChangeBody(BaseModel):
+    """A change of a thread; what is left out stays.
+
+    Attributes:
+        title: The new title.
+        pinned: Whether it is pinned.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: str | None = Field(default=None, max_length=TITLE_CHARACTERS)
+    pinned: bool | None = None
+
+    _no_nul = field_validator("title")(without_nul)
+
+
+class MessageBody(BaseModel):
+    """A message of a thread.
+
+    Attributes:
+        message_id: Its id, if it has one.
+        role: Who wrote it.
+        text: What it says.
+    """
+
+    message_id: str | None
+    role: str
+    text: str
+
+
+class MessagesBody(BaseModel):
+    """The messages of a thread, oldest first.
+
+    Attributes:
+        messages: The messages.
+    """
+
+    messages: list[MessageBody]
+
+
+class StateBody(BaseModel):
+    """The state of a thread at a checkpoint.
+
+    Attributes:
+        checkpoint_id: Its id; ``None``: the thread has no checkpoint.
+        created_at: When it was written.
+        next: The nodes that would run next.
+        interrupts: What the thread asks.
+        messages: How many messages it has.
+    """
+
+    checkpoint_id: str | None
+    created_at: str | None
+    next: list[str]
+    interrupts: list[dict[str, Any]]
+    messages: int
+
+
+class HistoryBody(BaseModel):
+    """The checkpoints of a thread, newest first.
+
+    Attributes:
+        checkpoints: The states.
+    """
+
+    checkpoints: list[StateBody]
+
+
+class ForkBody(BaseModel):
+    """Where to begin a new thread.
+
+    Attributes:
+        checkpoint_id: The checkpoint to begin at; ``None``: the newest.
+        thread_id: The id of the new thread; without one, the server chooses it.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    checkpoint_id: str | None = Field(default=None, min_length=1, max_length=100)
+    thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
+
+    _no_nul = field_validator("checkpoint_id", "thread_id")(without_nul)
+
+
+@router.get("")
+async def list_threads(
+    request: Request,
+    principal: Chatting,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    cursor: Annotated[str | None, Query(max_length=2_000)] = None,
+) -> ThreadsBody:
+    """List the threads of the user, the last turn first."""
+    page = await _mine(request, principal).threads.list(limit=limit, cursor=cursor)
+    runs: RunRegistry = request.app.state.gateway.runs
+    running = runs.running_threads(principal.owner)
+    return ThreadsBody(threads=[_thread(one, running) for one in page], cursor=page.cursor)
+
+
+@router.post("", status_code=201)
+async def create_thread(body: NewThreadBody, request: Request, principal: Chatting) -> ThreadBody:
+    """Create a thread before its first turn."""
+    threads = _mine(request, principal).threads
+    return _thread(await threads.create(body.thread_id or new_id(), title=body.title), frozenset())
+
+
+@router.get("/{thread_id}")
+async def show_thread(thread_id: ThreadPath, request: Request, principal: Chatting) -> ThreadBody:
+    """Return a thread."""
+    runs: RunRegistry = request.app.state.gateway.runs
+    thread = await _mine(request, principal).threads.require(thread_id)
+    return _thread(thread, runs.running_threads(principal.owner))
+
+
+@router.patch("/{thread_id}")
+async def change_thread(
+    thread_id: ThreadPath, body: ThreadChangeBody, request: Request, principal: Chatting
+) -> ThreadBody:
+    """Change the title of a thread, or pin it."""
+    runs: RunRegistry = request.app.state.gateway.runs
+    thread = await _mine(request, principal).threads.update(thread_id, title=body.title, pinned=body.pinned)
+    return _thread(thread, runs.running_threads(principal.owner))
+
+
+@router.delete("/{thread_id}", status_code=204)
+async def delete_thread(thread_id: ThreadPath, request: Request, principal: Chatting) -> None:
+    """Delete a thread with its checkpoints; memories that were learnt in it stay."""
+    await _mine(request, principal).threads.delete([thread_id])
+
+
+@router.get("/{thread_id}/messages")
+async def show_messages(thread_id: ThreadPath, request: Request, principal: Chatting) -> MessagesBody:
+    """Return the messages of a thread, oldest first."""
+    messages = await _mine(request, principal).threads.messages(thread_id)
+    return MessagesBody(
+        messages=[MessageBody(message_id=one.message_id, role=one.role, text=one.text) for one in messages]
+    )
+
+
+@router.get("/{thread_id}/state")
+async def show_state(thread_id: ThreadPath, request: Request, principal: Chatting) -> StateBody:
+    """Return the newest state of a thread."""
+    await _mine(request, principal).threads.require(thread_id)
+    gateway = request.app.state.gateway
+    config = gateway.tk.per_run_owner().config(principal.owner, thread_id=thread_id)
+    return _state(await gateway.graph.aget_state(config))
+
+
+@router.get("/{thread_id}/history")
+async def show_history(
+    thread_id: ThreadPath,
+    request: Request,
+    principal: Chatting,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    before: Annotated[str | None, Query(max_length=100)] = None,
+) -> HistoryBody:
+    """Return the checkpoints of a thread, newest first; *before*: only those older than this checkpoint."""
+    await _mine(request, principal).threads.require(thread_id)
+    gateway = request.app.state.gateway
+    view = gateway.tk.per_run_owner()
+    config = view.config(principal.owner, thread_id=thread_id)
+    older = view.config(principal.owner, thread_id=thread_id, checkpoint_id=before) if before else None
+    states = gateway.graph.aget_state_history(config, before=older, limit=limit)
+    return HistoryBody(checkpoints=[_state(one) async for one in states])
+
+
+@router.post("/{thread_id}/fork", status_code=201)
+async def fork_thread(thread_id: ThreadPath, body: ForkBody, request: Request, principal: Chatting) -> ThreadBody:
+    """Begin a new thread at a checkpoint of another one."""
+    threads = _mine(request, principal).threads
+    forked = await threads.fork(thread_id, body.thread_id or new_id(), checkpoint_id=body.checkpoint_id)
+    return _thread(forked, frozenset())
+
+
+def _mine(request: Request, principal: Chatting) -> Threadkeep:
+    return request.app.state.gateway.tk.for_owner(principal.owner)
+
+
+def _thread(thread: Any, running: frozenset[str]) -> ThreadBody:
+    return ThreadBody(
+        thread_id=thread.thread_id,
+        title=thread.title,
+        status="running" if thread.thread_id in running else thread.status,
+        pinned=thread.pinned,
+        created_at=thread.created_at,
+        last_turn_at=thread.last_turn_at,
+    )
+
+
+def _state(state: Any) -> StateBody:
+    return StateBody(
+        checkpoint_id=state.config["configurable"].get("checkpoint_id"),
+        created_at=state.created_at,
+        next=[*state.next],
+        interrupts=[{"id": one.id, "value": one.value} for one in state.interrupts],
+        messages=len(state.values.get("messages") or ()),
+    )
