@@ -39,16 +39,16 @@ def sample(conversation_id: str = "conv-1") -> dict[str, Any]:
             for place, (speaker, words, caption) in enumerate(turns, start=1)
         ]
     asked = [
-        ("What is the name of Ana's puppy?", ["D1:1"], 4),
-        ("Who breeds greyhounds near Porto?", ["D1:2"], 4),
-        ("What do Ana and Ben do every week?", ["D1:3; D2:1"], 1),
-        ("When was Ana promoted to head gardener?", ["D:2:2"], 2),
-        ("What colour is the vase in Ben's photo?", ["D2:06", "D2:03"], 3),
-        ("Which orchid bloomed in the greenhouse?", ["D11:1"], 4),
-        ("Why was the flight to Oslo cancelled?", ["D11:2", "D99:1"], 2),
-        ("What did Ben adopt last week?", ["D1:1"], 5),
-        ("Where does nobody live?", ["D"], 3),
-        ("What has no evidence?", [], 1),
+        ("What is the name of Ana's puppy?", ["D1:1"], 4, "It is called Biscuit."),
+        ("Who breeds greyhounds near Porto?", ["D1:2"], 4, "Ben's cousin"),
+        ("What do Ana and Ben do every week?", ["D1:3; D2:1"], 1, "They hike in the forest, and Ben does pottery"),
+        ("When was Ana promoted to head gardener?", ["D:2:2"], 2, "In May 2023, at the museum"),
+        ("What colour is the vase in Ben's photo?", ["D2:06", "D2:03"], 3, "blue, his first"),
+        ("Which orchid bloomed in the greenhouse?", ["D11:1"], 4, "finally the greenhouse one"),
+        ("Why was the flight to Oslo cancelled?", ["D11:2", "D99:1"], 2, "snow"),
+        ("What did Ben adopt last week?", ["D1:1"], 5, "a puppy"),
+        ("Where does nobody live?", ["D"], 3, "Everybody lives somewhere"),
+        ("What has no evidence?", [], 1, 2022),
     ]
     return {
         "sample_id": conversation_id,
@@ -57,8 +57,8 @@ def sample(conversation_id: str = "conv-1") -> dict[str, Any]:
         "session_summary": {},
         "event_summary": {},
         "qa": [
-            {"question": question, "answer": "…", "evidence": evidence, "category": category}
-            for question, evidence, category in asked
+            {"question": question, "answer": answer, "evidence": evidence, "category": category}
+            for question, evidence, category, answer in asked
         ],
     }
 

@@ -34,17 +34,33 @@ def write_plus(folder: Path) -> Path:
 class TestGap:
     @pytest.mark.parametrize(
         ("text", "days"),
-        [("two weeks later", 14), ("about six months later", 180), ("around a year later", 365), ("3 days later", 3)],
+        [
+            ("two weeks later", 14),
+            ("about six months later", 180),
+            ("around a year later", 365),
+            ("3 days later", 3),
+            ("a few weeks later", 21),
+            ("several months later", 120),
+            ("half a year later", 182.5),
+            ("a couple of days", 2),
+            ("two and a half years later", 912.5),
+            ("1.5 years later", 547.5),
+            ("the next day", 1),
+            ("over a decade", 3650),
+            ("two fortnights later", 28),
+            ("10+ years", 3650),
+            ("the following weekend", 7),
+            ("A month", 30),
+        ],
     )
     def test_is_read(self, text, days):
         """Numbers as words or digits; months have 30 days, years 365."""
         assert parse_gap(text) == timedelta(days=days)
 
-    @pytest.mark.parametrize("text", ["", "later", "many weeks later", "two fortnights later"])
-    def test_another_text_is_refused(self, text):
+    @pytest.mark.parametrize("text", ["", "later", "many weeks later", "after the war"])
+    def test_another_text_says_none(self, text):
         """Nothing is guessed."""
-        with pytest.raises(ValueError, match="is not a gap"):
-            parse_gap(text)
+        assert parse_gap(text) is None
 
 
 class TestLocomoPlus:
@@ -59,6 +75,18 @@ class TestLocomoPlus:
         assert among.turns[6].at.date().isoformat() == "2023-05-04"
         assert last.turns[-1].text == "Ana: Peanuts make me ill."
         assert all([turn.order for turn in talk.turns] == list(range(len(talk.turns))) for talk in data.conversations)
+
+    def test_a_gap_that_cannot_be_read_is_counted(self, tmp_path):
+        """The other entries are measured, and the report says how many there are."""
+        path = write_plus(tmp_path)
+        rows = json.loads(path.read_text())
+        rows[0]["time_gap"] = "after the war"
+        path.write_text(json.dumps(rows))
+
+        data = load_locomo_plus(path, write_locomo(tmp_path))
+
+        assert len(data.conversations) == 3
+        assert "1 gaps that cannot be read are taken as 30 days" in data.note
 
     def test_the_query_asks_for_the_cue(self, tmp_path):
         """One question for each entry, by relation, whose evidence is the cue's turns."""

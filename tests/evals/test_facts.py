@@ -8,7 +8,7 @@ import pytest
 from threadkeep.errors import InvalidInputError
 from threadkeep_evals.baselines import terms
 from threadkeep_evals.data_banks import FAMILIES
-from threadkeep_evals.facts import capacity, make_facts, run_facts
+from threadkeep_evals.facts import capacity, is_told, make_facts, run_facts
 
 ALL = make_facts(capacity(), seed=5)
 
@@ -81,7 +81,7 @@ class TestMakeFacts:
 
 class TestRun:
     def test_finds_facts_by_their_words(self):
-        """Without an embedder, through the whole library, most of ten facts reach the block."""
+        """Told in passing, without an embedder, through capture and recall, most of ten facts reach the block."""
         result = run_facts([10, 12], seed=1, embedder="none")
 
         assert list(result) == ["dataset", "seed", "results"]
@@ -90,8 +90,25 @@ class TestRun:
         for row in result["results"]:
             assert list(row) == ["n", "questions", "in_block", "tokens_mean", "ms_p50", "ms_p95", "interval95"]
             assert row["questions"] == row["n"]
-            assert row["in_block"] >= 0.8
+            assert row["in_block"] >= 0.6
             assert 0 < row["tokens_mean"] <= 300
+
+    def test_what_capture_does_not_keep_is_not_found(self, monkeypatch):
+        """The figure is of the whole way: nothing is written past capture."""
+        monkeypatch.setattr("threadkeep.capture.extractors.local.extract_candidates", lambda _turn: ())
+
+        (row,) = run_facts([10], seed=1, embedder="none")["results"]
+
+        assert row["in_block"] == 0
+
+    def test_a_fact_is_told_in_passing(self):
+        """Its message has it and more around it, and a line counts with subject and answer only."""
+        facts = make_facts(100, seed=1)
+
+        assert all(fact.text[1:-1] in fact.told for fact in facts)
+        assert sum(fact.told == fact.text for fact in facts) < 20
+        assert all(is_told(fact, f'- "{fact.text}"') for fact in facts)
+        assert not any(is_told(fact, fact.question) for fact in facts)
 
     def test_tells_how_far_it_is(self):
         """Progress counts every fact stored and every question asked."""

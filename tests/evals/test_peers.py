@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -10,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.evals.embedding import WordsEmbedder
-from tests.evals.locomo_file import write_locomo
+from tests.evals.locomo_file import sample, write_locomo
 from threadkeep.errors import InvalidInputError, SettingsError
 from threadkeep_evals.bench import run_peers_bench
 from threadkeep_evals.comparison import compare
 from threadkeep_evals.locomo import load_locomo
 from threadkeep_evals.peer_process import ENVIRONMENTS, Environment, interpreter, worker
-from threadkeep_evals.peers import PEERS, chosen_peers
+from threadkeep_evals.peers import PEERS, StoreMethod, chosen_peers
 from threadkeep_evals.report import Report
 
 STAND_IN = """
@@ -100,6 +101,47 @@ class TestCompare:
         assert figures[0] == figures[1]
         assert figures[2] == figures[3]
         assert report["not_run"] == []
+
+    def test_two_identical_turns_are_stored(self, tmp_path):
+        """``InMemoryStore`` fails where a batch has a text twice."""
+        talk = sample()
+        said = talk["conversation"]["session_1"]
+        said.append({**said[0], "dia_id": "D1:9"})
+        path = tmp_path / "twice.json"
+        path.write_text(json.dumps([talk]))
+
+        comparison = compare(load_locomo(path), embedder=WordsEmbedder(), peers=["langgraph-memory"])
+
+        assert comparison.not_run == ()
+        assert "langgraph-memory" in comparison.methods
+
+    @pytest.mark.parametrize("where", ["store", "search"])
+    def test_a_peer_that_fails_is_named_and_the_others_are_measured(self, tmp_path, monkeypatch, where):
+        """None of its answers count, not even those before its failure."""
+
+        async def failing(*_args: object, **_kwargs: object) -> None:
+            msg = "the peer broke"
+            raise RuntimeError(msg)
+
+        monkeypatch.setattr(StoreMethod, where, failing)
+        data = load_locomo(write_locomo(tmp_path, conversations=2))
+
+        comparison = compare(data, embedder=WordsEmbedder(), peers=["langgraph-memory", "no-memory"])
+
+        assert comparison.methods == ("threadkeep", "bm25", "dense", "no-memory")
+        assert [(one.peer, one.why) for one in comparison.not_run] == [
+            ("langgraph-memory", "it failed (RuntimeError: the peer broke)")
+        ]
+
+    def test_dense_and_peers_are_given_what_ours_is_given(self, tmp_path):
+        """Date, speaker and caption of a turn, and the question without the speakers' names."""
+        (talk,) = load_locomo(write_locomo(tmp_path)).conversations
+
+        assert talk.turns[5].dated == (
+            "(2 May 2023) Ben: Congratulations! Here is my first vase. [a photo of a blue vase on a shelf]"
+        )
+        assert talk.without_names("What is the name of Ana's puppy?") == "What is the name of puppy?"
+        assert talk.without_names("Ana") == "Ana"
 
     def test_no_memory_finds_nothing_and_everything_has_no_order(self, tmp_path):
         """The one costs no token; the other holds all evidence, and ranks nothing."""

@@ -83,7 +83,13 @@ def _read_chat(chat: Row, _place: int) -> tuple[Conversation, int]:
         )
     known = {turn.turn_id for turn in turns}
     questions = tuple(
-        Question(str(one["q"]), str(one["type"]), frozenset(map(str, one.get("ev") or ())) & known)
+        Question(
+            str(one["q"]),
+            str(one["type"]),
+            frozenset(map(str, one.get("ev") or ())) & known,
+            answer=str(one.get("ans") or ""),
+            answerable=one["type"] != "abstention",
+        )
         for one in cast("Sequence[Mapping[str, Any]]", chat["qs"])
     )
     return Conversation(str(chat["cid"]), tuple(turns), questions), cut

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import combinations
@@ -22,6 +21,7 @@ from threadkeep.memories.models import Memory, NewMemory, Source
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep.storage.interface import Embedding
 from threadkeep.text.semantics import content_words, gist_of, same_meaning
+from threadkeep_evals.baselines import terms
 from threadkeep_evals.conversation import Conversation, DataSet, Observation, Question, Turn
 from threadkeep_evals.locomo import load_locomo
 from threadkeep_evals.metrics import CATEGORY_GROUPS, percentile, rounded_interval, share_interval, told_interval
@@ -59,15 +59,17 @@ class Asked:
 
     Attributes:
         category: Of the question.
+        wanted: The words of its answer that the user's turns of the evidence say.
+        shown: Those of them that the block says, by budget and by what is kept.
         evidence: The user's turns that answer it.
-        found: Those of them that the block's memories are from, by budget and by what is kept.
         tokens: Of the block, likewise.
         milliseconds: Of the turn that recalled it, likewise: the agent, its model (scripted) and embedding included.
     """
 
     category: int | str
+    wanted: frozenset[str]
+    shown: Mapping[tuple[str, int], frozenset[str]]
     evidence: frozenset[str]
-    found: Mapping[tuple[str, int], frozenset[str]]
     tokens: Mapping[tuple[str, int], int]
     milliseconds: Mapping[tuple[str, int], float]
 
@@ -86,6 +88,7 @@ class ReplayedSide:
         noted: How many turns of the user the data set's notes are from.
         duplicates: How many memories say what an older one says.
         kept: The evidence that some memory is from; of facts alone.
+        words: All words that the memories say, or said before.
         asked: The questions that the user's own turns answer.
     """
 
@@ -98,6 +101,7 @@ class ReplayedSide:
     noted: int = 0
     duplicates: Sequence[tuple[str, str]] = ()
     kept: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+    words: frozenset[str] = frozenset()
     asked: list[Asked] = field(default_factory=list[Asked])
 
     @property
@@ -169,11 +173,13 @@ async def _side(
         side.supported = sum(is_supported(memory, notes) for memory in side.facts)
         side.noted = len({turn for note in notes for turn in note.turn_ids} & said.keys())
         side.kept = (_messages(memories) & said.keys(), _messages(side.facts) & said.keys())
-        of = {CAPTURE: _by_id(memories), VERBATIM: _by_id(await every_memory(tk, VERBATIM))}
+        side.words = frozenset[str]().union(
+            *(words_of(text) for one in memories for text in (one.text, *(old.text for old in one.history)))
+        )
         asking = {budget: Asking(tk, budget_tokens=budget) for budget in budgets}
         for question in _own(talk, speaker):
             words = in_own_voice(question.text, speaker)
-            side.asked.append(await _ask(asking, question, words, said.keys(), of))
+            side.asked.append(await _ask(asking, question, words, said))
             steps.advance()
     return side
 
@@ -194,29 +200,31 @@ def _messages(memories: Iterable[Memory]) -> frozenset[str]:
     )
 
 
-def _by_id(memories: Iterable[Memory]) -> dict[str, frozenset[str]]:
-    return {str(memory.memory_id): _messages([memory]) for memory in memories}
+def words_of(text: str) -> frozenset[str]:
+    """Return the stems of the words of *text*, without stop words."""
+    return frozenset(terms(text))
 
 
 async def _ask(
     asking: Mapping[int, Asking],
     question: Question,
     words: str,
-    said: AbstractSet[str],
-    of: Mapping[str, Mapping[str, frozenset[str]]],
+    said: Mapping[str, Turn],
 ) -> Asked:
     """Ask in every budget, of what capture kept and of every turn verbatim."""
-    found: dict[tuple[str, int], frozenset[str]] = {}
+    shown: dict[tuple[str, int], frozenset[str]] = {}
     tokens: dict[tuple[str, int], int] = {}
     milliseconds: dict[tuple[str, int], float] = {}
-    evidence = question.evidence & said
-    for kept, sources in of.items():
+    evidence = question.evidence & said.keys()
+    spoken = frozenset[str]().union(*(words_of(said[turn].words) for turn in evidence))
+    wanted = words_of(question.answer) & spoken - words_of(question.text)
+    for kept in (CAPTURE, VERBATIM):
         for budget, agent in asking.items():
             started = perf_counter()
-            shown, tokens[kept, budget] = await agent.ask(words, user_id=kept)
+            block, tokens[kept, budget] = await agent.ask(words, user_id=kept)
             milliseconds[kept, budget] = (perf_counter() - started) * 1000
-            found[kept, budget] = evidence & frozenset[str]().union(*(sources[key] for key in shown))
-    return Asked(question.category, evidence, found, tokens, milliseconds)
+            shown[kept, budget] = wanted & words_of(block)
+    return Asked(question.category, wanted, shown, evidence, tokens, milliseconds)
 
 
 def in_own_voice(question: str, speaker: str) -> str:
@@ -302,6 +310,10 @@ def _row(name: str, sides: Sequence[ReplayedSide], budgets: Sequence[int]) -> di
         "facts_supported_interval95": share_interval(sum(side.supported for side in sides), facts),
         "turns_noted": _share(sum(side.noted for side in sides), turns),
         "duplicates_per_100_memories": _share(100 * sum(len(side.duplicates) for side in sides), memories, 2),
+        "answer_words_kept": _share(
+            sum(len(one.wanted & side.words) for side in sides for one in side.asked),
+            sum(len(one.wanted) for side in sides for one in side.asked),
+        ),
         "evidence_turns": evidence,
         "evidence_kept": _share(sum(len(side.kept[0] & _evidence(side)) for side in sides), evidence),
         "evidence_kept_as_facts": _share(sum(len(side.kept[1] & _evidence(side)) for side in sides), evidence),
@@ -319,9 +331,8 @@ def _evidence(side: ReplayedSide) -> frozenset[str]:
 
 
 def _recall(asked: Sequence[Asked], kept: str, budget: int, group: str) -> dict[str, Any]:
-    chosen = [one for one in asked if one.category in CATEGORY_GROUPS[group]]
-    shares = [len(one.found[kept, budget]) / len(one.evidence) for one in chosen]
-    pairs = sum(len(one.evidence) for one in chosen)
+    chosen = [one for one in asked if one.category in CATEGORY_GROUPS[group] and one.wanted]
+    shares = [len(one.shown[kept, budget]) / len(one.wanted) for one in chosen]
     return {
         "kept": kept,
         "budget_tokens": budget,
@@ -329,7 +340,7 @@ def _recall(asked: Sequence[Asked], kept: str, budget: int, group: str) -> dict[
         "questions": len(chosen),
         "recall": round(fmean(shares), 4) if shares else None,
         "interval95": rounded_interval(shares) if shares else None,
-        "evidence_recalled": _share(sum(len(one.found[kept, budget]) for one in chosen), pairs),
+        "all_words": _share(sum(share == 1 for share in shares), len(shares)),
         "empty": _share(sum(one.tokens[kept, budget] == 0 for one in chosen), len(chosen)),
         "tokens_mean": round(fmean(one.tokens[kept, budget] for one in chosen), 1) if chosen else None,
         "ms_p50": round(percentile([one.milliseconds[kept, budget] for one in chosen], 0.5), 3) if chosen else None,
@@ -348,15 +359,26 @@ def render_table(figures: Mapping[str, Any]) -> Table:
         title=f"What capture keeps of {figures['dataset']} ({figures['extractor']} extractor)", title_justify="left"
     )
     table.add_column("conversation, user")
-    for name in ("turns", "facts/100", "episodes/100", "supported", "95 % interval", "duplicates/100", "evidence kept"):
-        table.add_column(name, justify="right")
     for budget in figures["budgets"]:
-        table.add_column(f"recalled in {budget}", justify="right")
+        table.add_column(f"answer words in {budget}", justify="right")
         table.add_column("verbatim", justify="right")
+    for name in (
+        "answer words kept",
+        "turns",
+        "facts/100",
+        "episodes/100",
+        "supported",
+        "95 % interval",
+        "duplicates/100",
+        "evidence kept",
+    ):
+        table.add_column(name, justify="right")
     for row in figures["results"]:
         recalled = [one for one in row["recall"] if one["categories"] == "1-4"]
         table.add_row(
             row["conversation"],
+            *(f"{_percent(one['recall'])} ({_number(one['tokens_mean'])})" for one in recalled),
+            _percent(row["answer_words_kept"]),
             f"{row['turns']:,}",
             _number(row["facts_per_100_turns"]),
             _number(row["episodes_per_100_turns"]),
@@ -364,10 +386,12 @@ def render_table(figures: Mapping[str, Any]) -> Table:
             told_interval(row["facts_supported_interval95"]),
             _number(row["duplicates_per_100_memories"]),
             _percent(row["evidence_kept"]),
-            *(f"{_percent(one['recall'])} ({_number(one['tokens_mean'])})" for one in recalled),
             end_section=row is figures["results"][-2],
         )
-    table.caption = "In brackets: tokens of the block. Verbatim: every turn of the user kept as it was said."
+    table.caption = (
+        "In brackets: tokens of the block. Verbatim: every turn of the user kept as it was said. Answer words: those "
+        "that the user's turns of the evidence say and the question does not."
+    )
     return table
 
 
@@ -382,9 +406,9 @@ def chart(figures: Mapping[str, Any]) -> Chart:
         VERBATIM: "every turn kept verbatim",
     }
     return Chart(
-        title=f"{figures['dataset']}, replayed: evidence that the user spoke, recalled by the middleware",
+        title=f"{figures['dataset']}, replayed: words of the answers that the user said, recalled by the middleware",
         x="tokens of the block, mean",
-        y="share of the evidence in it",
+        y="share of the answers' words in it",
         series=[
             Series(
                 name,

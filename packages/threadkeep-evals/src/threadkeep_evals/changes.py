@@ -11,11 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
-from threadkeep_evals.data_banks import SUBJECTS, Subject
+from threadkeep_evals.data_banks import CARRIERS, SUBJECTS
 from threadkeep_evals.metrics import share_interval, told_interval
 from threadkeep_evals.progress import Progress, Steps, silent
 from threadkeep_evals.replay import ReplayClock
@@ -32,36 +32,53 @@ DEFAULT_CHANGES: Final = (1, 2, 3, 5, 8)
 DEFAULT_OWNERS: Final = 200
 MAX_CHANGES: Final = 9
 
+REPEATED: Final = "repeated"
+NATURAL: Final = "natural"
+WORDINGS: Final = (NATURAL, REPEATED)
+"""How changes are told: in passing and in other words, asked in other words, too; or repeating subject and question."""
+
 _A_WEEK: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One subject's values in order, and the message for each."""
+    """One subject's values in order, the message for each, and the question that is asked at the end."""
 
-    subject: Subject
+    question: str
     values: tuple[str, ...]
     messages: tuple[str, ...]
 
 
-def make_stories(changes: int, *, seed: int) -> tuple[Story, ...]:
+def make_stories(changes: int, *, seed: int, wording: str = REPEATED) -> tuple[Story, ...]:
     """Return a story about every subject that changes so often; no value comes twice in a row, and some come back.
+
+    Args:
+        changes: How often; a subject with fewer values changes as often as it can.
+        seed: Of values and wordings.
+        wording: Of :data:`WORDINGS`. Only subjects with such wordings have a story.
 
     Raises:
         InvalidInputError: It cannot change so often.
     """
+    natural = wording == NATURAL
     if not 1 <= changes <= MAX_CHANGES:
         msg = f"A fact changes between 1 and {MAX_CHANGES} times, not {changes}."
         raise InvalidInputError(msg, changes=changes)
     rng = random.Random(f"{seed}/{changes}")  # noqa: S311 - reproducible on purpose; nothing here is a secret
     stories: list[Story] = []
     for subject in SUBJECTS:
-        values = rng.sample(subject.values, changes + 1)
+        later = subject.natural if natural else subject.later
+        if not later:
+            continue
+        values = rng.sample(subject.values, min(changes + 1, len(subject.values)))
         if changes > 2 and rng.random() < 1 / 3:  # noqa: PLR2004 - "back in Lisbon" needs to have left it
             values[-1] = values[0]
         messages = [subject.first.format(values[0])]
-        messages += [rng.choice(subject.later).format(value) for value in values[1:]]
-        stories.append(Story(subject, tuple(values), tuple(messages)))
+        messages += [rng.choice(later).format(value) for value in values[1:]]
+        question = rng.choice(subject.questions) if natural else subject.questions[0]
+        if natural:
+            messages = [CARRIERS.told(message, rng) for message in messages]
+        stories.append(Story(question, tuple(values), tuple(messages)))
     return tuple(stories)
 
 
@@ -85,49 +102,75 @@ def run_staleness(
     Raises:
         InvalidInputError: A fact cannot change so often.
     """
-    worlds = {k: [make_stories(k, seed=seed * 1_000 + one) for one in range(rounds)] for k in changes}
+    worlds = {
+        (k, wording): [make_stories(k, seed=seed * 1_000 + one, wording=wording) for one in range(rounds)]
+        for wording in WORDINGS
+        for k in changes
+    }
     results = asyncio.run(_staleness(worlds, seed, embedder, progress))
     return {"dataset": "staleness", "seed": seed, "results": results}
 
 
 async def _staleness(
-    worlds: dict[int, list[tuple[Story, ...]]], seed: int, embedder: Embedder | str | None, progress: Progress
+    worlds: dict[tuple[int, str], list[tuple[Story, ...]]],
+    seed: int,
+    embedder: Embedder | str | None,
+    progress: Progress,
 ) -> list[dict[str, Any]]:
     rng = random.Random(seed)  # noqa: S311 - the same
     steps = Steps(sum(len(world) for worlds_of in worlds.values() for world in worlds_of), progress)
     rows: list[dict[str, Any]] = []
-    for k, of_owners in worlds.items():
-        outcomes: list[tuple[bool, bool, bool]] = []
+    for (k, wording), of_owners in worlds.items():
+        outcomes: list[Outcome] = []
         for stories in of_owners:
             outcomes += await _told_and_asked(stories, rng, embedder)
             steps.advance()
-        rows.append(_row(k, outcomes))
+        rows.append(_row(k, wording, outcomes))
         rows[-1]["missed"] = [
             story.messages
             for story, outcome in zip((s for stories in of_owners for s in stories), outcomes, strict=True)
-            if not outcome[0] or outcome[1]
+            if not outcome.current or outcome.stale
         ]
     return rows
 
 
-def _row(k: int, outcomes: Sequence[tuple[bool, bool, bool]]) -> dict[str, Any]:
-    current, stale, episodes = (sum(outcome[place] for outcome in outcomes) for place in range(3))
+class Outcome(NamedTuple):
+    """What the block for a question says.
+
+    Attributes:
+        current: Whether it says what is so now.
+        stale: Whether it says what was so as a fact that is not marked as earlier.
+        unmarked: The same of any line, the user's own words of a turn included.
+        in_episodes: Whether the user's words in it, marked or not, say what was so.
+    """
+
+    current: bool
+    stale: bool
+    unmarked: bool
+    in_episodes: bool
+
+
+def _row(k: int, wording: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    current, stale, unmarked, episodes = (sum(outcome[place] for outcome in outcomes) for place in range(4))
     return {
         "k": k,
+        "wording": wording,
         "questions": len(outcomes),
         "current@k": round(current / len(outcomes), 4),
         "stale_as_current": stale,
+        "stale_unmarked": unmarked,
         "stale_in_episodes": episodes,
         "interval95": {
             "current@k": share_interval(current, len(outcomes)),
             "stale_as_current": share_interval(stale, len(outcomes)),
+            "stale_unmarked": share_interval(unmarked, len(outcomes)),
         },
     }
 
 
 async def _told_and_asked(
     stories: Sequence[Story], rng: random.Random, embedder: Embedder | str | None
-) -> list[tuple[bool, bool, bool]]:
+) -> list[Outcome]:
     """Tell the stories, interleaved, a turn a week, and ask for each value at the end."""
     from threadkeep.testing.clock import START
 
@@ -143,18 +186,18 @@ async def _told_and_asked(
         return [await _asked(tk, story) for story in stories]
 
 
-async def _asked(tk: Threadkeep, story: Story) -> tuple[bool, bool, bool]:
-    """Return whether the block says what is so now, what was so as if it were, and that in an episode."""
-    recall = await tk.recall(story.subject.question, owner="user", budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
+async def _asked(tk: Threadkeep, story: Story) -> Outcome:
+    """Ask and compare the block with the story."""
+    recall = await tk.recall(story.question, owner="user", budget_tokens=DEFAULT_BUDGET_TOKENS, timeout=TIMEOUT)
     now, old = story.values[-1], set(story.values[:-1]) - {story.values[-1]}
-    facts = [one for one in recall.memories if one.memory.kind != "episodic"]
+    unmarked = [one for one in recall.memories if not one.earlier]
+    facts = [one for one in unmarked if one.memory.kind != "episodic"]
     episodes = [one for one in recall.memories if one.memory.kind == "episodic"]
-    return _says(facts, {now}), _says(facts, old), _says(episodes, old)
+    return Outcome(_says(recall.memories, {now}), _says(facts, old), _says(unmarked, old), _says(episodes, old))
 
 
 def _says(recalled: Sequence[Recalled], values: set[str]) -> bool:
-    said = [set(re.findall(r"[\w:-]+", one.memory.text)) for one in recalled]
-    return any(value in words for words in said for value in values)
+    return any(re.search(rf"(?<![\w:-]){re.escape(value)}(?![\w:-])", one.text) for one in recalled for value in values)
 
 
 async def _send(tk: Threadkeep, text: str, *, owner: str, number: int) -> None:
@@ -250,19 +293,34 @@ def render_staleness(report: dict[str, Any]) -> Table:
 
     table = Table(title=f"Facts that change (seed {report['seed']})", title_justify="left")
     names = (
-        "changes",
-        "questions",
         "current value in the block",
         "95 % interval",
-        "old one as current",
+        "old fact as current",
         "95 % interval",
+        "any old line unmarked",
+        "95 % interval",
+        "changes",
+        "questions",
     )
+    table.add_column("told and asked")
     for name in names:
         table.add_column(name, justify="right")
     for row in report["results"]:
-        current, stale = (told_interval(row["interval95"][name]) for name in ("current@k", "stale_as_current"))
-        figures = (f"{row['current@k']:.1%}", current, f"{row['stale_as_current']}", stale)
-        table.add_row(str(row["k"]), f"{row['questions']:,}", *figures)
+        figures = (
+            f"{row['current@k']:.1%}",
+            told_interval(row["interval95"]["current@k"]),
+            *(
+                text
+                for name in ("stale_as_current", "stale_unmarked")
+                for text in (f"{row[name] / row['questions']:.1%}", told_interval(row["interval95"][name]))
+            ),
+        )
+        table.add_row(
+            "in passing" if row["wording"] == NATURAL else "repeated",
+            *figures,
+            str(row["k"]),
+            f"{row['questions']:,}",
+        )
     return table
 
 

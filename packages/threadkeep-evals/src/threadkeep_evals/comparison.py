@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from threadkeep.recall.service import DEFAULT_BUDGET_TOKENS
 from threadkeep_evals.methods import (
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from threadkeep.models.base import Embedder
     from threadkeep_evals.blocks import Block, Pages
     from threadkeep_evals.conversation import Conversation, DataSet, Question
+
+T = TypeVar("T")
 
 BUDGETS: Final = (DEFAULT_BUDGET_TOKENS,)
 """Tokens of the block, where nothing else is asked for: the product's own."""
@@ -148,9 +151,10 @@ async def _compare(
         turns = sum(len(one.turns) for one in talks)
         questions = sum(question.has_evidence for one in talks for question in one.questions)
         steps = Steps(turns + questions * (2 if len(talks) > 1 else 1), progress)
-        scored = await _score_all(talks, ours, [*methods, *others], budgets, steps)
+        scored, failed = await _score_all(talks, ours, [*methods, *others], budgets, steps)
         empty = await _ask_others(talks, ours, steps)
-        return Comparison(data, recording.name if recording else None, scored, budgets, empty, tuple(not_run))
+        name = recording.name if recording else None
+        return Comparison(data, name, scored, budgets, empty, (*not_run, *failed))
 
 
 async def _ask_others(conversations: Sequence[Conversation], ours: ThreadkeepMethod, steps: Steps) -> tuple[bool, ...]:
@@ -172,20 +176,51 @@ async def _score_all(
     methods: Sequence[Method],
     budgets: Sequence[int],
     steps: Steps,
-) -> tuple[Scored, ...]:
-    """Have every method learn a conversation and answer its questions; the lines of every block are ours."""
+) -> tuple[tuple[Scored, ...], list[NotRun]]:
+    """Have every method learn a conversation and answer its questions; the lines of every block are ours.
+
+    A method other than ours that fails is left out of all figures, and named with the reason.
+    """
     scored: list[Scored] = []
+    attempts = _Attempts(ours)
     for conversation in conversations:
         for method in methods:
-            await method.learn(conversation)
+            await attempts.run(method, partial(method.learn, conversation))
         steps.advance(len(conversation.turns))
         scoring = _Scoring(conversation, await ours.pages(), budgets)
         for question in conversation.questions:
             if not question.has_evidence:
                 continue
-            scored += [scoring.score(method.name, question, await method.answer(question.text)) for method in methods]
+            for method in methods:
+                answer = await attempts.run(method, partial(method.answer, question.text))
+                if answer is not None:
+                    scored.append(scoring.score(method.name, question, answer))
             steps.advance()
-    return tuple(scored)
+    return tuple(one for one in scored if one.method not in attempts.failed), list(attempts.failed.values())
+
+
+class _Attempts:
+    """Runs the work of methods; one other than ours that failed is not asked again.
+
+    Args:
+        ours: Its errors are raised.
+    """
+
+    def __init__(self, ours: ThreadkeepMethod) -> None:
+        self._ours = ours
+        self.failed: dict[str, NotRun] = {}
+
+    async def run(self, method: Method, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Return what *work* of *method* returns; None if the method fails or has failed."""
+        if method is self._ours:
+            return await work()
+        if method.name in self.failed:
+            return None
+        try:
+            return await work()
+        except Exception as error:  # noqa: BLE001 - whatever a peer's own code raises, the others are measured
+            self.failed[method.name] = NotRun.of(method.name, error)
+            return None
 
 
 class _Scoring:

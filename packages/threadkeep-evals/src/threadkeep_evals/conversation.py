@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.memories.models import Speaker
+
+_NO_DATE: Final = 1970
+"""The year of turns in files without dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,11 @@ class Turn:
         """The turn as ``Speaker: words [caption]``: all there is to find it by."""
         return f"{self.spoken} [{self.caption}]" if self.caption else self.spoken
 
+    @property
+    def dated(self) -> str:
+        """The turn as ``(8 May 2023) Speaker: words [caption]``; without the date where the file has none."""
+        return self.text if self.at.year <= _NO_DATE else f"({self.at.day} {self.at:%B %Y}) {self.text}"
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -54,12 +64,18 @@ class Question:
         category: As the data set numbers or names its kinds.
         evidence: Ids of the turns that answer it; empty where the file names none that exist.
         sessions: Numbers of the sessions that answer it, where the file says them; empty: those of *evidence*.
+        answer: The answer in the file; empty where it has none.
+        answerable: Whether the conversation has the answer. If not, saying so is right.
+        asked: When the question is asked, as the file says it; empty where it does not.
     """
 
     text: str
     category: int | str
     evidence: frozenset[str]
     sessions: frozenset[int] = frozenset()
+    answer: str = ""
+    answerable: bool = True
+    asked: str = ""
 
     @property
     def has_evidence(self) -> bool:
@@ -95,6 +111,15 @@ class Conversation:
     def speakers(self) -> tuple[str, ...]:
         """Who speaks, in the order of their first words."""
         return tuple(dict.fromkeys(turn.speaker for turn in self.turns))
+
+    def without_names(self, question: str) -> str:
+        """Return *question* without the names of the speakers, which every turn of theirs begins with.
+
+        A vector search finds more without them: they make all turns of the speaker alike.
+        """
+        names = "|".join(re.escape(name) for name in self.speakers if name)
+        cut = re.sub(rf"\b(?:{names})\b(?:['’]s)?\s*", "", question) if names else question
+        return cut.strip() or question
 
 
 @dataclass(frozen=True, slots=True)

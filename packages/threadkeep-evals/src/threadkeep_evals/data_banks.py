@@ -10,7 +10,8 @@ rejected, and two to three statements that differ in a name, number, person, tim
 written with the *known* cases in view. The *unseen* cases were written before the first measurement, and no rule was
 changed for one of them.
 
-``changes.json`` has subjects with changing values.
+``changes.json`` has subjects with changing values, each with statements that repeat the subject and statements as
+people make them in passing. ``carriers.json`` has what stands around a statement in a message.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib.resources import files
+from random import Random
 from typing import Any, Final
 
 
@@ -66,14 +68,16 @@ class Subject:
 
     Attributes:
         first: The first statement, with ``{}`` for the value.
-        later: Statements of a change.
-        question: Asks for the value.
-        values: Ten or more that no other subject has.
+        later: Statements of a change that repeat the subject.
+        natural: Statements of a change as people make them in passing, in other words.
+        questions: Ask for the value; the first one in the words of the statement, the others in other words.
+        values: Seven or more that no other subject has.
     """
 
     first: str
     later: tuple[str, ...]
-    question: str
+    natural: tuple[str, ...]
+    questions: tuple[str, ...]
     values: tuple[str, ...]
 
 
@@ -107,6 +111,41 @@ FAMILIES: Final = _parse_families(_read("facts"))
 KNOWN: Final = _parse_cases(_PARAPHRASES["known"])
 UNSEEN: Final = _parse_cases(_PARAPHRASES["unseen"])
 SUBJECTS: Final = tuple(
-    Subject(subject["first"], tuple(subject["later"]), subject["question"], tuple(subject["values"]))
+    Subject(
+        subject["first"],
+        tuple(subject["later"]),
+        tuple(subject["natural"]),
+        tuple(subject["asked"]),
+        tuple(subject["values"]),
+    )
     for subject in _read("changes")
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Carriers:
+    """What stands around a statement in a message; many are empty.
+
+    Attributes:
+        before: Sentences in front of it.
+        leads: What leads the statement's own sentence, such as ``By the way, ``.
+        after: Sentences behind it.
+    """
+
+    before: tuple[str, ...]
+    leads: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def told(self, statement: str, rng: Random) -> str:
+        """Return a message that tells *statement* in passing."""
+        lead = rng.choice(self.leads)
+        begins = statement.split(" ", 1)[0]
+        own = begins in _OPENERS and lead
+        said = f"{lead}{statement[0].lower()}{statement[1:]}" if own else statement
+        return " ".join(part for part in (rng.choice(self.before), said, rng.choice(self.after)) if part)
+
+
+_OPENERS: Final = frozenset(("The", "My", "Our", "A", "An", "At", "In", "On", "For"))
+"""A statement that begins with one of these can follow a lead; a name or "I" keeps its capital and stands alone."""
+_CARRIERS: Final = _read("carriers")
+CARRIERS: Final = Carriers(tuple(_CARRIERS["before"]), tuple(_CARRIERS["leads"]), tuple(_CARRIERS["after"]))

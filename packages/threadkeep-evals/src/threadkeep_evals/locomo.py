@@ -37,6 +37,8 @@ _MONTHS: Final = {
         ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), start=1
     )
 }
+_ADVERSARIAL: Final = 5
+"""The category of questions that ask of one speaker what the other one said."""
 _TURN_SPACING: Final = timedelta(seconds=1)
 
 
@@ -108,7 +110,17 @@ def _read_sample(sample: Row, place: int) -> tuple[Conversation, int, int]:
         evidence, mended, lost = repair_evidence(one.get("evidence") or [], known)
         repaired += mended
         dropped += lost
-        questions.append(Question(str(one["question"]), int(one["category"]), evidence))
+        answer = one.get("answer")
+        adversarial = int(one["category"]) == _ADVERSARIAL
+        questions.append(
+            Question(
+                str(one["question"]),
+                int(one["category"]),
+                evidence,
+                answer="" if answer is None or adversarial else str(answer),
+                answerable=not adversarial,
+            )
+        )
     conversation = Conversation(
         conversation_id=str(sample.get("sample_id", place)),
         turns=turns,

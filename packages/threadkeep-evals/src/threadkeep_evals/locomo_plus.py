@@ -28,8 +28,31 @@ if TYPE_CHECKING:
 
 _FORM: Final = '{"relation_type", "cue_dialogue", "trigger_query", "time_gap"}'
 _SAID: Final = re.compile(r"\s*([AB]):\s*(.*\S)\s*")
-_GAP: Final = re.compile(r"\b(\d+|[a-z]+)\s+(day|week|month|year)s?\b")
-_DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
+_GAP: Final = re.compile(
+    r"\b(?:(?P<number>\d+(?:[.,]\d+)?|[a-z]+)\+?(?P<more>\s+and\s+a\s+half)?|(?P<part>half|quarter)(?:\s+of)?\s+an?)"
+    r"(?:\s+(?:of|more|full|whole|long|the))*[\s-]+"
+    r"(?P<unit>minute|hour|day|night|morning|evening|weekend|week|fortnight|month|season|quarter|year|decade)s?\b"
+)
+_DAYS: Final = {
+    "minute": 1 / 1440,
+    "hour": 1 / 24,
+    "day": 1,
+    "night": 1,
+    "morning": 1,
+    "evening": 1,
+    "weekend": 7,
+    "week": 7,
+    "fortnight": 14,
+    "month": 30,
+    "season": 91,
+    "quarter": 91,
+    "year": 365,
+    "decade": 3650,
+}
+_VAGUE: Final = {"a": 1, "an": 1, "next": 1, "following": 1, "couple": 2, "pair": 2, "few": 3, "several": 4, "some": 3}
+_PARTS: Final = {"half": 0.5, "quarter": 0.25}
+_UNTOLD: Final = timedelta(days=30)
+"""Where an entry does not say how much later something is said in a form that can be read."""
 _NUMBERS: Final = {
     word: number
     for number, word in enumerate(
@@ -46,7 +69,7 @@ class _Entry:
     relation: str
     cue: tuple[tuple[str, str], ...]
     query: str
-    gap: timedelta
+    gap: timedelta | None
 
 
 def load_locomo_plus(path: Path, locomo: Path) -> DataSet:
@@ -71,22 +94,32 @@ def load_locomo_plus(path: Path, locomo: Path) -> DataSet:
         ),
         groups={ALL: frozenset(relations), **{relation: frozenset({relation}) for relation in relations}},
         levels=("turn", "session"),
-        note=f"put into {len(base.conversations)} conversations of {base.name} (SHA-256 {base.sha256})",
+        note=(
+            f"put into {len(base.conversations)} conversations of {base.name} (SHA-256 {base.sha256}); "
+            f"{sum(entry.gap is None for entry in entries)} gaps that cannot be read are taken as {_UNTOLD.days} days"
+        ),
     )
 
 
-def parse_gap(text: str) -> timedelta:
-    """Read how much later something is said, e.g. ``about six months later``; months have 30 days, years 365.
+def parse_gap(text: str) -> timedelta | None:
+    """Read how much later something is said, such as ``about six months later`` or ``half a year``.
 
-    Raises:
-        ValueError: It says no such thing.
+    Months have 30 days, years 365; a few are three, several are four.
+
+    Returns:
+        The gap; None if the text says none.
     """
-    for number, unit in _GAP.findall(text.lower()):
-        count = int(number) if number.isdigit() else {**_NUMBERS, "a": 1, "an": 1}.get(number)
+    for found in _GAP.finditer(text.lower()):
+        number = found["number"]
+        if found["part"]:
+            count: float | None = _PARTS[found["part"]]
+        elif number[:1].isdigit():
+            count = float(number.replace(",", "."))
+        else:
+            count = {**_NUMBERS, **_VAGUE}.get(number)
         if count is not None:
-            return timedelta(days=count * _DAYS[unit])
-    msg = f"{text!r} is not a gap like 'two weeks later'"
-    raise ValueError(msg)
+            return timedelta(days=(count + 0.5 * bool(found["more"])) * _DAYS[found["unit"]])
+    return timedelta(days=1) if re.search(r"(?i)\b(?:tomorrow|overnight)\b", text) else None
 
 
 def _read_entry(row: Row, _place: int) -> _Entry:
@@ -111,7 +144,7 @@ def _put_into(talk: Conversation, entry: _Entry, place: int) -> Conversation:
         msg = f"Only one speaks in {talk.conversation_id}; LoCoMo-Plus is put among the turns of two."
         raise InvalidInputError(msg)
     names = dict(zip("AB", talk.speakers, strict=False))
-    at = max(turn.at for turn in talk.turns) + _ASKED_AFTER - entry.gap
+    at = max(turn.at for turn in talk.turns) + _ASKED_AFTER - (_UNTOLD if entry.gap is None else entry.gap)
     cue = [_cue_turn(names[who], words, number, at) for number, (who, words) in enumerate(entry.cue, start=1)]
     before = [turn for turn in talk.turns if turn.at <= at]
     # The cue is never put into the middle of a session that began before it.

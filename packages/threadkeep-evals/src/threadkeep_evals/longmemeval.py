@@ -100,5 +100,8 @@ def _read_instance(row: Row, _place: int) -> tuple[Conversation, int]:
         str(row["question_type"]),
         frozenset(answering if answerable else ()),
         frozenset(numbers[one] for one in row["answer_session_ids"] if answerable and one in numbers),
+        answer=str(row.get("answer") or ""),
+        answerable=answerable,
+        asked=str(row.get("question_date") or ""),
     )
     return Conversation(str(row["question_id"]), tuple(turns), (question,)), cut

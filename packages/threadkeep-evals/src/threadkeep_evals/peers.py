@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ PEERS: Final = (_IN_MEMORY, "langgraph-sqlite", _POSTGRES, "mem0", NO_MEMORY, EV
 """What can be asked for, in the order of the tables."""
 
 ALL_PEERS: Final = "all"
+_SAID_OF_ERROR: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,12 @@ class NotRun:
 
     peer: str
     why: str
+
+    @classmethod
+    def of(cls, peer: str, error: Exception) -> NotRun:
+        """Say that *peer* failed with *error*."""
+        said = " ".join(str(error).split())[:_SAID_OF_ERROR]
+        return cls(peer, f"it failed ({type(error).__name__}{': ' if said else ''}{said})")
 
     def as_json(self) -> dict[str, str]:
         """Return it as the command line prints it."""
@@ -97,6 +105,7 @@ class SearchingMethod(ABC):
         self._embedder = embedder
         self._home = home
         self._size = 0
+        self._conversation: Conversation | None = None
 
     @abstractmethod
     async def store(self, owner: str, texts: Mapping[str, str]) -> None:
@@ -107,13 +116,16 @@ class SearchingMethod(ABC):
         """Return the keys of what is found, best first, and the milliseconds without those of the vectors."""
 
     async def learn(self, conversation: Conversation) -> None:
-        """Store the turns as ``Speaker: words``."""
+        """Store the turns with date, speaker and caption, as the dense baseline reads them."""
+        self._conversation = conversation
         self._size = len(conversation.turns)
         owner = conversation.conversation_id.replace(".", "_")
-        await self.store(owner, {turn.turn_id: turn.spoken for turn in conversation.turns})
+        await self.store(owner, {turn.turn_id: turn.dated for turn in conversation.turns})
 
     async def answer(self, question: str) -> Answer:
         """Search for what is timed, and once more as deep as there is."""
+        if self._conversation is not None:
+            question = self._conversation.without_names(question)
         _, embedding_ms = await self._home.run(self._embedder.question(question))
         found, milliseconds = await self.search(question, SEARCH_LIMIT)
         deep, _ = await self.search(question, self._size)
@@ -136,11 +148,20 @@ class StoreMethod(SearchingMethod):
         self._namespace: tuple[str, ...] = ()
 
     async def store(self, owner: str, texts: Mapping[str, str]) -> None:
-        """Store *texts*, by key, in one batch."""
+        """Store *texts*, by key, in one batch; the same text again in the next one.
+
+        ``InMemoryStore`` embeds each text of a batch once and then misses the vectors of its repetitions.
+        """
         from langgraph.store.base import PutOp
 
         self._namespace = (owner,)
-        await self._store.abatch([PutOp(self._namespace, key, {"text": text}) for key, text in texts.items()])
+        seen: Counter[str] = Counter()
+        batches: dict[int, list[PutOp]] = {}
+        for key, text in texts.items():
+            batches.setdefault(seen[text], []).append(PutOp(self._namespace, key, {"text": text}))
+            seen[text] += 1
+        for batch in batches.values():
+            await self._store.abatch(batch)
 
     async def search(self, question: str, limit: int) -> tuple[list[str], float]:
         """Search as an application would."""
@@ -196,6 +217,8 @@ async def open_peers(
                 methods.append(await _opened(name, embedder, home, folder, running))
             except SettingsError as error:
                 missing.append(NotRun(name, str(error)))
+            except Exception as error:  # noqa: BLE001 - whatever a peer's own code raises, the others are measured
+                missing.append(NotRun.of(name, error))
     return methods, missing
 
 

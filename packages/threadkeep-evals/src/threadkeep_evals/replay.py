@@ -6,18 +6,22 @@ held, so what is kept afterwards is what the product would have kept.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
+from threadkeep.text.block import END, HEADING
 from threadkeep_evals.conversation import Conversation, Turn
 from threadkeep_evals.rig import TIMEOUT
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.memories.models import Memory
+
+_BLOCK: Final = re.compile(rf"{re.escape(HEADING)}.*?{re.escape(END)}", re.DOTALL)
 
 SILENCE: Final = "(no reply)"
 """What the model says where the other one said nothing more in the session."""
@@ -158,11 +162,12 @@ class Asking:
 
         middleware = tk.middleware(capture=False, budget_tokens=budget_tokens, timeout=TIMEOUT)
         self._tk = tk
-        self._agent: Any = create_agent(ScriptedModel(), [], middleware=[middleware])
+        self._model = ScriptedModel()
+        self._agent: Any = create_agent(self._model, [], middleware=[middleware])
         self._asked = 0
 
-    async def ask(self, question: str, *, user_id: str) -> tuple[tuple[str, ...], int]:
-        """Return the ids of the memories in the block, best first, and its tokens."""
+    async def ask(self, question: str, *, user_id: str) -> tuple[str, int]:
+        """Return the block that the model was given, and its tokens."""
         self._asked += 1
         config = self._tk.config(user_id=user_id, thread_id=f"question-{self._asked}")
         given: dict[str, Any] = {}
@@ -170,7 +175,9 @@ class Asking:
         async for event in self._agent.astream(said, config, stream_mode="custom"):
             if event["type"] == "recalled":
                 given = event
-        return tuple(str(one["id"]) for one in given["memories"]), given["tokens"]
+        prompt = "\n".join(message.text for message in self._model.prompts.pop())
+        block = _BLOCK.search(prompt)
+        return block[0] if block else "", given["tokens"]
 
 
 async def every_memory(tk: Threadkeep, user_id: str) -> list[Memory]:

@@ -162,7 +162,7 @@ class Report:
         table.add_column("level")
         table.add_column("categories")
         names = ("n", "recall@5", "recall@10", "95 % interval", "recall@20", "all@10", "ndcg@10")
-        for name in (*names, "ms p50", "tokens", "evidence in block"):
+        for name in ("evidence in block", "tokens", *names, "ms p50"):
             table.add_column(name, justify="right")
         *_, last = data.groups
         for row in self.as_json()["results"]:
@@ -171,14 +171,14 @@ class Report:
                 row["method"],
                 row["level"],
                 row["categories"],
+                _percent(row["evidence_in_block"]),
+                f"{row['tokens_mean']:,.0f}",
                 f"{row['n']:,}",
                 _percent(row["recall@5"]),
                 _percent(row[_METRIC]),
                 f"{_percent(low)} – {_percent(high)}",
                 *(_percent(row[name]) for name in ("recall@20", "all@10", "ndcg@10")),
                 f"{row['ms_p50']:.2f}",
-                f"{row['tokens_mean']:,.0f}",
-                _percent(row["evidence_in_block"]),
                 end_section=row["categories"] == last,
             )
         table.caption = self._caption()
