@@ -17,6 +17,7 @@ from tests.checkpoints.test_fence import HERE, Gates, Make, gated, said
 from threadkeep.checkpoints.leases import LeaseTerms
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, ThreadBusyError, ThreadMovedOnError
+from threadkeep.ids import ThreadId
 
 SOON = LeaseTerms(lease=timedelta(seconds=0.4), queue=timedelta(seconds=20))
 IMPATIENT = LeaseTerms(queue=timedelta(seconds=0.1))
@@ -37,6 +38,32 @@ async def at_work(checkpointer: ThreadkeepCheckpointer, gates: Gates) -> tuple[A
 
 async def words_of(graph: Any) -> list[str]:
     return (await graph.aget_state(HERE)).values["words"]
+
+
+class TestCancelling:
+    @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore:.*socket:pytest.PytestUnraisableExceptionWarning")  # PyMongo leaves them
+    async def test_a_run_that_is_cancelled_keeps_no_lease(self, kind: str, make: Make):
+        """At any point: while it begins, while it ends, and while it waits for another run."""
+        checkpointer = make(kind)
+        graph = echo_graph(checkpointer)
+        for number in range(150):
+            config = config_of(str(number % 3))
+            running = [asyncio.create_task(graph.ainvoke(said("word"), config)) for _ in range(1 + number % 2)]
+            await asyncio.sleep(number % 50 * 0.0002)
+            for one in running:
+                one.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+        for number in range(3):
+            ended = asyncio.create_task(graph.ainvoke(said("last"), config_of(str(number))))
+            assert (await asyncio.wait_for(ended, 10))["words"][-2:] == ["last", "LAST"]
+        await checkpointer.aclose()
+        heads = [
+            await checkpointer._loop.run(checkpointer._thread(ThreadId(str(number)), None).head())
+            for number in range(3)
+        ]
+        assert [head.lease for head in heads if head is not None] == [None] * 3
 
 
 class TestSecondInput:

@@ -103,7 +103,8 @@ class Lease:
     async def arelease(self) -> None:
         """Give it back before the run returns; see :meth:`Leases.release`."""
         if not self.over and self.leases is not None:
-            await self.leases.loop.run(self.leases.release(self))
+            releasing = asyncio.ensure_future(self.leases.loop.run(self.leases.release(self)))
+            await asyncio.shield(releasing)  # also if the run is cancelled at its end
 
     def release(self) -> None:
         """Do the same, blocking."""
@@ -193,13 +194,19 @@ class Leases:
                     await call(self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=lease.epoch))
                 if await call(self._commit(lease, head, strategy)):
                     break
-        except BaseException:
-            _next_turn(lease)
+        except BaseException as error:
+            self._give_up(lease, error)
             raise
         self._active[thread.partition] = lease
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.ensure_future(self._renew())
         return lease
+
+    def _give_up(self, lease: Lease, error: BaseException) -> None:
+        if isinstance(error, asyncio.CancelledError):  # it may be committed
+            self._threads.track(asyncio.ensure_future(self._release_quietly(lease)))
+        else:
+            _next_turn(lease)
 
     async def release(self, lease: Lease) -> None:
         """Give *lease* back; when this returns, no other run can undo what its run wrote.
@@ -227,7 +234,7 @@ class Leases:
     def release_soon(self, lease: Lease) -> None:
         """Give *lease* back some time soon, from any thread; for a run that was dropped without an end."""
         if not lease.over:
-            self.loop.soon(lambda: asyncio.ensure_future(self._release_quietly(lease)))
+            self.loop.soon(lambda: self._threads.track(asyncio.ensure_future(self._release_quietly(lease))))
 
     async def close(self) -> None:
         """Give back every lease, and let the commits in progress end; the second call does nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import inspect
 import weakref
@@ -82,6 +83,19 @@ class _Target:
     owner: Owner | None
     lease: Lease | None
     in_graph: bool
+
+
+@dataclass(slots=True)
+class _Beginning:
+    """A run that begins, shared by its caller and the event loop of the storage.
+
+    Attributes:
+        lease: The lease that it took.
+        abandoned: Whether the caller was cancelled and will not follow the lease.
+    """
+
+    lease: Lease | None = None
+    abandoned: bool = False
 
 
 class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
@@ -237,7 +251,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not self._begins_run(config):
             return self._run_sync(self._get(config))
         self._require_outside(config)
-        lease, found = self._run_sync(self._begin(config, current_lease.get()), limited=False)
+        lease, found = self._run_sync(self._begin(config, current_lease.get(), _Beginning()), limited=False)
         self._follow(config, lease)
         return found
 
@@ -248,11 +262,24 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not self._begins_run(config):
             return await self.run(self._get(config))
         self._require_outside(config)
-        work = self._begin(config, current_lease.get())
+        beginning = _Beginning()
+        work = self._begin(config, current_lease.get(), beginning)
         self._require_open(work)
-        lease, found = await self._loop.run(self._connected(work, limited=False))
+        try:
+            lease, found = await self._loop.run(self._connected(work, limited=False))
+        except BaseException:
+            self._abandon(beginning)
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
+                work.close()
+            raise
         self._follow(config, lease)
         return found
+
+    def _abandon(self, beginning: _Beginning) -> None:
+        """Give back the lease of a run that was cancelled when it began, now or once it has one."""
+        beginning.abandoned = True
+        if beginning.lease is not None:
+            self._leases.release_soon(beginning.lease)
 
     def list(
         self,
@@ -450,13 +477,19 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             target.thread, target.owner, strategy, scoped=self._owner is not None, locked_to=locked_to
         )
 
-    async def _begin(self, config: RunnableConfig, around: Lease | None) -> tuple[Lease, CheckpointTuple | None]:
+    async def _begin(
+        self, config: RunnableConfig, around: Lease | None, beginning: _Beginning
+    ) -> tuple[Lease, CheckpointTuple | None]:
         """Return the lease of the run that begins, and the checkpoint that it continues."""
         target = self._target(config)
         shared = around is not None and not around.over and around.thread.partition == target.thread.partition
         lease = around if shared and around is not None else await self._take(config)
+        beginning.lease = None if shared else lease
         try:
-            return lease, await self._threads.call(self._load(target.thread, target.place, lease.stored))
+            found = await self._threads.call(self._load(target.thread, target.place, lease.stored))
+            if beginning.abandoned:
+                raise asyncio.CancelledError  # noqa: TRY301 - the lease is given back
+            return lease, found  # noqa: TRY300
         except BaseException:
             if not shared:
                 with suppress(Exception):

@@ -1,0 +1,252 @@
+"""Clients that leave, runs that are stopped, too many turns at once: nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.conftest import Open
+from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of
+from threadkeep.testing import Held, ScriptedModel
+
+WORDS = ["word "] * 40
+
+
+async def until(condition: Any) -> None:
+    """Wait until *condition* holds; the test's time limit ends it otherwise."""
+    while not condition():
+        await asyncio.sleep(0.02)
+
+
+async def leases(gateway: GatewayWorld, user: str, *threads: str) -> list[Any]:
+    """Return the leases that are stored for the threads of a user."""
+    saver: Any = gateway.tk.for_owner(owner_of(user)).checkpointer
+    found: list[Any] = []
+    for thread_id in threads:
+        head = await saver.run(saver._thread(thread_id, owner_of(user)).head())
+        found += [head.lease] if head is not None and head.lease is not None else []
+    return found
+
+
+class TestDisconnects:
+    @pytest.mark.parametrize("choice", ["continue", "cancel"])
+    async def test_a_run_goes_on_or_ends_as_asked(self, open_gateway: Open, choice: str):
+        release = asyncio.Event()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."), "Later.")))
+        async with gateway.client() as client:
+            body = {"message": "Hello", "thread_id": "t", "on_disconnect": choice}
+            async with gateway.stream(client, body) as events:
+                run_id = (await anext(events)).data["run_id"]
+                await anext(events)
+            if choice == "cancel":
+                await until(lambda: gateway.runs.running(owner_of("ana")) == 0)
+            gateway.call(release.set)
+            events = await joined(client, run_id)
+            messages = (await client.get("/threads/t/messages")).json()["messages"]
+            later = await gateway.turn(client, "Hello again", thread_id="t")
+
+        ended = next(event for event in events if event.kind == "done")
+        assert ended.data["status"] == ("done" if choice == "continue" else "cancelled")
+        assert [one["text"] for one in messages] == (["Hello", "Now."] if choice == "continue" else ["Hello"])
+        assert text_of(later) == "Later."
+        assert await leases(gateway, "ana", "t") == []
+
+    async def test_another_client_keeps_the_run_alive(self, open_gateway: Open):
+        release = asyncio.Event()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)))
+        async with gateway.client() as client, gateway.client() as second:
+            async with gateway.stream(client, {"message": "Hello", "on_disconnect": "cancel"}) as events:
+                run_id = (await anext(events)).data["run_id"]
+                reading = asyncio.create_task(joined(second, run_id))
+                await until(lambda: gateway.runs.find(owner_of("ana"), run_id).readers == 2)
+            await until(lambda: gateway.runs.find(owner_of("ana"), run_id).readers == 1)
+            gateway.call(release.set)
+
+            assert text_of(await reading) == "Now."
+
+    async def test_nothing_is_left_of_many_clients_that_leave(self, open_gateway: Open, storage_url: str):
+        """At random points of their turns; tasks, leases and places are as before."""
+        gateway = open_gateway(ScriptedModel(replies=(WORDS,)), url=storage_url, max_runs=8)
+        chance = random.Random(1)
+        async with gateway.client() as client:
+            await gateway.turn(client, "Hello", thread_id="warm")
+        before = gateway.tasks()
+
+        async def leave(number: int) -> None:
+            choice = chance.choice(["continue", "cancel"])
+            body = {"message": f"Turn {number}", "thread_id": f"t{number % 10}", "on_disconnect": choice}
+            read = chance.randrange(8)
+            user = gateway.client(f"u{number % 5}")
+            async with user as client, client.stream("POST", "/chat/stream", json=body) as response:
+                lines = response.aiter_lines()
+                for _ in range(read):
+                    if await anext(lines, None) is None:
+                        break
+
+        for start in range(0, 60, 12):
+            await asyncio.gather(*(leave(number) for number in range(start, start + 12)))
+        await until(lambda: not gateway.runs.limiter.running and not gateway.runs.limiter.waiting)
+        await until(lambda: gateway.tasks() <= before)
+
+        for user in range(5):
+            assert await leases(gateway, f"u{user}", *(f"t{n}" for n in range(10))) == []
+        async with gateway.client("u1") as client:
+            assert "done" in kinds(await gateway.turn(client, "Hello", thread_id="t1"))
+
+    async def test_a_client_that_reads_nothing_is_disconnected(
+        self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The run goes on, and its reply is in the thread."""
+        monkeypatch.setattr("threadkeep.gateway.serve.STALLED_SECONDS", 0.3)
+        gateway = open_gateway(ScriptedModel(replies=(["x" * 10_000] * 2_000,)))
+        host, port = gateway.origin.removeprefix("http://").split(":")
+        body = b'{"message": "Hello", "thread_id": "t"}'
+        head = f"POST /api/chat/stream HTTP/1.1\r\nHost: {host}\r\n{USER}: ana\r\nContent-Type: application/json\r\n"
+        with socket.socket() as stalled:
+            stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            stalled.connect((host, int(port)))
+            stalled.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            await until(lambda: any(run.readers for run in gateway.runs._runs.values()))
+            run = next(iter(gateway.runs._runs.values()))
+            await until(lambda: run.status == "done" and run.readers == 0)
+
+        async with gateway.client() as client:
+            messages = (await client.get("/threads/t/messages")).json()["messages"]
+        assert len(messages[-1]["text"]) == 20_000_000
+
+
+class TestCancelling:
+    async def test_a_run_is_cancelled(self, open_gateway: Open):
+        """Its streams end, its thread is free, and another user cannot."""
+        gateway = open_gateway(ScriptedModel(replies=(Held(asyncio.Event(), "Never."), "Later.")))
+        async with gateway.client() as client, gateway.client("bob") as bob:
+            async with gateway.stream(client, {"message": "Hello", "thread_id": "t"}) as events:
+                first = [await anext(events), await anext(events)]
+                run_id = first[0].data["run_id"]
+                refused = await bob.post(f"/runs/{run_id}/cancel")
+                stopped = await client.post(f"/runs/{run_id}/cancel")
+                rest = [event async for event in events]
+            later = await gateway.turn(client, "Again", thread_id="t")
+
+        assert refused.status_code == 404
+        assert stopped.json() == {"run_id": run_id, "status": "cancelled"}
+        assert [(event.kind, event.data["status"]) for event in rest] == [("done", "cancelled")]
+        assert text_of(later) == "Later."
+
+    async def test_a_run_of_another_process_is_stopped(self, open_gateway: Open, tmp_path: Any):
+        release = asyncio.Event()
+        url = f"sqlite:///{tmp_path / 'shared.db'}"
+        one = open_gateway(ScriptedModel(replies=(Held(release, "Too late."),)), url=url)
+        other = open_gateway(ScriptedModel(replies=("Later.",)), url=url)
+        async with one.client() as client, other.client() as elsewhere:
+            async with one.stream(client, {"message": "Hello", "thread_id": "t"}) as events:
+                run_id = (await anext(events)).data["run_id"]
+                await anext(events)
+                await elsewhere.post(f"/runs/{run_id}/cancel")
+                later = await other.turn(elsewhere, "Again", thread_id="t")
+                one.call(release.set)
+                rest = [event async for event in events]
+            messages = (await elsewhere.get("/threads/t/messages")).json()["messages"]
+
+        assert text_of(later) == "Later."
+        assert [event.data.get("code") for event in rest if event.kind == "error"] == ["thread_moved_on"]
+        assert "Too late." not in str(messages)
+
+
+class TestLimits:
+    async def test_too_many_turns_are_refused_before_they_begin(self, open_gateway: Open):
+        """Two run, two wait, and of the fifth nothing is written."""
+        release = asyncio.Event()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)), max_runs=2)
+        async with gateway.client() as client:
+            turns = [asyncio.create_task(gateway.turn(client, "Hello", thread_id=f"t{n}")) for n in range(4)]
+            await until(lambda: gateway.runs.limiter.running == 2 and gateway.runs.limiter.waiting == 2)
+            refused = await client.post("/chat/stream", json={"message": "Hello", "thread_id": "refused"})
+            gateway.call(release.set)
+            answered = await asyncio.gather(*turns)
+            threads = (await client.get("/threads")).json()["threads"]
+
+        assert (refused.status_code, refused.json()["code"]) == (503, "overloaded")
+        assert int(refused.headers["retry-after"]) > 0
+        assert [text_of(events) for events in answered] == ["Now."] * 4
+        assert {one["thread_id"] for one in threads} == {"t0", "t1", "t2", "t3"}
+
+    async def test_a_turn_waits_only_for_so_long(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr("threadkeep.gateway.run_limiter.WAIT_SECONDS", 0.1)
+        release = asyncio.Event()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)), max_runs=1)
+        async with gateway.client() as client:
+            first = asyncio.create_task(gateway.turn(client, "Hello", thread_id="t"))
+            await until(lambda: gateway.runs.limiter.running == 1)
+            refused = await client.post("/chat/stream", json={"message": "Hello"})
+            gateway.call(release.set)
+
+            assert text_of(await first) == "Now."
+        assert refused.status_code == 503
+
+    async def test_a_client_that_leaves_while_it_waits_takes_no_place(self, open_gateway: Open):
+        release = asyncio.Event()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)), max_runs=1)
+        async with gateway.client() as client:
+            first = asyncio.create_task(gateway.turn(client, "Hello", thread_id="t"))
+            await until(lambda: gateway.runs.limiter.running == 1)
+            with pytest.raises(httpx.ReadTimeout):
+                await client.post("/chat/stream", json={"message": "Gone", "thread_id": "gone"}, timeout=0.2)
+            gateway.call(release.set)
+            await first
+            await until(lambda: not gateway.runs.limiter.running and not gateway.runs.limiter.waiting)
+            again = await gateway.turn(client, "Hello")
+
+        assert text_of(again) == "Now."
+
+    @pytest.mark.slow
+    async def test_a_burst_is_answered_or_refused(self, open_gateway: Open, storage_url: str):
+        """200 turns of 200 owners: every answered one is learnt from, and none is degraded."""
+        gateway = open_gateway(ScriptedModel(replies=("Nice.",)), url=storage_url, max_runs=16)
+
+        async def one(number: int) -> tuple[int, Any]:
+            async with gateway.client(f"u{number}") as client:
+                body = {"message": f"I live in Town{number}.", "thread_id": "t"}
+                async with client.stream("POST", "/chat/stream", json=body) as response:
+                    if response.status_code != 200:
+                        return response.status_code, None
+                    return 200, [event async for event in events_of(response)]
+
+        answers = await asyncio.gather(*(one(number) for number in range(200)))
+        await gateway.tk.drain()
+
+        assert {status for status, _ in answers} <= {200, 503}
+        answered = [number for number, (status, _) in enumerate(answers) if status == 200]
+        assert len(answered) >= 16
+        for number, (status, events) in enumerate(answers):
+            known = [one.text for one in await gateway.tk.memories.list(owner=owner_of(f"u{number}"), kind="semantic")]
+            if status == 503:
+                assert known == []
+                assert await gateway.tk.for_owner(owner_of(f"u{number}")).threads.list() == []
+                continue
+            done = next(event.data for event in events if event.kind == "done")
+            recalled = next(event.data for event in events if event.kind == "memory_recalled")
+            assert (done["status"], done["recorded"], recalled["degraded"]) == ("done", True, [])
+            assert known == [f"I live in Town{number}."]
+
+
+class TestStopping:
+    async def test_runs_in_progress_are_told(self, open_gateway: Open):
+        """A stopping process ends its streams with the run's id, and begins no run."""
+        gateway = open_gateway(ScriptedModel(replies=(Held(asyncio.Event(), "Never."),)))
+        async with gateway.client() as client:
+            async with gateway.stream(client, {"message": "Hello", "thread_id": "t"}) as events:
+                first = await anext(events)
+                gateway.call(lambda: gateway.runs.drain_soon(0.1))
+                rest = [event async for event in events]
+            refused = await client.post("/chat/stream", json={"message": "Hello"})
+
+        assert rest[-1].kind == "error"
+        assert (rest[-1].data["code"], rest[-1].data["run_id"]) == ("restarting", first.data["run_id"])
+        assert (refused.status_code, refused.json()["code"]) == (503, "restarting")
+        assert await leases(gateway, "ana", "t") == []
