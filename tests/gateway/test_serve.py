@@ -1,0 +1,198 @@
+"""``threadkeep serve``: processes of its own, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+import threadkeep
+from tests.gateway.world import StreamEvent, events_of, kinds
+from threadkeep.testing import HashingEmbedder
+
+SLOW_GRAPH = """
+import asyncio
+from threadkeep.testing import ScriptedModel
+
+class Slow(ScriptedModel):
+    async def _astream(self, messages, stop=None, run_manager=None, **kwargs):
+        async for chunk in super()._astream(messages, stop, run_manager, **kwargs):
+            await asyncio.sleep(PAUSE)
+            yield chunk
+
+def graph(tk):
+    return tk.per_run_owner().graph(model=Slow(replies=("one two three four five",)))
+"""
+COMMAND = (sys.executable, "-c", "from threadkeep.cli.main import main; main()")
+ADDRESS = re.compile(r"running on (http://\S+)")
+
+
+class Served:
+    """A ``threadkeep serve`` of its own process."""
+
+    def __init__(self, process: subprocess.Popen[str], origin: str, lines: list[str]) -> None:
+        self.process = process
+        self.origin = origin
+        self.lines = lines
+
+    def client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=f"{self.origin}/api", timeout=60)
+
+
+@contextmanager
+def served(folder: Path, *arguments: str, pause: float = 0.0, **environment: str) -> Iterator[Served]:
+    (folder / "agent_module.py").write_text(SLOW_GRAPH.replace("PAUSE", str(pause)))
+    variables = {
+        **os.environ,
+        "LANGGRAPH_STORE_TYPE": "sqlite",
+        "LANGGRAPH_STORE_SQLITE_PATH": str(folder / "memory.db"),
+        "EMBEDDINGS_PROVIDER": "none",
+        "THREADKEEP_SINGLE_USER": "ana",
+        **environment,
+    }
+    command = [*COMMAND, "serve", "--port", "0", *arguments]
+    process = subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True)
+    lines: list[str] = []
+    address: list[str] = []
+    known = threading.Event()
+
+    def read() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            lines.append(line)
+            if found := ADDRESS.search(line):
+                address.append(found[1])
+                known.set()
+        known.set()
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    try:
+        known.wait(60)
+        assert address, "".join(lines)
+        until_listening(address[0])
+        yield Served(process, address[0], lines)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        reading.join()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def until_listening(origin: str) -> None:
+    """Wait until a process accepts connections; with several processes the address is told before."""
+    host, _, port = origin.removeprefix("http://").partition(":")
+    for _ in range(600):
+        with socket.socket() as probe:
+            if probe.connect_ex((host, int(port))) == 0:
+                return
+        threading.Event().wait(0.1)
+
+
+async def turn(client: httpx.AsyncClient, message: str, thread_id: str) -> list[StreamEvent]:
+    """Return the events of a turn, as far as they came."""
+    found: list[StreamEvent] = []
+    body = {"message": message, "thread_id": thread_id}
+    try:
+        async with client.stream("POST", "/chat/stream", json=body) as response:
+            if response.status_code != 200:
+                return found
+            found.extend([event async for event in events_of(response)])
+    except httpx.HTTPError as error:
+        found.append(StreamEvent("", "cut", {"error": repr(error)}))
+    return found
+
+
+@pytest.mark.slow
+class TestServe:
+    @pytest.mark.parametrize("workers", ["1", "2"])
+    async def test_turns_and_joins_over_processes(self, tmp_path: Path, workers: str):
+        """Whichever process a request reaches, it finds the threads."""
+        with served(tmp_path, "--workers", workers, "--graph", "agent_module:graph") as server:
+            for number in range(4):
+                async with server.client() as client:
+                    events = await turn(client, f"I live in Town{number}.", f"t{number}")
+                    assert "done" in kinds(events)
+                async with server.client() as client:
+                    run_id = events[0].data["run_id"]
+                    assert (await client.get(f"/runs/{run_id}")).json()["thread_id"] == f"t{number}"
+            async with server.client() as client:
+                threads = (await client.get("/threads")).json()["threads"]
+                foreign = await client.get("/threads", headers={"Host": "evil.example"})
+        assert {one["thread_id"] for one in threads} == {"t0", "t1", "t2", "t3"}
+        assert foreign.status_code == 401
+        assert server.process.returncode in (0, -signal.SIGTERM)
+
+    async def test_sigterm_under_load_loses_no_acknowledged_turn(self, tmp_path: Path):
+        """Each stream ends with ``done``, or with ``error`` and the run's id; what is done is recorded."""
+        with served(tmp_path, "--graph", "agent_module:graph", pause=1.6) as server:
+            async with server.client() as client:
+                early = [asyncio.create_task(turn(client, f"I live in Early{n}.", f"e{n}")) for n in range(6)]
+                await asyncio.sleep(5)
+                late = [asyncio.create_task(turn(client, f"I live in Late{n}.", f"l{n}")) for n in range(6)]
+                await asyncio.sleep(1)
+                server.process.send_signal(signal.SIGTERM)
+                answers = await asyncio.gather(*early, *late)
+            await asyncio.to_thread(server.process.wait, 30)
+
+        ends = [next((event for event in events if event.kind in ("done", "error")), None) for events in answers]
+        assert all(end is not None for end in ends), [kinds(events) for events in answers]
+        stopped = [end.data for end in ends if end is not None and end.kind == "error"]
+        assert stopped
+        assert {one["code"] for one in stopped} == {"restarting"}
+        assert all(one["run_id"] for one in stopped)
+        done = [n for n, end in enumerate(ends) if end is not None and end.kind == "done"]
+        assert done
+        with threadkeep.open(f"sqlite:///{tmp_path / 'memory.db'}", embedder=HashingEmbedder()) as tk:
+            tk.sync.drain()
+            known = {one.text for one in tk.sync.memories.list(owner="ana", limit=100)}
+        for n in done:
+            word = f"Early{n}" if n < 6 else f"Late{n - 6}"
+            assert any(word in text for text in known), word
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("arguments", "environment", "named"),
+        [
+            ([], {}, "THREADKEEP_SINGLE_USER"),
+            (["--host", "0.0.0.0"], {"THREADKEEP_SINGLE_USER": "ana"}, "THREADKEEP_SINGLE_USER"),
+            (["--graph", "none:graph"], {"THREADKEEP_SINGLE_USER": "ana"}, "THREADKEEP_GRAPH"),
+            (["--graph", "json"], {"THREADKEEP_SINGLE_USER": "ana"}, "THREADKEEP_GRAPH"),
+        ],
+    )
+    def test_a_wrong_setting_is_one_sentence(
+        self, tmp_path: Path, arguments: list[str], environment: dict[str, str], named: str
+    ):
+        """The command ends with 1 before it listens, and names the variable."""
+        storage = {
+            "LANGGRAPH_STORE_TYPE": "sqlite",
+            "LANGGRAPH_STORE_SQLITE_PATH": str(tmp_path / "memory.db"),
+            "EMBEDDINGS_PROVIDER": "none",
+        }
+        done = subprocess.run(
+            [*COMMAND, "serve", "--port", "0", *arguments],
+            env={**os.environ, **storage, **environment},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+        assert done.returncode == 1
+        assert named in done.stderr
+        assert "Traceback" not in done.stderr

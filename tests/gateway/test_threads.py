@@ -1,0 +1,124 @@
+"""``/threads``: the list of a user's conversations, and what is in each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gateway.conftest import Open
+from tests.gateway.world import GatewayWorld
+
+MISSING = ("/threads/none", "/threads/none/messages", "/threads/none/state", "/threads/none/history")
+
+
+class TestList:
+    async def test_pages_hold_each_thread_once(self, open_gateway: Open, storage_url: str):
+        gateway = open_gateway(url=storage_url)
+        async with gateway.client() as client, gateway.client("bob") as bob:
+            for number in range(5):
+                await gateway.turn(
+                    client, f"Talk number {number} about everything and nothing at all", thread_id=f"t{number}"
+                )
+            await gateway.turn(client, "Once more", thread_id="t1")
+            pages: list[list[str]] = []
+            cursor: str | None = None
+            while True:
+                params = {"limit": 2} if cursor is None else {"limit": 2, "cursor": cursor}
+                page = (await client.get("/threads", params=params)).json()
+                pages.append([one["thread_id"] for one in page["threads"]])
+                cursor = page["cursor"]
+                if cursor is None:
+                    break
+            other = (await bob.get("/threads")).json()
+            wrong = await client.get("/threads", params={"cursor": "nonsense"})
+
+        assert pages == [["t1", "t4"], ["t3", "t2"], ["t0"]]
+        assert page["threads"][0]["title"] == "Talk number 0 about everything and nothing"
+        assert other == {"threads": [], "cursor": None}
+        assert wrong.status_code in (400, 422)
+
+    async def test_a_thread_is_created_changed_and_deleted(self, gateway: GatewayWorld):
+        async with gateway.client() as client, gateway.client("bob") as bob:
+            made = await client.post("/threads", json={"title": "Plans"})
+            thread_id = made.json()["thread_id"]
+            again = await client.post("/threads", json={"thread_id": thread_id})
+            same = await bob.post("/threads", json={"thread_id": thread_id})
+            changed = await client.patch(f"/threads/{thread_id}", json={"title": "Holiday", "pinned": True})
+            hidden = await bob.patch(f"/threads/{thread_id}", json={"title": "Mine"})
+            read = [(await one.get(f"/threads/{thread_id}")).json() for one in (client, bob)]
+            deleted = await client.delete(f"/threads/{thread_id}")
+            gone = await client.get(f"/threads/{thread_id}")
+
+        assert (made.status_code, again.status_code, same.status_code) == (201, 409, 201)
+        assert (changed.json()["title"], changed.json()["pinned"]) == ("Holiday", True)
+        assert hidden.status_code == 200  # bob's own thread of this id
+        assert [(one["title"], one["pinned"]) for one in read] == [("Holiday", True), ("Mine", False)]
+        assert (deleted.status_code, deleted.content) == (204, b"")
+        assert gone.status_code == 404
+
+    async def test_a_running_thread_says_so(self, open_gateway: Open):
+        import asyncio
+
+        from threadkeep.testing import Held, ScriptedModel
+
+        release = asyncio.Event()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)))
+        async with gateway.client() as client, gateway.stream(client, {"message": "Hi", "thread_id": "t"}) as events:
+            await anext(events)
+            await anext(events)
+            during = (await client.get("/threads/t")).json()["status"]
+            gateway.call(release.set)
+            _ = [event async for event in events]
+            after = (await client.get("/threads/t")).json()["status"]
+
+        assert (during, after) == ("running", "idle")
+
+
+class TestContents:
+    async def test_a_thread_is_forked_at_a_checkpoint(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            await gateway.turn(client, "One", thread_id="t")
+            first = (await client.get("/threads/t/state")).json()
+            await gateway.turn(client, "Two", thread_id="t")
+            history = (await client.get("/threads/t/history", params={"limit": 100})).json()["checkpoints"]
+            older = (await client.get("/threads/t/history", params={"before": first["checkpoint_id"]})).json()
+            forked = await client.post("/threads/t/fork", json={"checkpoint_id": first["checkpoint_id"]})
+            fork = forked.json()["thread_id"]
+            await gateway.turn(client, "Three", thread_id=fork)
+            messages = [(await client.get(f"/threads/{one}/messages")).json()["messages"] for one in ("t", fork)]
+            none = await client.post("/threads/t/fork", json={"checkpoint_id": "none"})
+
+        assert [first["messages"], history[0]["messages"], history[-1]["messages"]] == [2, 4, 0]
+        assert first["checkpoint_id"] in {one["checkpoint_id"] for one in history}
+        assert first["checkpoint_id"] not in {one["checkpoint_id"] for one in older["checkpoints"]}
+        assert forked.status_code == 201
+        assert [[one["text"] for one in of] for of in messages] == [
+            ["One", "Noted.", "Two", "Noted."],
+            ["One", "Noted.", "Three", "Noted."],
+        ]
+        assert none.status_code == 422
+
+    async def test_another_users_thread_is_a_thread_that_is_not_there(self, gateway: GatewayWorld):
+        """Byte for byte the same answers."""
+        async with gateway.client() as client, gateway.client("bob") as bob:
+            await gateway.turn(client, "Secret", thread_id="some")
+            for path in MISSING:
+                theirs, none = await bob.get(path.replace("none", "some")), await bob.get(path)
+                assert (theirs.status_code, none.status_code) == (404, 404)
+                assert theirs.content.replace(b"some", b"none") == none.content
+            for path, body in (("", {"title": "x"}), ("/fork", {})):
+                method = "PATCH" if not path else "POST"
+                answers: list[Any] = [
+                    await bob.request(method, f"/threads/{one}{path}", json=body) for one in ("some", "none")
+                ]
+                assert [one.status_code for one in answers] == [404, 404]
+                assert answers[0].content == answers[1].content
+            deleted = [await bob.delete(f"/threads/{one}") for one in ("some", "none")]
+            assert [one.status_code for one in deleted] == [404, 404]
+            assert len((await client.get("/threads/some/messages")).json()["messages"]) == 2
+
+    @pytest.mark.parametrize("thread_id", ["a b", "ü" * 300, "a.b@x", "%00", "..%2Fetc", "x" * 1001])
+    async def test_ids_of_any_text_answer(self, gateway: GatewayWorld, thread_id: str):
+        async with gateway.client() as client:
+            assert (await client.get(f"/threads/{thread_id}")).status_code in (404, 422)
