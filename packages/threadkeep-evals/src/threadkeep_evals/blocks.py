@@ -53,6 +53,10 @@ class Pages:
         """Return the whole conversation."""
         return self._block(list(self._memories))
 
+    def text(self) -> str:
+        """Return the whole conversation as the text of a block."""
+        return "\n".join((HEADING, *(line(memory) for memory in self._memories.values()), END))
+
     def _block(self, turns: Sequence[str]) -> Block:
         lines = (line(self._memories[turn]) for turn in turns)
         return Block(turns, estimate_tokens("\n".join((HEADING, *lines, END))) if turns else 0)

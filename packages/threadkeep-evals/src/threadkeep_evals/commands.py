@@ -34,6 +34,14 @@ class Resampled(Enum):
     CONVERSATION = "conversation"
 
 
+class Questions(Enum):
+    """Data sets with questions and reference answers."""
+
+    LOCOMO = "locomo"
+    LONGMEMEVAL = "longmemeval"
+    BEAM = "beam"
+
+
 _SIZES: Final = "10,100,1000,10000"
 _CHANGES: Final = "1,2,3,5,8"
 
@@ -240,6 +248,64 @@ def tombstones(style: Format = Style.TABLE, *, json: Json = False) -> None:
     from threadkeep_evals.tombstones import render_table, run_tombstones
 
     report = run_tombstones()
+    print_figures(report, lambda: [render_table(report)], style, json=json)
+
+
+@app.command()
+def qa(
+    *,
+    data: Annotated[Path, typer.Option(help="A file of LoCoMo, LongMemEval or BEAM.")],
+    kind: Annotated[Questions, typer.Option("--dataset", help="The form of the file.")],
+    model: Annotated[str, typer.Option(help="The model that answers, as provider:name.")],
+    judge: Annotated[str, typer.Option(help="The model that judges, as provider:name.")],
+    answers: Annotated[Path, typer.Option(help="File of the answers; a run continues where it ends.")],
+    method: Annotated[
+        str, typer.Option(help="What the model is given: threadkeep, everything or no-memory.")
+    ] = "threadkeep",
+    budget: Annotated[int, typer.Option(help="Tokens of the block.", min=1)] = 300,
+    limit: Annotated[
+        int | None, typer.Option(help="Questions of each conversation at most. Unset: all.", min=1, show_default=False)
+    ] = None,
+    conversation: Annotated[
+        list[str] | None, typer.Option(help="Only this one; may be repeated. Unset: all.", show_default=False)
+    ] = None,
+    parallel: Annotated[int, typer.Option(help="Questions at a time.", min=1)] = 4,
+    price: Annotated[
+        str | None,
+        typer.Option(help="Dollars for a million tokens in and out of the model, such as 0.25,2.", show_default=False),
+    ] = None,
+    judge_price: Annotated[str | None, typer.Option(help="The same of the judge.", show_default=False)] = None,
+    style: Format = Style.TABLE,
+    json: Json = False,
+) -> None:
+    """Share of questions that a model answers right from the block, judged by another model; with cost."""
+    from dataclasses import replace
+
+    from threadkeep.registry import create_helper_model
+    from threadkeep.settings import Settings
+    from threadkeep_evals.beam import load_beam
+    from threadkeep_evals.locomo import load_locomo
+    from threadkeep_evals.longmemeval import load_longmemeval
+    from threadkeep_evals.qa import QaRun, parse_price, render_table, run_qa
+
+    run = QaRun(
+        method=method,
+        budget_tokens=budget,
+        limit=limit,
+        parallel=parallel,
+        model_price=parse_price(price, "--price"),
+        judge_price=parse_price(judge_price, "--judge-price"),
+    )
+    load = {Questions.LOCOMO: load_locomo, Questions.LONGMEMEVAL: load_longmemeval, Questions.BEAM: load_beam}[kind]
+    loaded = load(data)
+    loaded = replace(loaded, conversations=loaded.chosen(conversation or ()))
+    settings = Settings.load()
+    models = [
+        create_helper_model(settings, name, variable=option)
+        for name, option in ((model, "--model"), (judge, "--judge"))
+    ]
+    with progress("Questions") as bar:
+        report = run_qa(loaded, model=models[0], judge=models[1], answers=answers, run=run, progress=bar)
     print_figures(report, lambda: [render_table(report)], style, json=json)
 
 
