@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.oidc import AUDIENCE, OidcProvider
 from tests.gateway.world import GatewayWorld
 from threadkeep.testing import ScriptedModel
 
@@ -39,3 +40,16 @@ def open_gateway(tmp_path: Path) -> Iterator[Open]:
 def gateway(open_gateway: Open) -> GatewayWorld:
     """A gateway with a model that always answers."""
     return open_gateway()
+
+
+@pytest.fixture
+def provider() -> Iterator[OidcProvider]:
+    """An OIDC provider."""
+    with OidcProvider() as opened:
+        yield opened
+
+
+@pytest.fixture
+def token_gateway(open_gateway: Open, provider: OidcProvider) -> GatewayWorld:
+    """A gateway with that provider as its issuer."""
+    return open_gateway(issuers=(provider.origin,), audience=AUDIENCE)

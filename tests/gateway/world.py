@@ -73,7 +73,7 @@ class GatewayWorld:
         url: The storage.
         model: Answers.
         graph: Returns the graph; by default the agent of ``tk.per_run_owner().graph()``.
-        settings: The settings of the gateway.
+        settings: The settings of the gateway; with ``issuers``, users need tokens of them.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class GatewayWorld:
         self.model = model
         self.tk = threadkeep.open(url, embedder=HashingEmbedder(), model=model)
         built = graph(self.tk) if graph is not None else self.tk.per_run_owner().graph()
-        self.app = create_app(self.tk, built, GatewaySettings(**settings), authenticate=authenticate)
+        who = None if "issuers" in settings else authenticate
+        self.app = create_app(self.tk, built, GatewaySettings(**settings), authenticate=who)
         config = uvicorn.Config(
             self.app, port=0, log_level="error", http=GatewayProtocol, timeout_graceful_shutdown=5, loop="uvloop"
         )

@@ -12,8 +12,11 @@ from fastapi import FastAPI
 import threadkeep
 from threadkeep.gateway.auth import Authenticate, authentication
 from threadkeep.gateway.problems import problem_handlers
-from threadkeep.gateway.routers import chat, runs, threads
+from threadkeep.gateway.rate_limits import RateLimiter
+from threadkeep.gateway.request_limits import RequestLimits
+from threadkeep.gateway.routers import chat, health, runs, threads
 from threadkeep.gateway.runs import RunRegistry
+from threadkeep.gateway.security_headers import SecurityHeaders
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
@@ -30,6 +33,7 @@ class Gateway:
         settings: The settings.
         runs: The runs of this process.
         authenticate: Returns who makes a request.
+        rate_limiter: Counts the requests of each owner.
     """
 
     tk: Threadkeep
@@ -37,6 +41,7 @@ class Gateway:
     settings: GatewaySettings
     runs: RunRegistry
     authenticate: Authenticate
+    rate_limiter: RateLimiter
 
 
 def create_app(
@@ -54,7 +59,9 @@ def create_app(
         SettingsError: The settings name no users, or the graph does not take its owner from the run.
     """
     who = authenticate or authentication(settings)
-    gateway = Gateway(tk, graph, settings, RunRegistry(tk, graph, settings), who)
+    gateway = Gateway(
+        tk, graph, settings, RunRegistry(tk, graph, settings), who, RateLimiter(settings.max_requests_per_minute)
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -67,8 +74,14 @@ def create_app(
         version=threadkeep.__version__,
         exception_handlers=problem_handlers(),
         lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
     )
+    app.add_middleware(RequestLimits)
+    app.add_middleware(SecurityHeaders)
     app.state.gateway = gateway
     for router in (chat.router, runs.router, threads.router):
         app.include_router(router, prefix="/api")
+    app.include_router(health.router)
     return app

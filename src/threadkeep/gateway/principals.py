@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
+
+SCOPES: Final = frozenset({"chat", "memory:read", "memory:write", "memory:review", "admin", "act"})
+USER_SCOPES: Final = SCOPES - {"admin", "act"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,23 @@ if TYPE_CHECKING:
 _SERVER_ERROR: Final = "The server is not configured correctly; its log says why."
 
 
+class ProblemError(Exception):
+    """An answer of the gateway that no error of the library stands for.
+
+    Args:
+        status: The HTTP status.
+        code: A stable snake_case name.
+        detail: One sentence; no input of the client.
+        retry_after: When the client may try again, in seconds.
+    """
+
+    def __init__(self, status: int, code: str, detail: str, *, retry_after: int | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+
+
 def problem(
     status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: object
 ) -> Response:
@@ -51,6 +68,14 @@ async def threadkeep_problem(request: Request, error: Exception) -> Response:
     return problem(status, error.code, detail, headers=headers)
 
 
+async def gateway_problem(request: Request, error: Exception) -> Response:
+    """Answer *request* with a :class:`ProblemError`."""
+    del request
+    error = cast("ProblemError", error)
+    headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    return problem(error.status, error.code, str(error), headers=headers)
+
+
 async def invalid_request(request: Request, error: Exception) -> Response:
     """Answer *request* with the places of what is invalid in it, and not with what stands there."""
     del request
@@ -71,6 +96,7 @@ def problem_handlers() -> dict[Any, Callable[[Request, Exception], Any]]:
     """Return the handlers for ``FastAPI(exception_handlers=…)``."""
     return {
         ThreadkeepError: threadkeep_problem,
+        ProblemError: gateway_problem,
         RequestValidationError: invalid_request,
         HTTPException: http_problem,
     }

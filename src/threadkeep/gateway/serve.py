@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import ipaddress
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +17,7 @@ from uvicorn.supervisors import Multiprocess
 import threadkeep
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.app import create_app
+from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
 from threadkeep.gateway.settings import GatewaySettings
 
@@ -81,8 +81,8 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
         SettingsError: A setting is missing or invalid; the message names it.
     """
     settings = GatewaySettings()
-    if settings.single_user is not None and not _is_loopback(host):
-        msg = f"THREADKEEP_SINGLE_USER needs no token, so --host must be a loopback address , not {host}."
+    if settings.single_user is not None and not is_loopback(host):
+        msg = f"THREADKEEP_SINGLE_USER needs no token, so --host must be a loopback address, not {host}."
         raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER")
     config = uvicorn.Config(
         partial(application, graph),  # a process that is started later imports it
@@ -153,10 +153,3 @@ def load_graph(place: str | None, tk: Threadkeep) -> Any:
         msg = f"THREADKEEP_GRAPH is {place!r}; it must be a function that gets the client and returns a graph."
         raise SettingsError(msg, variable="THREADKEEP_GRAPH")
     return made(tk)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

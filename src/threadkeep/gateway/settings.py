@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+import re
+from typing import Annotated, Any, Final
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from threadkeep.errors import SettingsError
+from threadkeep.gateway.principals import SCOPES
+
+ALGORITHMS: Final = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"}
+)
+"""The asymmetric algorithms that tokens may be signed with."""
+
+Words = Annotated[tuple[str, ...], NoDecode]
+"""Words that are separated by white space or commas."""
 
 
 class GatewaySettings(BaseSettings):
@@ -11,6 +25,14 @@ class GatewaySettings(BaseSettings):
 
     Attributes:
         single_user: The user id of every request; then no token is needed.
+        issuers: The issuers of tokens, as the claim ``iss`` names them.
+        audience: What the claim ``aud`` of a token must name.
+        owner_claim: The claim that names the user.
+        tenant_claim: A claim that names a tenant of the issuer; ``None``: the issuer is the tenant.
+        token_algorithms: The algorithms that tokens may be signed with.
+        groups_claim: The claim that names the groups of the user.
+        group_scopes: The scopes of groups, as JSON: ``{"staff": ["chat", "memory:read"]}``.
+        max_requests_per_minute: How many requests of an owner a process answers in a minute.
         max_runs: How many runs are in progress in a process; as many wait for at most 10 seconds.
         graph: ``module:function`` of the graph; ``None``: the agent of ``threadkeep chat``.
     """
@@ -18,5 +40,34 @@ class GatewaySettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="THREADKEEP_", extra="ignore")
 
     single_user: str | None = None
+    issuers: Words = ()
+    audience: str | None = None
+    owner_claim: str = "sub"
+    tenant_claim: str | None = None
+    token_algorithms: Words = ("RS256", "PS256", "ES256", "ES384", "Ed25519")
+    groups_claim: str = "groups"
+    group_scopes: dict[str, list[str]] = {}
+    max_requests_per_minute: int = Field(default=600, ge=1)
     max_runs: int = Field(default=64, ge=1)
     graph: str | None = None
+
+    @field_validator("issuers", "token_algorithms", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return tuple(word for word in re.split(r"[\s,]+", value) if word) if isinstance(value, str) else value
+
+    @field_validator("token_algorithms")
+    @classmethod
+    def _require_asymmetric(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := sorted(set(value) - ALGORITHMS):
+            msg = f"THREADKEEP_TOKEN_ALGORITHMS names {unknown[0]!r}; possible are {', '.join(sorted(ALGORITHMS))}."
+            raise SettingsError(msg, variable="THREADKEEP_TOKEN_ALGORITHMS")
+        return value
+
+    @field_validator("group_scopes")
+    @classmethod
+    def _require_scopes(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
+        if unknown := sorted({scope for scopes in value.values() for scope in scopes} - SCOPES):
+            msg = f"THREADKEEP_GROUP_SCOPES names the scope {unknown[0]!r}; there are {', '.join(sorted(SCOPES))}."
+            raise SettingsError(msg, variable="THREADKEEP_GROUP_SCOPES")
+        return value

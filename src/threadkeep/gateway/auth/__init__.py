@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from fastapi import Request
 
+from threadkeep.clock import SystemClock
 from threadkeep.errors import OwnerRequiredError, ScopeRequiredError, SettingsError
-from threadkeep.gateway.principals import Principal
+from threadkeep.gateway.auth.claims import InvalidTokenError
+from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
 from threadkeep.identity import Owner
 
 if TYPE_CHECKING:
+    from threadkeep.gateway.auth.issuers import TokenVerifier
     from threadkeep.gateway.settings import GatewaySettings
+
+__all__ = ["SCOPES", "USER_SCOPES", "Authenticate", "TokenAuthentication", "authentication", "require"]
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Principal | None]]
 """Returns who makes a request; ``None``: it names no user."""
 
-SCOPES: Final = frozenset({"chat", "memory:read", "memory:write", "memory:review", "admin", "act"})
-USER_SCOPES: Final = SCOPES - {"admin", "act"}
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -31,13 +34,16 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
     Raises:
         OwnerRequiredError: In a request without a user.
         ScopeRequiredError: In a request that lacks the scope.
+        ProblemError: In a request of an owner with too many requests.
     """
 
     async def authenticated(request: Request) -> Principal:
-        principal: Principal | None = await request.app.state.gateway.authenticate(request)
+        gateway = request.app.state.gateway
+        principal: Principal | None = await gateway.authenticate(request)
         if principal is None:
             msg = "Authentication is required."
             raise OwnerRequiredError(msg)
+        gateway.rate_limiter.admit(principal.owner)
         if scope not in principal.scopes:
             msg = f"The request needs the scope {scope}."
             raise ScopeRequiredError(msg, scope=scope)
@@ -46,15 +52,50 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
     return authenticated
 
 
+class TokenAuthentication:
+    """Takes the principal from the bearer token of a request.
+
+    Args:
+        verifier: Verifies tokens.
+    """
+
+    def __init__(self, verifier: TokenVerifier) -> None:
+        self.verifier = verifier
+
+    async def __call__(self, request: Request) -> Principal | None:
+        """Return the principal, or None if there is no valid token."""
+        values = request.headers.getlist("authorization")
+        scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+        if scheme.lower() != "bearer":
+            return None
+        try:
+            return await self.verifier.verify(token)
+        except InvalidTokenError:
+            return None
+
+
 def authentication(settings: GatewaySettings) -> Authenticate:
     """Return the authentication of the settings.
 
     Raises:
-        SettingsError: The settings name none.
+        SettingsError: The settings name none, or two.
     """
+    if settings.issuers:
+        if settings.single_user is not None:
+            msg = "THREADKEEP_ISSUERS and THREADKEEP_SINGLE_USER exclude each other; unset one of them."
+            raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER")
+        if not settings.audience:
+            msg = "THREADKEEP_ISSUERS needs THREADKEEP_AUDIENCE: what the claim aud of the tokens must name."
+            raise SettingsError(msg, variable="THREADKEEP_AUDIENCE")
+        from threadkeep.gateway.auth.issuers import TokenVerifier
+
+        return TokenAuthentication(TokenVerifier(settings, SystemClock()))
     if settings.single_user is None:
-        msg = "The gateway needs to know its users: set THREADKEEP_SINGLE_USER, or pass authenticate= to create_app()."
-        raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER")
+        msg = (
+            "The gateway needs to know its users: set THREADKEEP_ISSUERS or THREADKEEP_SINGLE_USER, "
+            "or pass authenticate= to create_app()."
+        )
+        raise SettingsError(msg, variable="THREADKEEP_ISSUERS")
     only = Principal(Owner(settings.single_user), USER_SCOPES, settings.single_user)
 
     async def single_user(request: Request) -> Principal | None:

@@ -1,0 +1,64 @@
+"""``/healthz`` and ``/readyz``: whether the process lives, and whether it can answer."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway.auth import TokenAuthentication
+
+router = APIRouter(tags=["health"])
+
+
+class HealthBody(BaseModel):
+    """Whether the process lives.
+
+    Attributes:
+        status: Always ``ok``.
+    """
+
+    status: str = "ok"
+
+
+class ReadyBody(BaseModel):
+    """Whether the process can answer requests.
+
+    Attributes:
+        ready: Whether everything is reachable.
+        storage: ``ok``, or the code of the error.
+        degraded: What works less well, such as ``embedder``.
+        unreachable_issuers: The issuers without keys; their tokens get status 503.
+    """
+
+    ready: bool
+    storage: str
+    degraded: list[str]
+    unreachable_issuers: list[str]
+
+
+@router.get("/healthz")
+async def show_health() -> HealthBody:
+    """Return that the process lives."""
+    return HealthBody()
+
+
+@router.get("/readyz", responses={503: {"model": ReadyBody}})
+async def show_readiness(request: Request, response: Response) -> ReadyBody:
+    """Return whether the storage and the issuers are reachable; status 503 if one is not."""
+    gateway = request.app.state.gateway
+    storage, degraded = "ok", list[str]()
+    try:
+        degraded = [*(await gateway.tk.ready()).degraded]
+    except ThreadkeepError as error:
+        storage = error.code
+    unreachable: list[str] = []
+    if isinstance(gateway.authenticate, TokenAuthentication):
+        for issuer in gateway.authenticate.verifier.issuers.values():
+            if not issuer.reachable:
+                await issuer.refresh()
+            if not issuer.reachable:
+                unreachable.append(issuer.url)
+    ready = storage == "ok" and not unreachable
+    response.status_code = 200 if ready else 503
+    return ReadyBody(ready=ready, storage=storage, degraded=degraded, unreachable_issuers=unreachable)
