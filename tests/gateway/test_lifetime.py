@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from tests.fakes.faults import FaultProxy
 from tests.gateway.conftest import Open
 from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of
 from threadkeep.testing import Held, ScriptedModel
@@ -233,6 +236,35 @@ class TestLimits:
             recalled = next(event.data for event in events if event.kind == "memory_recalled")
             assert (done["status"], done["recorded"], recalled["degraded"]) == ("done", True, [])
             assert known == [f"I live in Town{number}."]
+
+
+class TestOutage:
+    @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # connections that were cut
+    async def test_a_turn_is_answered_without_its_storage(
+        self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+    ):
+        """It says that it is not recorded; threads answer 503; once the storage is back, the next turn is kept."""
+        monkeypatch.setenv("THREADKEEP_CHECKPOINT_TIMEOUT_SECONDS", "1")
+        monkeypatch.setenv("THREADKEEP_RECALL_TIMEOUT_MS", "300")
+        with FaultProxy(urlsplit(postgres_url).port or 0) as proxy:
+            gateway = open_gateway(url=proxy.url_of(postgres_url))
+            async with gateway.client() as client:
+                before = await gateway.turn(client, "I live in Rome.", thread_id="t")
+                proxy.refuse()
+                proxy.cut()
+                during = await gateway.turn(client, "Where do I live?", thread_id="t")
+                listed = await client.get("/threads")
+                proxy.accept()
+                after: list[Any] = []
+                while not after or not after[-1].data.get("recorded"):
+                    after = [one for one in await gateway.turn(client, "And now?", thread_id="t") if one.kind == "done"]
+
+        gc.collect()
+        assert text_of(during) == "Noted."
+        assert next(event.data["recorded"] for event in during if event.kind == "done") is False
+        assert next(event.data["recorded"] for event in before if event.kind == "done") is True
+        assert (listed.status_code, listed.json()["code"]) == (503, "storage_unavailable")
 
 
 class TestStopping:

@@ -16,6 +16,7 @@ from threadkeep.errors import (
     RestartingError,
     RunNotFoundError,
     SettingsError,
+    StorageError,
     ThreadkeepError,
 )
 from threadkeep.gateway.event_buffer import EventBuffer
@@ -371,7 +372,17 @@ class RunRegistry:
             message_id = new_id()
             run.events.message_ids.append(message_id)
             given = {"messages": [{"role": "user", "content": request.message, "id": message_id}]}
-        async with aclosing(self._graph.astream(given, config, stream_mode=_MODES)) as parts:
+        begun = run.buffer.last
+        try:
+            await self._relay(run, self._graph, given, config)
+        except StorageError:
+            if request.message is None or run.buffer.last > begun:
+                raise
+            # The thread cannot be read: the user is answered without it, and "recorded" says that nothing was kept.
+            await self._relay(run, self._graph.copy({"checkpointer": None}), given, config)
+
+    async def _relay(self, run: ChatRun, graph: Any, given: Any, config: Any) -> None:
+        async with aclosing(graph.astream(given, config, stream_mode=_MODES)) as parts:
             async for mode, payload in parts:
                 for kind, data in run.events.translate(mode, payload):
                     run.emit(kind, data)
