@@ -143,6 +143,7 @@ class TestPages:
     async def test_a_page_is_one_read(self, tk: threadkeep.Threadkeep, monkeypatch: pytest.MonkeyPatch):
         for n in range(5):
             await say(tk, f"Turn {n}.", f"t{n}")
+        await tk.drain()  # nothing else reads meanwhile
         calls: list[str] = []
         storage: Any = type(tk.app.storage)
 
