@@ -486,6 +486,16 @@ def create_embedder(settings: Settings, embedder: Embedder | Embeddings | str | 
     raise InvalidInputError(msg)
 
 
+def _create_onnx_embedder(settings: Settings, variable: str) -> Embedder:
+    from threadkeep.models.onnx import EMBEDDERS, OnnxEmbedder
+
+    if not settings.embeddings_model:
+        needed = variable.replace("PROVIDER", "MODEL")
+        msg = f"{variable} is onnx, which needs {needed}: one of {', '.join(EMBEDDERS)}, or a folder."
+        raise SettingsError(msg, variable=needed)
+    return OnnxEmbedder(settings.embeddings_model)
+
+
 def _create_default_embedder(settings: Settings) -> Embedder | None:
     from threadkeep.models import local
 
@@ -493,6 +503,8 @@ def _create_default_embedder(settings: Settings) -> Embedder | None:
     variable = settings.variable_of("embeddings_provider")
     if provider == "none":
         return None
+    if provider == "onnx":
+        return _create_onnx_embedder(settings, variable)
     if provider in (None, "local"):
         precision = local.MODELS.get((settings.embeddings_model or "minilm-l6-v2-int8").casefold())
         if precision is None:

@@ -119,12 +119,13 @@ class SettingsFields(BaseSettings):
     embeddings_provider: str | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_PROVIDER", "EMBEDDINGS_PROVIDER"),
-        description="local, none, or a LangChain provider such as openai; unset: local where it is installed.",
+        description="local, onnx, none, or a LangChain provider such as openai; unset: local where it is installed.",
     )
     embeddings_model: str | None = Field(
         default=None,
         validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_MODEL", "EMBEDDINGS_MODEL"),
-        description="The provider's embedding model, e.g. text-embedding-3-small; local: minilm-l6-v2-int8 or -fp32.",
+        description="The provider's embedding model, e.g. text-embedding-3-small; local: minilm-l6-v2-int8 or -fp32; "
+        "onnx: bge-small-en-v1.5, arctic-embed-s, gte-small, multilingual-e5-small or a folder.",
     )
     embeddings_dims: int | None = Field(
         default=None,
@@ -441,8 +442,8 @@ class SettingsFields(BaseSettings):
     reranker: str | None = Field(
         default=None,
         validation_alias="THREADKEEP_RERANKER",
-        description="Reranker of recalled memories: model (the chat model), cohere:MODEL, fastembed:MODEL "
-        "or sentence-transformers:MODEL; unset: none.",
+        description="Reranker of recalled memories: model (the chat model), cohere:MODEL, onnx:MODEL, "
+        "fastembed:MODEL or sentence-transformers:MODEL; unset: none.",
     )
     rerank_timeout_ms: Milliseconds = Field(
         default=150,

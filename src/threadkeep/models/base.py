@@ -100,6 +100,15 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
+class QueryEmbedder(Protocol):
+    """An embedder that was trained with another prefix for questions than for texts."""
+
+    async def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return what :meth:`Embedder.embed` would, for questions."""
+        ...
+
+
+@runtime_checkable
 class ImmediateEmbedder(Protocol):
     """An embedder that can embed on the calling thread."""
 

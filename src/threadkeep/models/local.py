@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from threadkeep.concurrency import queued
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.models.cache import MAX_TOKENS, Batches, Encode, VectorCache
+from threadkeep.models.onnx import embeddable, open_session, open_tokenizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,10 +37,6 @@ _ADVICE: Final[Mapping[Precision, str]] = {
     "int8": ADVICE,
     "fp32": "it is built by `make setup` in a checkout of Threadkeep; or set EMBEDDINGS_MODEL to minilm-l6-v2-int8",
 }
-
-MAX_CHARACTERS: Final = 16_384
-"""What is read of a text. The model sees 256 tokens, which are about 1,000 characters of prose; tokenising a
-megabyte would take most of a second to throw it away."""
 
 MAX_CHARACTERS_NOW: Final = 600
 """Longer queries are embedded in the worker thread: on the calling thread they would take more than a few ms."""
@@ -120,11 +117,11 @@ class LocalEmbedder:
             with queued():  # it computes in this process
                 return await asyncio.wrap_future(self._batches.submit(missing))
 
-        return await self._cache.embed([_embeddable(text) for text in texts], unknown)
+        return await self._cache.embed([embeddable(text) for text in texts], unknown)
 
     def embed_now(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         """See :meth:`threadkeep.models.base.ImmediateEmbedder.embed_now`."""
-        texts = [_embeddable(text) for text in texts]
+        texts = [embeddable(text) for text in texts]
         vectors = self._cache.get_all(texts)
         encode = self._batches.encode
         if vectors is not None or encode is None or sum(map(len, texts)) > MAX_CHARACTERS_NOW:
@@ -151,21 +148,8 @@ def _encoder(model: Path, tokenizer: Path, *, threads: int) -> Encode:
     """Load the model and return the function from texts to vectors."""
     import numpy as np
 
-    from threadkeep.settings import keep_onnxruntime_silent
-
-    keep_onnxruntime_silent()
-    onnxruntime: Any = importlib.import_module("onnxruntime")
-    tokenizers: Any = importlib.import_module("tokenizers")
-    onnxruntime.disable_telemetry_events()
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # on a busy machine it doubles the cost
-    options.log_severity_level = 4  # only what is fatal; everything else is raised as well
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    words = tokenizers.Tokenizer.from_file(str(tokenizer))
-    words.enable_truncation(MAX_TOKENS)
-    words.no_padding()
+    session = open_session(model, threads=threads)
+    words = open_tokenizer(tokenizer, max_tokens=MAX_TOKENS)
 
     def encode(texts: Sequence[str]) -> NDArray[np.float32]:
         try:
@@ -183,8 +167,3 @@ def _encoder(model: Path, tokenizer: Path, *, threads: int) -> Encode:
         return vectors
 
     return encode
-
-
-def _embeddable(text: str) -> str:
-    """Return what the tokenizer takes: no half characters, and not much more than the model sees."""
-    return text.lstrip()[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COHERE_URL: Final = "https://api.cohere.com"
 
+ONNX: Final = "onnx"
 _CHARACTERS: Final = 2_000
 """What is looked at of a memory."""
 
@@ -35,7 +36,7 @@ class CrossEncoder:
 
     Args:
         model: Its name, as the library knows it.
-        library: ``fastembed`` (ONNX) or ``sentence-transformers`` (torch).
+        library: ``onnx`` (of this package), ``fastembed`` (ONNX) or ``sentence-transformers`` (torch).
     """
 
     remote: bool = False
@@ -65,6 +66,10 @@ class CrossEncoder:
             raise RerankerUnavailableError(msg) from error
 
     def _loaded(self) -> Callable[[str, Sequence[str]], Sequence[float]]:
+        if self._library == ONNX:
+            from threadkeep.models.onnx import open_cross_encoder
+
+            return open_cross_encoder(self._model)
         if self._library == "fastembed":
             encoder: Any = import_module("fastembed.rerank.cross_encoder").TextCrossEncoder(model_name=self._model)
             return lambda question, texts: [float(one) for one in encoder.rerank(question, texts)]
@@ -165,6 +170,10 @@ def reranker(
     provider, _, model = name.partition(":")
     if name == "model":
         return ChatReranker(chat_model())
+    if provider == ONNX and model:
+        from threadkeep.models.onnx import CROSS_ENCODERS, find_model
+
+        find_model(model, CROSS_ENCODERS, variable="THREADKEEP_RERANKER")
     if provider in _PACKAGES and model:
         if find_spec(_PACKAGES[provider]) is None:
             msg = f"{provider} is not installed; run: pip install {provider}"
@@ -176,9 +185,10 @@ def reranker(
             raise RerankerUnavailableError(msg)
         return CohereReranker(model, key=cohere_key, url=cohere_url or COHERE_URL)
     msg = (
-        f"There is no reranker {name[:60]!r}; give model, cohere:MODEL, fastembed:MODEL or sentence-transformers:MODEL."
+        f"There is no reranker {name[:60]!r}; give model, cohere:MODEL, onnx:MODEL, fastembed:MODEL or "
+        "sentence-transformers:MODEL."
     )
     raise RerankerUnavailableError(msg)
 
 
-_PACKAGES: Final = {"fastembed": "fastembed", "sentence-transformers": "sentence_transformers"}
+_PACKAGES: Final = {ONNX: "onnxruntime", "fastembed": "fastembed", "sentence-transformers": "sentence_transformers"}

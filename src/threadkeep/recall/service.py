@@ -58,7 +58,7 @@ DEFAULT_BUDGET_TOKENS: Final = 300
 DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
 
 RERANK_TIMEOUT: Final = timedelta(milliseconds=150)
-_RERANKED: Final = 32
+_RERANKED: Final = 50
 """So many of the best candidates are reranked."""
 _SHARE_OF_TIME: Final = 0.7
 """The share of the remaining time that reranking may take; the order as it was must still become a block."""

@@ -13,7 +13,7 @@ import numpy as np
 from threadkeep.concurrency import answer_timeout, asking
 from threadkeep.errors import EmbedderUnavailableError
 from threadkeep.memories.codec import memory_of
-from threadkeep.models.base import EMBEDDER, ImmediateEmbedder
+from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
 from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex
 from threadkeep.search.query import Query, parse_query
 from threadkeep.search.ranking import Far, Hit, IndexSnapshot, Method, Ranking, ValueNotIndexedError
@@ -431,13 +431,16 @@ class Retriever:
                 row[:] = np.frombuffer(one.data, "<f4", dims)
         return rows @ rows.T
 
-    async def _embed(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+    async def _embed(self, texts: Sequence[str], *, questions: bool = False) -> NDArray[np.float32] | None:
         if self._embedder is None:
             return None
+        embed = self._embedder.embed
+        if questions and isinstance(self._embedder, QueryEmbedder):
+            embed = self._embedder.embed_queries
         try:
             async with answer_timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
                 with asking():
-                    return np.asarray(await self._embedder.embed(texts), np.float32)
+                    return np.asarray(await embed(texts), np.float32)
         except (EmbedderUnavailableError, TimeoutError) as error:
             if self._telemetry is not None:
                 self._telemetry.degraded(EMBEDDER, error)
@@ -453,9 +456,9 @@ class Retriever:
         texts = query.texts_to_embed(known.index.snapshot.participants if known else (), whole=whole)
         dims = self._embedder.dims
         if known is not None and self._fits(known, dims) and self._current_snapshot(known) is not None:
-            entry, vectors = known, await self._embed(texts)  # the common case: a task would be a waste
+            entry, vectors = known, await self._embed(texts, questions=True)  # the common case: a task would be a waste
         else:
-            embedding = asyncio.ensure_future(self._embed(texts))
+            embedding = asyncio.ensure_future(self._embed(texts, questions=True))
             try:
                 # The first vectors of some embedders are the only source of their length.
                 dims = dims or _dims(await embedding)
@@ -465,7 +468,9 @@ class Retriever:
                 embedding.cancel()
         participants = entry.index.snapshot.participants
         if vectors is not None and (forms := query.texts_to_embed(participants, whole=whole)) != texts:
-            vectors = await self._embed(forms)  # the first query about a conversation, or it has new participants
+            vectors = await self._embed(
+                forms, questions=True
+            )  # the first query about a conversation, or it has new participants
         if vectors is not None and _dims(vectors) != dims:
             entry = await self._current(partition, _dims(vectors))
         return entry, vectors
