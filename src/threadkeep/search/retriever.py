@@ -440,7 +440,7 @@ class Retriever:
         try:
             async with answer_timeout(self._embed_seconds + _EMBED_SECONDS_A_TEXT * len(texts)):
                 with asking():
-                    return np.asarray(await embed(texts), np.float32)
+                    return _checked(await embed(texts), len(texts), self._embedder.name)
         except (EmbedderUnavailableError, TimeoutError) as error:
             if self._telemetry is not None:
                 self._telemetry.degraded(EMBEDDER, error)
@@ -578,6 +578,20 @@ class Retriever:
 def _parts(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
     """Return the vector of a question, and where there is one that of the question without its names."""
     return vectors[0], vectors[1] if len(vectors) > 1 else None
+
+
+def _checked(vectors: object, texts: int, name: str) -> NDArray[np.float32]:
+    """Return *vectors* as an array.
+
+    Raises:
+        EmbedderUnavailableError: They are not one finite vector for each text: comparisons with one that is not a
+            number would spoil every ranking.
+    """
+    array = np.asarray(vectors, np.float32)
+    if array.ndim != 2 or len(array) != texts or not np.isfinite(array).all():  # noqa: PLR2004 - a row for each text
+        msg = f"The embedder {name} gave {array.shape} numbers for {texts} texts, or some that are not finite."
+        raise EmbedderUnavailableError(msg)
+    return array
 
 
 def _dims(vectors: NDArray[np.float32] | None) -> int | None:
