@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ import pytest
 
 import threadkeep
 from threadkeep.errors import EmbedderUnavailableError, SettingsError
+from threadkeep.ids import ThreadId
+from threadkeep.memories.models import NewMemory, Source
 from threadkeep.models.onnx import CROSS_ENCODERS, EMBEDDERS, OnnxEmbedder, open_cross_encoder
 from threadkeep.models.rerankers import CrossEncoder
 from threadkeep.registry import create_embedder
 from threadkeep.settings import Settings
+from threadkeep.testing.clock import START
 
 onnx = pytest.importorskip("onnx")
 tokenizers = pytest.importorskip("tokenizers")
@@ -294,6 +298,37 @@ class TestCrossEncoder:
         assert seen == [50]
         assert recall.degraded == ()
         assert recall.memories[0].text == "My sister does sing or drive a red tram."
+
+    async def test_an_episode_is_compared_with_what_stands_beside_it(self, tmp_path: Path) -> None:
+        """Of its own session, and with nothing of another one."""
+        folder = cross_encoder_folder(tmp_path / "cross")
+        settings = Settings.load(reranker=f"onnx:{folder}", rerank_timeout_ms="5000", recall_timeout_ms="10000")
+        said = [
+            ("a", "What does the sister drive?"),
+            ("a", "The red tram."),
+            ("a", "I see."),
+            ("b", "My sister sings."),
+        ]
+        news = [
+            NewMemory(text, "episodic", (Source("user", ThreadId(thread), at=START + timedelta(minutes=place)),))
+            for place, (thread, text) in enumerate(said)
+        ]
+        seen: list[str] = []
+        scores = CrossEncoder.scores
+
+        async def recorded(self: CrossEncoder, question: str, texts: Sequence[str]) -> Sequence[float]:
+            seen.extend(texts)
+            return await scores(self, question, texts)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(CrossEncoder, "scores", recorded)
+            embedder = OnnxEmbedder(str(embedder_folder(tmp_path / "small")))
+            async with threadkeep.open("memory://", owner=ANA, embedder=embedder, settings=settings) as tk:
+                await tk.memories.remember_many(news)
+                await tk.recall("What red tram does my sister drive?")
+
+        assert "What does the sister drive?\nThe red tram.\nI see." in seen
+        assert "My sister sings." in seen
 
     def test_a_name_that_is_none_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="ms-marco-minilm-l6-v2"):

@@ -40,6 +40,8 @@ class CrossEncoder:
     """
 
     remote: bool = False
+    reads_neighbours: bool = True
+    """Whether episodes are compared together with what was said before and after them."""
 
     def __init__(self, model: str, *, library: str) -> None:
         self.name = f"{library}:{model}"

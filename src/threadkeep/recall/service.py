@@ -60,6 +60,9 @@ DEFAULT_TIMEOUT: Final = timedelta(milliseconds=300)
 RERANK_TIMEOUT: Final = timedelta(milliseconds=150)
 _RERANKED: Final = 50
 """So many of the best candidates are reranked."""
+
+_OF_NEIGHBOUR: Final = 300
+"""A reranker in the process reads so many characters of what was said before and after an episode."""
 _SHARE_OF_TIME: Final = 0.7
 """The share of the remaining time that reranking may take; the order as it was must still become a block."""
 
@@ -371,6 +374,8 @@ class RecallService:
             return places
         memories = await self._search.memories(request.owner.partition, ranking, places)
         texts = [memory.text if memory is not None else "" for memory in memories]
+        if getattr(reranker, "reads_neighbours", False):
+            texts = [_between(ranking, place, memory) for place, memory in zip(places, memories, strict=True)]
         seconds, loop = self._rerank_seconds, asyncio.get_running_loop()
         if progress.until is not None:
             seconds = min(seconds, _SHARE_OF_TIME * (progress.until - loop.time()))
@@ -469,3 +474,13 @@ def _check(question: object, owner: object, *, limit: int = 0) -> None:
     if limit < 0:
         msg = f"limit must be 0 or more, got {limit}."
         raise InvalidInputError(msg)
+
+
+def _between(ranking: Ranking, place: int, memory: Memory | None) -> str:
+    """Return what *memory* says, an episode between what was said before and after it in its session."""
+    if memory is None:
+        return ""
+    if memory.kind != "episodic":
+        return memory.text
+    before, after = (one.text[:_OF_NEIGHBOUR] if one is not None else "" for one in ranking.beside(place))
+    return "\n".join(part for part in (before, memory.text, after) if part)

@@ -246,6 +246,10 @@ class Ranking:
         """
         return self.index.memory(self.hits.slot(place)) if self.index is not None else None
 
+    def beside(self, place: int) -> tuple[Memory | None, Memory | None]:
+        """Return what was said before and after the hit at *place* in its session; ``None`` if it is not indexed."""
+        return self.index.beside(self.hits.slot(place)) if self.index is not None else (None, None)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Far:
@@ -422,6 +426,23 @@ class IndexSnapshot:
             ValueNotIndexedError: Only the storage has it, or it is gone.
         """
         return self.values.memory(slot, self.names[slot], self.revisions.item(slot), self.updated_at.item(slot))
+
+    def beside(self, slot: int) -> tuple[Memory | None, Memory | None]:
+        """Return the memories before and after *slot* in its session; ``None`` if there is none, or not here."""
+        order, follows = self.conversations.order, self.conversations.neighbours.follows
+        found = np.flatnonzero(order == slot)
+        if not len(found):
+            return None, None
+        at = int(found[0])
+        before = self._held(int(order[at - 1])) if at and follows[at] else None
+        after = self._held(int(order[at + 1])) if at + 1 < len(order) and follows[at + 1] else None
+        return before, after
+
+    def _held(self, slot: int) -> Memory | None:
+        try:
+            return self.memory(slot)
+        except ValueNotIndexedError:
+            return None
 
     def unkeyed(self) -> list[int]:
         """Return the slots of the memories without secondary keys so far."""
