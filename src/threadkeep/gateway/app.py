@@ -11,10 +11,11 @@ from fastapi import FastAPI
 
 import threadkeep
 from threadkeep.gateway.auth import Authenticate, authentication
+from threadkeep.gateway.pagination import Cursors
 from threadkeep.gateway.problems import problem_handlers
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
-from threadkeep.gateway.routers import chat, health, runs, threads
+from threadkeep.gateway.routers import chat, collections, health, me, memories, proposals, runs, threads
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.security_headers import SecurityHeaders
 
@@ -34,6 +35,7 @@ class Gateway:
         runs: The runs of this process.
         authenticate: Returns who makes a request.
         rate_limiter: Counts the requests of each owner.
+        cursors: Signs the cursors of pages.
     """
 
     tk: Threadkeep
@@ -42,6 +44,7 @@ class Gateway:
     runs: RunRegistry
     authenticate: Authenticate
     rate_limiter: RateLimiter
+    cursors: Cursors
 
 
 def create_app(
@@ -59,9 +62,8 @@ def create_app(
         SettingsError: The settings name no users, or the graph does not take its owner from the run.
     """
     who = authenticate or authentication(settings)
-    gateway = Gateway(
-        tk, graph, settings, RunRegistry(tk, graph, settings), who, RateLimiter(settings.max_requests_per_minute)
-    )
+    limiter, runs_here = RateLimiter(settings.max_requests_per_minute), RunRegistry(tk, graph, settings)
+    gateway = Gateway(tk, graph, settings, runs_here, who, limiter, Cursors(tk.store))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -81,7 +83,7 @@ def create_app(
     app.add_middleware(RequestLimits)
     app.add_middleware(SecurityHeaders)
     app.state.gateway = gateway
-    for router in (chat.router, runs.router, threads.router):
-        app.include_router(router, prefix="/api")
+    for routes in (chat, collections, me, memories, proposals, runs, threads):
+        app.include_router(routes.router, prefix="/api")
     app.include_router(health.router)
     return app

@@ -60,6 +60,8 @@ async def threadkeep_problem(request: Request, error: Exception) -> Response:
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log.error("A request failed: %s", detail)
         detail = _SERVER_ERROR
+    if status == HTTPStatus.NOT_FOUND:
+        detail = f"There is no {error.code.removesuffix('_not_found')} with this id."
     headers: dict[str, str] = {}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_SECONDS)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from threadkeep.gateway.auth.issuers import TokenVerifier
     from threadkeep.gateway.settings import GatewaySettings
 
-__all__ = ["SCOPES", "USER_SCOPES", "Authenticate", "TokenAuthentication", "authentication", "require"]
+__all__ = ["SCOPES", "USER_SCOPES", "Authenticate", "TokenAuthentication", "authentication", "principal_of", "require"]
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Principal | None]]
 """Returns who makes a request; ``None``: it names no user."""
@@ -39,7 +39,7 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
 
     async def authenticated(request: Request) -> Principal:
         gateway = request.app.state.gateway
-        principal: Principal | None = await gateway.authenticate(request)
+        principal = await principal_of(request)
         if principal is None:
             msg = "Authentication is required."
             raise OwnerRequiredError(msg)
@@ -50,6 +50,14 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
         return principal
 
     return authenticated
+
+
+async def principal_of(request: Request) -> Principal | None:
+    """Return who makes a request, or None if it names no user; asked again, without another verification."""
+    state = request.state
+    if not hasattr(state, "principal"):
+        state.principal = await request.app.state.gateway.authenticate(request)
+    return state.principal
 
 
 class TokenAuthentication:

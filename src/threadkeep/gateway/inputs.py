@@ -1,0 +1,108 @@
+"""Parts that routes share: checked texts, revisions in headers, and the client of the user."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from fastapi import Depends, Header, Path, Query, Request, Response
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from threadkeep.client import Threadkeep
+from threadkeep.errors import RevisionConflictError, ScopeRequiredError
+from threadkeep.gateway.auth import require
+from threadkeep.gateway.principals import Principal
+from threadkeep.gateway.problems import ProblemError
+
+TEXT_CHARACTERS: Final = 8_000
+ID_CHARACTERS: Final = 1_000
+
+_ETAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
+
+
+def refuse_nul(text: str) -> str:
+    """Return *text*.
+
+    Raises:
+        ValueError: It has a NUL character.
+    """
+    if "\x00" in text:
+        msg = "must hold no NUL character"
+        raise ValueError(msg)
+    return text
+
+
+def replace_surrogates(text: object) -> object:
+    """Return *text* as it can be sent: lone surrogates are no UTF-8."""
+    return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else text
+
+
+Statement = Annotated[str, Field(min_length=1, max_length=TEXT_CHARACTERS), AfterValidator(refuse_nul)]
+"""A statement that a client sends."""
+
+Comment = Annotated[str, Field(max_length=TEXT_CHARACTERS), AfterValidator(refuse_nul)]
+"""A text that a client sends, and which may be empty."""
+
+Shown = Annotated[str, BeforeValidator(replace_surrogates)]
+"""A text that is sent to a client."""
+
+ItemId = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
+"""An id in the address."""
+
+Limit = Annotated[int, Query(ge=1, le=100)]
+"""How many rows a page has."""
+
+Cursor = Annotated[str | None, Query(max_length=500)]
+"""The cursor of the page before."""
+
+IfMatch = Annotated[str | None, Header(max_length=100)]
+"""The revision that the client read, as an ETag."""
+
+Reader = Annotated[Principal, Depends(require("memory:read"))]
+Writer = Annotated[Principal, Depends(require("memory:write"))]
+Reviewer = Annotated[Principal, Depends(require("memory:review"))]
+
+
+def client_of(request: Request, principal: Principal) -> Threadkeep:
+    """Return the client that is locked to the owner of *principal*."""
+    return request.app.state.gateway.tk.for_owner(principal.owner)
+
+
+def set_etag(response: Response, revision: int) -> None:
+    """Put *revision* into the response."""
+    response.headers["ETag"] = f'"{revision}"'
+
+
+def expected_revision(if_match: str | None) -> int:
+    """Return the revision of the header ``If-Match``.
+
+    Raises:
+        ProblemError: The header is missing, or names no revision.
+    """
+    if if_match is None:
+        detail = "The request needs If-Match with the ETag that was read."
+        raise ProblemError(428, "precondition_required", detail)
+    found = _ETAG.fullmatch(if_match.strip())
+    if found is None:
+        raise changed_since()
+    return int(found[1])
+
+
+def changed_since(error: RevisionConflictError | None = None) -> ProblemError:
+    """Return the answer to a revision that is not the current one."""
+    del error
+    return ProblemError(412, "revision_conflict", "It was changed since it was read; read it again.")
+
+
+def approver(principal: Principal, *, approved: bool) -> str | None:
+    """Return who approves a statement: the user, if the request says so.
+
+    Raises:
+        ScopeRequiredError: The user may not approve.
+    """
+    if not approved:
+        return None
+    if "memory:review" not in principal.scopes:
+        msg = "The request needs the scope memory:review."
+        raise ScopeRequiredError(msg, scope="memory:review")
+    return principal.subject

@@ -1,0 +1,289 @@
+"""``/me``: the profile of the user, and everything that is held about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from threadkeep.gateway.inputs import ID_CHARACTERS, Comment, Limit, Reader, Shown, Writer, client_of
+
+if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
+
+router = APIRouter(tags=["me"])
+
+
+class MeBody(BaseModel):
+    """The user.
+
+    Attributes:
+        user_id: The user id.
+        tenant: The tenant: the issuer of the token.
+        scopes: What the request may do.
+        opted_out: Whether the user wants no memory.
+        policy: The user's own rules about which statements are kept.
+        memories: How many memories there are of each kind.
+        threads: How many threads there are.
+        proposals: How many proposals there are.
+        tombstones: How many statements are not learnt again.
+        turns_waiting: How many turns wait to be learnt from.
+    """
+
+    user_id: Shown
+    tenant: Shown
+    scopes: list[str]
+    opted_out: bool
+    policy: Shown
+    memories: dict[str, int]
+    threads: int
+    proposals: int
+    tombstones: int
+    turns_waiting: int
+
+
+class ChangeBody(BaseModel):
+    """A change of the profile.
+
+    Attributes:
+        policy: Rules such as ``assistant=never``; an empty text removes them.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: Comment
+
+
+class OptOutBody(BaseModel):
+    """Whether the user wants memory.
+
+    Attributes:
+        out: Whether recalling and learning stop.
+        thread_id: In this thread only.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    out: bool = True
+    thread_id: str | None = Field(default=None, min_length=1, max_length=ID_CHARACTERS)
+
+
+class OptedOutBody(BaseModel):
+    """Whether the user wants no memory.
+
+    Attributes:
+        opted_out: Whether recalling and learning have stopped.
+    """
+
+    opted_out: bool
+
+
+class ErasedBody(BaseModel):
+    """The receipt of an erasure. It does not name the user.
+
+    Attributes:
+        receipt_id: Its id.
+        items: How many items are gone.
+        threads: How many threads are gone.
+        counts: How many items of each type are gone.
+        kept_in: Where data may remain, such as threads of another checkpointer.
+    """
+
+    receipt_id: str
+    items: int
+    threads: int
+    counts: dict[str, int]
+    kept_in: list[str]
+
+
+class QueuedBody(BaseModel):
+    """A turn that is not learnt from yet.
+
+    Attributes:
+        turn_id: Its id.
+        thread_id: Its thread.
+        state: ``waiting``, ``running``, or ``dead``: it failed too often.
+        tries: How often it was tried.
+        reason: The last error.
+        recorded_at: When it was recorded.
+        due_at: When it is tried.
+    """
+
+    turn_id: str
+    thread_id: Shown | None
+    state: str
+    tries: int
+    reason: Shown | None
+    recorded_at: datetime
+    due_at: datetime | None
+
+
+class QueueBody(BaseModel):
+    """The turns that are not learnt from yet, oldest first.
+
+    Attributes:
+        turns: The turns.
+    """
+
+    turns: list[QueuedBody]
+
+
+class RetryBody(BaseModel):
+    """Which turns to try again.
+
+    Attributes:
+        turn_ids: The turns; ``None``: all that have failed.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    turn_ids: list[Annotated[str, Field(min_length=1, max_length=ID_CHARACTERS)]] | None = Field(
+        default=None, max_length=1_000
+    )
+
+
+class AuditedBody(BaseModel):
+    """What a commit did.
+
+    Attributes:
+        number: From 1 on, without gaps.
+        at: When.
+        by: Who.
+        why: Where it comes from.
+        changes: What was changed, by id; no text.
+    """
+
+    number: int
+    at: datetime
+    by: Shown
+    why: Shown
+    changes: list[dict[str, Any]]
+
+
+class AuditBody(BaseModel):
+    """The audit, newest first.
+
+    Attributes:
+        entries: The entries.
+    """
+
+    entries: list[AuditedBody]
+
+
+@router.get("/me")
+async def show_me(request: Request, principal: Reader) -> MeBody:
+    """Return who the user is, and count what is held about them."""
+    tk = client_of(request, principal)
+    holdings = await tk.owners.show()
+    return MeBody(
+        user_id=principal.owner.user_id,
+        tenant=principal.owner.tenant,
+        scopes=sorted(principal.scopes),
+        opted_out=await tk.owners.opted_out(),
+        policy=_rules((await tk.proposals.policy()).owner_rules),
+        memories=dict(holdings.memories),
+        threads=len(holdings.threads),
+        proposals=holdings.proposals,
+        tombstones=holdings.tombstones,
+        turns_waiting=holdings.turns_waiting,
+    )
+
+
+@router.patch("/me")
+async def change_me(body: ChangeBody, request: Request, principal: Writer) -> MeBody:
+    """Set the user's own rules about which statements are kept, proposed, or never kept."""
+    await client_of(request, principal).proposals.set_policy(body.policy)
+    return await show_me(request, principal)
+
+
+@router.post("/me/opt_out")
+async def opt_out(body: OptOutBody, request: Request, principal: Writer) -> OptedOutBody:
+    """Stop recalling and learning, or start again."""
+    owners = client_of(request, principal).owners
+    await owners.opt_out(thread_id=body.thread_id, out=body.out)
+    return OptedOutBody(opted_out=await owners.opted_out(thread_id=body.thread_id))
+
+
+@router.post("/me/export", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
+async def export_me(request: Request, principal: Reader) -> StreamingResponse:
+    """Return everything that is held about the user, as JSON Lines."""
+    return StreamingResponse(_lines(client_of(request, principal)), media_type="application/x-ndjson")
+
+
+@router.post("/me/erase")
+async def erase_me(request: Request, principal: Writer) -> ErasedBody:
+    """Remove everything that is held about the user, threads included; the answer is the receipt."""
+    erased = await client_of(request, principal).owners.erase()
+    return erased_body(erased)
+
+
+@router.get("/queue")
+async def list_queue(request: Request, principal: Reader) -> QueueBody:
+    """List the user's turns that are not learnt from yet, oldest first."""
+    return _queue(await client_of(request, principal).queue.list())
+
+
+@router.post("/queue/retry")
+async def retry_queue(body: RetryBody, request: Request, principal: Writer) -> QueueBody:
+    """Try turns again at once; return those that are tried, as they were."""
+    return _queue(await client_of(request, principal).queue.retry(body.turn_ids))
+
+
+@router.get("/audit")
+async def show_audit(request: Request, principal: Reader, limit: Annotated[Limit, Query()] = 100) -> AuditBody:
+    """Return who changed what of the user's memory, newest first."""
+    entries = await client_of(request, principal).owners.audit(limit=limit)
+    return AuditBody(
+        entries=[
+            AuditedBody(
+                number=one.number,
+                at=one.at,
+                by=one.by,
+                why=one.why,
+                changes=[{"what": change.what, "thing": change.thing, "id": change.id} for change in one.changes],
+            )
+            for one in entries
+        ]
+    )
+
+
+def _rules(rules: Mapping[Any, str]) -> str:
+    return ", ".join(sorted(f"{'.'.join(filter(None, rule))}={verdict}" for rule, verdict in rules.items()))
+
+
+def erased_body(erased: Any) -> ErasedBody:
+    """Return the receipt as it is sent."""
+    return ErasedBody(
+        receipt_id=erased.receipt_id,
+        items=erased.items,
+        threads=len(erased.threads),
+        counts=dict(erased.counts),
+        kept_in=[*erased.kept_in],
+    )
+
+
+def _queue(turns: list[Any]) -> QueueBody:
+    return QueueBody(
+        turns=[
+            QueuedBody(
+                turn_id=one.turn_id,
+                thread_id=one.thread_id,
+                state=one.state,
+                tries=one.tries,
+                reason=one.reason,
+                recorded_at=one.recorded_at,
+                due_at=one.due_at,
+            )
+            for one in turns
+        ]
+    )
+
+
+async def _lines(tk: Threadkeep) -> AsyncIterator[bytes]:
+    async for row in tk.owners.export():
+        yield json.dumps(row, default=str).encode() + b"\n"

@@ -1,0 +1,490 @@
+"""``/memories``: what is remembered about the user."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic_core import to_json
+
+from threadkeep.errors import RevisionConflictError, TooLargeError
+from threadkeep.gateway.idempotency import IdempotentRoute
+from threadkeep.gateway.inputs import (
+    Cursor,
+    IfMatch,
+    ItemId,
+    Limit,
+    Reader,
+    Shown,
+    Statement,
+    Writer,
+    approver,
+    changed_since,
+    client_of,
+    expected_revision,
+    set_etag,
+)
+
+if TYPE_CHECKING:
+    from threadkeep import Memory, Source, Version
+    from threadkeep.client import Threadkeep
+
+router = APIRouter(prefix="/memories", tags=["memories"], route_class=IdempotentRoute)
+
+Kind = Literal["semantic", "episodic", "procedural"]
+IMPORT_LINES = 5_000
+
+
+class SourceBody(BaseModel):
+    """Where a statement was made.
+
+    Attributes:
+        speaker: Who made it.
+        thread_id: The thread.
+        message_id: The message.
+        at: When.
+    """
+
+    speaker: str
+    thread_id: Shown | None
+    message_id: Shown | None
+    at: datetime | None
+
+
+class MemoryBody(BaseModel):
+    """A memory.
+
+    Attributes:
+        memory_id: Its id.
+        text: What it says.
+        kind: Which kind it is.
+        status: ``active``, or why it is not recalled.
+        trust: The most trusted speaker behind it.
+        sources: Where it was said.
+        revision: Its revision; also in the ETag.
+        created_at: When it was kept.
+        updated_at: When it was changed.
+        valid_from: From when on it is true.
+        valid_to: Until when it was true.
+        pinned: Whether it never expires.
+        approved_by: The person who approved it.
+    """
+
+    memory_id: str
+    text: Shown
+    kind: Kind
+    status: str
+    trust: str
+    sources: list[SourceBody]
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+    valid_from: datetime | None
+    valid_to: datetime | None
+    pinned: bool
+    approved_by: Shown | None
+
+
+class MemoriesBody(BaseModel):
+    """A page of memories, most recently changed first.
+
+    Attributes:
+        memories: The memories.
+        cursor: What to pass for the next page; ``None``: this is the last one.
+    """
+
+    memories: list[MemoryBody]
+    cursor: str | None
+
+
+class FoundBody(BaseModel):
+    """A memory that was found.
+
+    Attributes:
+        memory: The memory.
+        score: In [0, 1], higher is closer.
+    """
+
+    memory: MemoryBody
+    score: float
+
+
+class FoundMemoriesBody(BaseModel):
+    """What was found, best first.
+
+    Attributes:
+        found: The memories.
+    """
+
+    found: list[FoundBody]
+
+
+class NewMemoryBody(BaseModel):
+    """A statement to keep.
+
+    Attributes:
+        text: The statement.
+        kind: Which kind it is.
+        pinned: Whether it never expires.
+        valid_from: From when on it is true.
+        approved: Whether the user approves it: how to behave is proposed otherwise. Needs the scope memory:review.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Statement
+    kind: Kind = "semantic"
+    pinned: bool = False
+    valid_from: AwareDatetime | None = None
+    approved: bool = False
+
+
+class KeptBody(BaseModel):
+    """What became of a statement.
+
+    Attributes:
+        status: ``accepted``, ``duplicate``, ``proposed`` or ``rejected``.
+        memory_id: The memory; ``None``: there is none.
+        proposal_id: The proposal that waits for a decision.
+    """
+
+    status: Literal["accepted", "duplicate", "proposed", "rejected"]
+    memory_id: str | None
+    proposal_id: str | None
+
+
+class CorrectionBody(BaseModel):
+    """What is true instead.
+
+    Attributes:
+        text: The statement.
+        approved: Whether the user approves it: needed for how to behave, with the scope memory:review.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Statement
+    approved: bool = False
+
+
+class ForgottenBody(BaseModel):
+    """What was forgotten.
+
+    Attributes:
+        memory_ids: The memories that are gone.
+        still_in: The messages that still say it.
+    """
+
+    memory_ids: list[str]
+    still_in: list[SourceBody]
+
+
+class VersionBody(BaseModel):
+    """What a memory said before.
+
+    Attributes:
+        text: The statement.
+        replaced_at: When it was replaced.
+        valid_from: From when on it was true.
+        valid_to: Until when it was true.
+        sources: Where it was said.
+    """
+
+    text: Shown
+    replaced_at: datetime
+    valid_from: datetime | None
+    valid_to: datetime | None
+    sources: list[SourceBody]
+
+
+class VersionsBody(BaseModel):
+    """The earlier versions of a memory, oldest first.
+
+    Attributes:
+        versions: The versions.
+    """
+
+    versions: list[VersionBody]
+
+
+class WhyBody(BaseModel):
+    """Where a memory comes from.
+
+    Attributes:
+        memory: The memory.
+        derived_from: The memories it was derived from.
+        merged: The memories that were merged into it.
+        used_at: When it was last recalled.
+    """
+
+    memory: MemoryBody
+    derived_from: list[MemoryBody]
+    merged: list[MemoryBody]
+    used_at: datetime | None
+
+
+class PinBody(BaseModel):
+    """Whether a memory never expires.
+
+    Attributes:
+        pinned: Whether it never expires.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    pinned: bool = True
+
+
+class PinnedBody(BaseModel):
+    """A memory that was pinned, or is no longer.
+
+    Attributes:
+        memory_id: The memory.
+        pinned: Whether it never expires.
+        revision: Its revision.
+    """
+
+    memory_id: str
+    pinned: bool
+    revision: int
+
+
+class UndoBody(BaseModel):
+    """How many changes to undo.
+
+    Attributes:
+        last: The number of changes, from the last one.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    last: int = Field(default=1, ge=1, le=100)
+
+
+class UndoneBody(BaseModel):
+    """What was undone.
+
+    Attributes:
+        memory_ids: The memories that were changed back.
+        removed: The memories that are gone.
+        left: The ids that stay as they are, and why.
+    """
+
+    memory_ids: list[str]
+    removed: list[str]
+    left: dict[str, str]
+
+
+class ImportedBody(BaseModel):
+    """What was imported.
+
+    Attributes:
+        accepted: The memories that were added.
+        duplicates: The memories that were known.
+        proposed: The proposals that wait for a decision.
+        rejected: The numbers of lines with statements that must not be learnt again.
+        invalid: The numbers of lines that are no memories.
+    """
+
+    accepted: list[str]
+    duplicates: list[str]
+    proposed: list[str]
+    rejected: list[int]
+    invalid: list[int]
+
+
+@router.get("")
+async def list_memories(
+    request: Request, principal: Reader, limit: Limit = 50, cursor: Cursor = None, kind: Kind | None = None
+) -> MemoriesBody:
+    """List the memories of the user, most recently changed first."""
+    cursors, bound = request.app.state.gateway.cursors, ("memories", kind or "")
+    offset = await cursors.open(cursor, principal.owner, *bound)
+    found = await client_of(request, principal).memories.list(kind=kind, limit=limit + 1, offset=offset)
+    more = await cursors.seal(offset + limit, principal.owner, *bound) if len(found) > limit else None
+    return MemoriesBody(memories=[memory_body(one) for one in found[:limit]], cursor=more)
+
+
+@router.post("", status_code=201)
+async def add_memory(body: NewMemoryBody, request: Request, principal: Writer) -> KeptBody:
+    """Keep a statement; how to behave is proposed, unless the user approves it."""
+    result = await client_of(request, principal).memories.remember(
+        body.text,
+        kind=body.kind,
+        pinned=body.pinned,
+        valid_from=body.valid_from,
+        approved_by=approver(principal, approved=body.approved),
+    )
+    kept = result.status in ("accepted", "duplicate")
+    return KeptBody(status=result.status, memory_id=result.memory_id if kept else None, proposal_id=result.proposal_id)
+
+
+@router.get("/search")
+async def search_memories(
+    request: Request,
+    principal: Reader,
+    q: Annotated[str, Query(min_length=1, max_length=2_000)],
+    limit: Limit = 10,
+    kind: Kind | None = None,
+) -> FoundMemoriesBody:
+    """Return the memories that are most like *q*, best first."""
+    found = await client_of(request, principal).memories.search(q, kind=kind, limit=limit)
+    return FoundMemoriesBody(found=[FoundBody(memory=memory_body(one.memory), score=one.score) for one in found])
+
+
+@router.get("/export", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
+async def export_memories(request: Request, principal: Reader) -> StreamingResponse:
+    """Return every memory as JSON Lines."""
+    return StreamingResponse(_lines(client_of(request, principal)), media_type="application/x-ndjson")
+
+
+@router.post(
+    "/import", openapi_extra={"requestBody": {"content": {"application/x-ndjson": {"schema": {"type": "string"}}}}}
+)
+async def import_memories(request: Request, principal: Writer) -> ImportedBody:
+    """Import memories from JSON Lines, as the export writes them; ids are kept."""
+    lines = (await request.body()).decode("utf-8", "replace").splitlines()
+    if len(lines) > IMPORT_LINES:
+        msg = f"The import has {len(lines):,} lines, and {IMPORT_LINES:,} are the most; split it."
+        raise TooLargeError(msg)
+    result = await client_of(request, principal).memories.import_lines(lines)
+    return ImportedBody(
+        accepted=[*result.memory_ids],
+        duplicates=[*result.duplicates],
+        proposed=[*result.proposal_ids],
+        rejected=[*result.refused],
+        invalid=[*result.faults],
+    )
+
+
+@router.post("/undo")
+async def undo_changes(body: UndoBody, request: Request, principal: Writer) -> UndoneBody:
+    """Undo the last changes of memories; what was forgotten stays forgotten."""
+    undone = await client_of(request, principal).memories.undo(body.last)
+    return UndoneBody(memory_ids=[*undone.memory_ids], removed=[*undone.removed], left={**undone.left})
+
+
+@router.get("/{memory_id}")
+async def show_memory(memory_id: ItemId, request: Request, response: Response, principal: Reader) -> MemoryBody:
+    """Return a memory; its ETag is needed to change it."""
+    memory = await client_of(request, principal).memories.require(memory_id)
+    set_etag(response, memory.revision)
+    return memory_body(memory)
+
+
+@router.patch("/{memory_id}")
+async def correct_memory(
+    memory_id: ItemId,
+    body: CorrectionBody,
+    request: Request,
+    response: Response,
+    principal: Writer,
+    if_match: IfMatch = None,
+) -> MemoryBody:
+    """Replace what a memory says; the old text stays in its history."""
+    revision = expected_revision(if_match)
+    by = approver(principal, approved=body.approved)
+    memories = client_of(request, principal).memories
+    try:
+        memory = await memories.correct(memory_id, body.text, revision=revision, approved_by=by)
+    except RevisionConflictError as error:
+        raise changed_since(error) from error
+    set_etag(response, memory.revision)
+    return memory_body(memory)
+
+
+@router.delete("/{memory_id}")
+async def forget_memory(
+    memory_id: ItemId, request: Request, principal: Writer, if_match: IfMatch = None
+) -> ForgottenBody:
+    """Remove a memory with its history; it is not learnt again."""
+    revision = expected_revision(if_match)
+    memories = client_of(request, principal).memories
+    await _require_revision(memories, memory_id, revision)
+    forgotten = await memories.forget(memory_id)
+    return ForgottenBody(memory_ids=[*forgotten.memory_ids], still_in=[source_body(one) for one in forgotten.still_in])
+
+
+@router.get("/{memory_id}/history")
+async def show_history(memory_id: ItemId, request: Request, principal: Reader) -> VersionsBody:
+    """Return what a memory said before, oldest first."""
+    history = await client_of(request, principal).memories.history(memory_id)
+    return VersionsBody(versions=[_version(one) for one in history])
+
+
+@router.get("/{memory_id}/why")
+async def explain_memory(memory_id: ItemId, request: Request, principal: Reader) -> WhyBody:
+    """Return where a memory comes from."""
+    why = await client_of(request, principal).memories.why(memory_id)
+    return WhyBody(
+        memory=memory_body(why.memory),
+        derived_from=[memory_body(one) for one in why.derived_from],
+        merged=[memory_body(one) for one in why.merged],
+        used_at=why.used_at,
+    )
+
+
+@router.post("/{memory_id}/pin")
+async def pin_memory(
+    memory_id: ItemId,
+    body: PinBody,
+    request: Request,
+    response: Response,
+    principal: Writer,
+    if_match: IfMatch = None,
+) -> PinnedBody:
+    """Make a memory never expire, or let it expire again."""
+    revision = expected_revision(if_match)
+    memories = client_of(request, principal).memories
+    await _require_revision(memories, memory_id, revision)
+    memory = await memories.pin(memory_id, pinned=body.pinned)
+    set_etag(response, memory.revision)
+    return PinnedBody(memory_id=memory.memory_id, pinned=memory.pinned, revision=memory.revision)
+
+
+def memory_body(memory: Memory) -> MemoryBody:
+    """Return *memory* as it is sent."""
+    return MemoryBody(
+        memory_id=memory.memory_id,
+        text=memory.text,
+        kind=memory.kind,
+        status=memory.status,
+        trust=memory.trust,
+        sources=[source_body(one) for one in memory.sources],
+        revision=memory.revision,
+        created_at=memory.created_at,
+        updated_at=memory.updated_at,
+        valid_from=memory.valid_from,
+        valid_to=memory.valid_to,
+        pinned=memory.pinned,
+        approved_by=memory.approval.by if memory.approval else None,
+    )
+
+
+def source_body(source: Source) -> SourceBody:
+    """Return *source* as it is sent."""
+    return SourceBody(speaker=source.speaker, thread_id=source.thread_id, message_id=source.message_id, at=source.at)
+
+
+def _version(version: Version) -> VersionBody:
+    return VersionBody(
+        text=version.text,
+        replaced_at=version.replaced_at,
+        valid_from=version.valid_from,
+        valid_to=version.valid_to,
+        sources=[source_body(one) for one in version.sources],
+    )
+
+
+async def _require_revision(memories: Any, memory_id: str, revision: int) -> None:
+    if (await memories.require(memory_id)).revision != revision:
+        raise changed_since()
+
+
+async def _lines(tk: Threadkeep) -> AsyncIterator[bytes]:
+    async for memory in tk.memories.walk():
+        yield to_json(memory, serialize_unknown=True) + b"\n"

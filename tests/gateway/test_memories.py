@@ -1,0 +1,377 @@
+"""``/memories``, ``/proposals``, ``/me`` and ``/collections`` over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.conftest import Open
+from tests.gateway.oidc import OidcProvider
+from tests.gateway.world import GatewayWorld, owner_of
+from threadkeep.errors import MemoryNotFoundError
+from threadkeep.memories.models import Source
+
+
+async def added(client: httpx.AsyncClient, text: str = "I live in Rome.") -> str:
+    answer = await client.post("/memories", json={"text": text})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["memory_id"]
+
+
+async def proposed(gateway: GatewayWorld, text: str, user: str = "ana") -> str:
+    result = await gateway.tk.proposals.propose(text, owner=owner_of(user), source=Source("tool"))
+    assert result.proposal is not None
+    return result.proposal.proposal_id
+
+
+class TestMemories:
+    async def test_add_list_search_correct_forget(self, open_gateway: Open, storage_url: str):
+        gateway = open_gateway(url=storage_url)
+        async with gateway.client() as client:
+            memory_id = await added(client)
+            shown = await client.get(f"/memories/{memory_id}")
+            listed = (await client.get("/memories")).json()
+            found = (await client.get("/memories/search", params={"q": "Rome"})).json()
+            headers = {"If-Match": shown.headers["etag"]}
+            changed = await client.patch(f"/memories/{memory_id}", json={"text": "I live in Oslo."}, headers=headers)
+            history = (await client.get(f"/memories/{memory_id}/history")).json()
+            why = (await client.get(f"/memories/{memory_id}/why")).json()
+            headers = {"If-Match": changed.headers["etag"]}
+            forgotten = await client.delete(f"/memories/{memory_id}", headers=headers)
+            gone = await client.get(f"/memories/{memory_id}")
+
+        assert shown.json()["text"] == "I live in Rome."
+        assert shown.headers["etag"] == f'"{shown.json()["revision"]}"'
+        assert ([one["memory_id"] for one in listed["memories"]], listed["cursor"]) == ([memory_id], None)
+        assert found["found"][0]["memory"]["memory_id"] == memory_id
+        assert (changed.status_code, changed.json()["text"]) == (200, "I live in Oslo.")
+        assert [one["text"] for one in history["versions"]] == ["I live in Rome."]
+        assert why["memory"]["text"] == "I live in Oslo."
+        assert forgotten.json()["memory_ids"] == [memory_id]
+        assert (gone.status_code, gone.json()["code"]) == (404, "memory_not_found")
+        with pytest.raises(MemoryNotFoundError):
+            await gateway.tk.memories.require(memory_id, owner=owner_of("ana"))
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body"),
+        [("PATCH", "", {"text": "Else."}), ("DELETE", "", None), ("POST", "/pin", {"pinned": True})],
+    )
+    async def test_a_change_needs_the_current_revision(
+        self, gateway: GatewayWorld, method: str, path: str, body: dict[str, Any] | None
+    ):
+        async with gateway.client() as client:
+            memory_id = await added(client)
+            address = f"/memories/{memory_id}{path}"
+            without = await client.request(method, address, json=body)
+            answers = [
+                await client.request(method, address, json=body, headers={"If-Match": tag})
+                for tag in ('"0"', '"999999"', "*", 'W/"1"', "1", '"x"')
+            ]
+            unchanged = (await client.get(f"/memories/{memory_id}")).json()
+
+        assert (without.status_code, without.json()["code"]) == (428, "precondition_required")
+        assert {(one.status_code, one.json()["code"]) for one in answers} == {(412, "revision_conflict")}
+        assert (unchanged["text"], unchanged["pinned"]) == ("I live in Rome.", False)
+
+    async def test_pin_and_undo(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            memory_id = await added(client)
+            etag = (await client.get(f"/memories/{memory_id}")).headers["etag"]
+            pinned = await client.post(f"/memories/{memory_id}/pin", json={}, headers={"If-Match": etag})
+            undone = await client.post("/memories/undo", json={"last": 2})
+
+        assert pinned.json() == {"memory_id": memory_id, "pinned": True, "revision": pinned.json()["revision"]}
+        assert pinned.headers["etag"] == f'"{pinned.json()["revision"]}"'
+        assert undone.json()["removed"] == [memory_id]
+
+    async def test_export_and_import(self, gateway: GatewayWorld):
+        async with gateway.client() as ana, gateway.client("bo") as bo:
+            memory_id = await added(ana)
+            lines = (await ana.get("/memories/export")).text
+            imported = await bo.post("/memories/import", content=lines + '\n{"x": 1\n')
+            again = await bo.post("/memories/import", content=lines)
+
+        assert json.loads(lines)["text"] == "I live in Rome."
+        assert (imported.json()["accepted"], len(imported.json()["invalid"])) == ([memory_id], 1)
+        assert again.json()["duplicates"] == [memory_id]
+
+    async def test_how_to_behave_waits_for_a_decision(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            kept = (await client.post("/memories", json={"text": "Always answer in French."})).json()
+            (waiting,) = (await client.get("/proposals")).json()["proposals"]
+            decided = await client.post(f"/proposals/{kept['proposal_id']}/decide", json={"approve": True})
+            direct = await client.post("/memories", json={"text": "Always be brief.", "approved": True})
+
+        assert (kept["status"], kept["memory_id"]) == ("proposed", None)
+        assert waiting["proposal_id"] == kept["proposal_id"]
+        assert (decided.json()["state"], decided.json()["error"]) == ("approved", None)
+        assert direct.json()["status"] == "accepted"
+
+
+class TestCursors:
+    async def test_pages(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            ids = [await added(client, f"My number {n} is {n * 7919}.") for n in range(7)]
+            seen: list[str] = []
+            cursor: str | None = None
+            for _ in range(4):
+                parameters = {"limit": 2} if cursor is None else {"limit": 2, "cursor": cursor}
+                page = (await client.get("/memories", params=parameters)).json()
+                seen += [one["memory_id"] for one in page["memories"]]
+                cursor = page["cursor"]
+
+        assert sorted(seen) == sorted(ids)
+        assert cursor is None
+
+    async def test_a_cursor_is_for_one_owner_route_and_filter(self, gateway: GatewayWorld):
+        async with gateway.client() as client, gateway.client("bo") as other:
+            for number in range(2):
+                await added(client, f"My number {number} is {number * 7919}.")
+            cursor = (await client.get("/memories", params={"limit": 1})).json()["cursor"]
+            refused = [
+                await other.get("/memories", params={"cursor": cursor}),
+                await client.get("/memories", params={"cursor": cursor, "kind": "semantic"}),
+                await client.get("/proposals", params={"cursor": cursor}),
+                await client.get("/memories", params={"cursor": "0" + cursor[1:]}),
+                *[await client.get("/memories", params={"cursor": text}) for text in ("x", "1.", cursor + "A", "٣.a")],
+            ]
+            good = await client.get("/memories", params={"cursor": cursor})
+
+        assert {(one.status_code, one.json()["code"]) for one in refused} == {(422, "input_invalid")}
+        assert good.status_code == 200
+
+
+class TestIdempotency:
+    async def test_the_answer_is_kept(self, open_gateway: Open, storage_url: str):
+        gateway = open_gateway(url=storage_url)
+        async with gateway.client() as client, gateway.client("bo") as other:
+            post = {"json": {"text": "I live in Rome."}, "headers": {"Idempotency-Key": "1"}}
+            answers = await asyncio.gather(*(client.post("/memories", **post) for _ in range(5)))
+            changed = await client.post("/memories", json={"text": "Else."}, headers={"Idempotency-Key": "1"})
+            theirs = await other.post("/memories", **post)
+            count = len((await client.get("/memories")).json()["memories"])
+
+        assert {(one.status_code, one.text) for one in answers} == {(201, answers[0].text)}
+        assert [one.headers.get("idempotent-replay") for one in answers].count("true") == 4
+        assert (changed.status_code, changed.json()["code"]) == (422, "idempotency_key_reused")
+        assert theirs.json()["status"] == "accepted"
+        assert theirs.json()["memory_id"] != answers[0].json()["memory_id"]
+        assert count == 1
+
+    async def test_no_text_is_kept(self, gateway: GatewayWorld):
+        """What is forgotten later is not in the kept answer."""
+        async with gateway.client() as client:
+            headers = {"Idempotency-Key": "1"}
+            await client.post("/memories", json={"text": "I live in Xanadu."}, headers=headers)
+            memory_id = await added(client, "I live in Xanadu.")
+            etag = (await client.get(f"/memories/{memory_id}")).headers["etag"]
+            await client.delete(f"/memories/{memory_id}", headers={"If-Match": etag})
+            everything = (await client.post("/me/export")).text
+
+        assert "idempotency" in everything
+        assert "Xanadu" not in everything
+
+
+class TestProposals:
+    async def test_decide_many(self, gateway: GatewayWorld):
+        first, second = await proposed(gateway, "Ana likes tea."), await proposed(gateway, "Ana has a dog.")
+        choices = [
+            {"proposal_id": first, "approve": True, "text": "Ana likes green tea."},
+            {"proposal_id": second, "approve": False, "comment": "A cat."},
+            {"proposal_id": "unknown", "approve": True},
+        ]
+        async with gateway.client() as client:
+            decided = (await client.post("/proposals/decide", json={"choices": choices})).json()["decided"]
+            again = await client.post(f"/proposals/{first}/decide", json={"approve": False})
+            rejected = (await client.get("/proposals", params={"state": "rejected"})).json()["proposals"]
+            tombstones = (await client.get("/tombstones")).json()["tombstones"]
+            lifted = await client.delete(f"/tombstones/{tombstones[0]['tombstone_id']}")
+            unknown = await client.delete("/tombstones/unknown")
+            memories = (await client.get("/memories")).json()["memories"]
+
+        assert [(one["state"], one["error"]) for one in decided] == [
+            ("approved", None),
+            ("rejected", None),
+            (None, "proposal_not_found"),
+        ]
+        assert (again.status_code, again.json()["code"]) == (409, "proposal_decided")
+        assert [one["proposal_id"] for one in rejected] == [second]
+        assert [one["text"] for one in tombstones] == ["Ana has a dog."]
+        assert (lifted.status_code, unknown.status_code) == (204, 404)
+        assert [(one["text"], one["approved_by"]) for one in memories] == [("Ana likes green tea.", "ana")]
+
+    async def test_deciding_needs_its_scope(self, token_gateway: GatewayWorld, provider: OidcProvider):
+        async with token_gateway.client(None) as client:
+            weak = provider.headers(scope="memory:read memory:write")
+            answers = [
+                await client.post("/proposals/x/decide", json={"approve": True}, headers=weak),
+                await client.post("/memories", json={"text": "Be brief.", "approved": True}, headers=weak),
+            ]
+            read_only = await client.post(
+                "/memories", json={"text": "x"}, headers=provider.headers(scope="memory:read")
+            )
+
+        assert {(one.status_code, one.json()["detail"]) for one in answers} == {
+            (403, "The request needs the scope memory:review.")
+        }
+        assert read_only.json()["detail"] == "The request needs the scope memory:write."
+
+
+class TestMe:
+    async def test_profile_opt_out_and_erasure(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            await added(client)
+            me = (await client.get("/me")).json()
+            policy = await client.patch("/me", json={"policy": "assistant=never, tool.semantic=ask"})
+            wrong = await client.patch("/me", json={"policy": "x"})
+            out = await client.post("/me/opt_out", json={})
+            refused = await client.post("/memories", json={"text": "I like tea."})
+            back = await client.post("/me/opt_out", json={"out": False})
+            audit = (await client.get("/audit")).json()["entries"]
+            exported = (await client.post("/me/export")).text
+            queue = (await client.get("/queue")).json()
+            retried = await client.post("/queue/retry", json={})
+            receipt = (await client.post("/me/erase")).json()
+            after = (await client.get("/me")).json()
+
+        assert (me["user_id"], me["memories"], me["opted_out"]) == ("ana", {"semantic": 1}, False)
+        assert policy.json()["policy"] == "assistant=never, tool.semantic=ask"
+        assert wrong.status_code == 422
+        assert (out.json(), back.json()) == ({"opted_out": True}, {"opted_out": False})
+        assert (refused.status_code, refused.json()["code"]) == (403, "opted_out")
+        assert audit[-1]["changes"][0]["what"] == "added"
+        assert "I live in Rome." in exported
+        assert (queue, retried.json()) == ({"turns": []}, {"turns": []})
+        assert receipt["receipt_id"]
+        assert receipt["items"] > 0
+        assert after["memories"] == {}
+
+
+class TestCollections:
+    async def test_search(self, gateway: GatewayWorld):
+        await gateway.tk.collections.ingest(
+            "guides", "The office opens at nine.", document_id="1", tenant=owner_of("ana").tenant
+        )
+        await gateway.tk.collections.ingest("guides", "The vault opens at noon.", document_id="2", tenant="other")
+        async with gateway.client() as client:
+            found = (await client.get("/collections/guides/search", params={"q": "opens"})).json()
+        assert [one["text"] for one in found["passages"]] == ["The office opens at nine."]
+
+
+class TestOtherUsers:
+    async def test_ids_of_others_are_unknown(self, gateway: GatewayWorld):
+        """The answer is the same as to an id that does not exist, whatever the route."""
+        theirs = await proposed(gateway, "Bo likes tea.", "bo")
+        async with gateway.client() as ana, gateway.client("bo") as bo:
+            memory_id = await added(bo, "I live in Oslo.")
+            etag = (await bo.get(f"/memories/{memory_id}")).headers["etag"]
+            thread_id = (await bo.post("/threads", json={"title": "Secret"})).json()["thread_id"]
+            real = {"memory_id": memory_id, "proposal_id": theirs, "thread_id": thread_id, "tombstone_id": theirs}
+            differing: list[str] = []
+            for path, methods in gateway.app.openapi()["paths"].items():
+                if not path.startswith("/api/") or "{" not in path or "name}" in path:
+                    continue
+                for method in methods:
+                    answers: list[tuple[int, dict[str, Any]]] = []
+                    for ids in (real, dict.fromkeys(real, "f" * 32)):
+                        address = path.removeprefix("/api").format(**ids, run_id="0" * 32)
+                        body = {"text": "Mine.", "approve": True, "answer": 1}
+                        field = {"proposals": ["approve"], "memories": ["text"], "runs": ["answer"]}
+                        sent = {name: body[name] for name in field.get(address.split("/")[1], [])}
+                        sent = {} if address.endswith(("/pin", "/fork")) else sent
+                        answer = await ana.request(method, address, json=sent, headers={"If-Match": etag})
+                        answers.append((answer.status_code, {**answer.json(), "trace_id": None} if answer.text else {}))
+                    if answers[0] != answers[1] or answers[0][0] not in (404, 204):
+                        differing.append(f"{method} {path} {answers}")
+            still = [await bo.get(f"/memories/{memory_id}"), await bo.get(f"/threads/{thread_id}")]
+
+        assert differing == []
+        assert [one.status_code for one in still] == [200, 200]
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"",
+            b"{",
+            b"[]",
+            b"null",
+            b'"x"',
+            b'{"text": 1}',
+            b'{"text": ""}',
+            b'{"text": null}',
+            b'{"text": "a\\u0000b"}',
+            b'{"text": "\\ud800"}',
+            b'{"text": "\xff"}',
+            b'\xff\xfe{"text": "x"}',
+            b'{"text": "x", "kind": "other"}',
+            b'{"text": "x", "extra": 1}',
+            b'{"text": "x", "valid_from": "2020-01-01T00:00:00"}',
+            b'{"text": "x", "valid_from": 1e400}',
+            b'{"text": ' + b"[" * 33 + b"]" * 33 + b"}",
+            b"[" * 100_000,
+            json.dumps({"text": "x" * 8_001}).encode(),
+        ],
+    )
+    async def test_bodies(self, gateway: GatewayWorld, body: bytes):
+        async with gateway.client() as client:
+            answer = await client.post("/memories", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code in (413, 422), answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "/memories/%00",
+            "/memories/a%00b",
+            "/memories/%ff",
+            "/memories/%ed%a0%80",
+            "/memories/" + "x" * 1_001,
+            "/memories?limit=0",
+            "/memories?limit=x",
+            "/memories?limit=99999999999999999999",
+            "/memories?kind=x",
+            "/memories/search",
+            "/memories/search?q=",
+            "/memories/search?q=%00",
+            "/proposals?state=x",
+            "/collections/x/search?q=%00",
+        ],
+    )
+    async def test_addresses(self, gateway: GatewayWorld, address: str):
+        async with gateway.client() as client:
+            answer = await client.get(address)
+        assert answer.status_code == 422, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+
+    async def test_a_large_body_is_refused(self, gateway: GatewayWorld):
+        async def endless():
+            for _ in range(2_000):
+                yield b" " * 1_000
+
+        async with gateway.client() as client:
+            announced = await client.post("/memories", content=b" " * 1_000_001)
+            streamed = await client.post("/memories", content=endless())
+        assert (announced.status_code, streamed.status_code) == (413, 413)
+
+    async def test_too_many_requests(self, open_gateway: Open):
+        gateway = open_gateway(max_requests_per_minute=3)
+        async with gateway.client() as ana, gateway.client("bo") as bo:
+            answers = [await ana.get("/memories") for _ in range(4)]
+            other = await bo.get("/memories")
+        assert [one.status_code for one in answers] == [200, 200, 200, 429]
+        assert 1 <= int(answers[3].headers["retry-after"]) <= 20
+        assert other.status_code == 200
+
+    async def test_headers_of_every_answer(self, gateway: GatewayWorld):
+        async with gateway.client() as client:
+            answers = [await client.get("/memories"), await client.get("/nothing"), await client.get("/memories/%00")]
+        for answer in answers:
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert answer.headers["cache-control"] == "no-store"
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
