@@ -42,7 +42,7 @@ class Questions(Enum):
     BEAM = "beam"
 
 
-_SIZES: Final = "10,100,1000,10000"
+_SIZES: Final = "10,100,1000"
 _CHANGES: Final = "1,2,3,5,8"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.models.base import Embedder
 
-DEFAULT_SIZES: Final = (10, 100, 1_000, 10_000)
+DEFAULT_SIZES: Final = (10, 100, 1_000)
 
 
 OWNER: Final = "user"
