@@ -112,7 +112,7 @@ class InMemoryStorage(StorageBase):
         if part is None:
             return selected
         first, last = query.namespace_range
-        for row in part.ordered(query.direction, query.after):
+        for row in part.ordered(query.direction, query.after, first=first, last=last):
             if first <= row.namespace <= last and is_alive(row, now):
                 selected += query.select([row])
                 if len(selected) == query.fetch_limit:
@@ -231,11 +231,15 @@ class _PartitionRows:
         rows.reverse()
         return rows
 
-    def ordered(self, direction: Direction, after: Cursor | None) -> Iterator[ItemRow]:
-        """Yield the rows after *after*, in the order of a scan."""
-        if self._ordered is None:
-            self._ordered = sorted(self.rows.values(), key=to_cursor)
+    def ordered(self, direction: Direction, after: Cursor | None, *, first: str, last: str) -> Iterator[ItemRow]:
+        """Yield the rows after *after*, in the order of a scan; at least those from *first* to *last*."""
         rows = self._ordered
+        if rows is None:
+            within = [row for row in self.rows.values() if first <= row.namespace <= last]
+            if _SMALL_PART * len(within) < len(self.rows):
+                rows = sorted(within, key=to_cursor)  # sorting everything after each write would cost milliseconds
+            else:
+                rows = self._ordered = sorted(self.rows.values(), key=to_cursor)
         key: Callable[[ItemRow], Cursor] = to_cursor
         if direction == "oldest":
             start = 0 if after is None else bisect_right(rows, after, key=key)
@@ -250,6 +254,10 @@ class _PartitionRows:
             self.with_work.pop(row.row_key, None)
         else:
             self.with_work[row.row_key] = None
+
+
+_SMALL_PART: Final = 8
+"""A scan of less than one in so many rows sorts these alone."""
 
 
 def _due_at(row: ItemRow) -> int:
