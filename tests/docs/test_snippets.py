@@ -241,8 +241,8 @@ class TestRun:
             names = run(blocks("docs/gateway.md"), tk=tk, threadkeep=threadkeep)
 
         page = (ROOT / "docs/gateway.md").read_text(encoding="utf-8")
-        for path in names["app"].openapi()["paths"]:
-            assert path.replace("{run_id}", "{id}").replace("{thread_id}", "{id}").removesuffix("/history") in page
+        for path in (re.sub(r"\{\w+_id\}", "{id}", one) for one in names["app"].openapi()["paths"]):
+            assert path in page or f"`/{path.rpartition('/')[2]}`" in page, path
 
     def test_jobs(self) -> None:
         """The job asks, is answered, and pays once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -64,6 +65,11 @@ def kinds(events: Sequence[StreamEvent]) -> list[str]:
 
 def text_of(events: Sequence[StreamEvent]) -> str:
     return "".join(event.data["text"] for event in events if event.kind == "token")
+
+
+def problem_of(response: httpx.Response) -> bytes:
+    """Return a problem as it was sent, without the id of its trace, which every request has of its own."""
+    return re.sub(rb', "trace_id": "[0-9a-f]{32}"', b"", response.content)
 
 
 class GatewayWorld:

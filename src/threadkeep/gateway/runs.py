@@ -22,12 +22,14 @@ from threadkeep.errors import (
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
 from threadkeep.gateway.run_limiter import RunLimiter
+from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.settings import GatewaySettings
+    from threadkeep.gateway.uploads import UploadedDocument
     from threadkeep.identity import Owner
 
 KEPT_SECONDS: Final = 300.0
@@ -35,6 +37,9 @@ KEPT_SECONDS: Final = 300.0
 
 LEARNING_SECONDS: Final = 5.0
 """How long a stream stays open after ``done`` for what is learnt from the turn."""
+
+DOCUMENT_NAME: Final = "document"
+"""The name of a message that holds a file: what a named message says is not learnt as the user's word."""
 
 _NOTE_SECONDS: Final = 2.0
 _MODES: Final = ["messages", "updates", "custom"]
@@ -54,6 +59,7 @@ class TurnRequest:
         answer: The answer to that question.
         memory: Whether the turn recalls and learns.
         cancel_on_disconnect: Whether the run is cancelled once no client reads it.
+        documents: The files of the message.
     """
 
     owner: Owner
@@ -62,6 +68,7 @@ class TurnRequest:
     answer: Any = None
     memory: bool = True
     cancel_on_disconnect: bool = False
+    documents: tuple[UploadedDocument, ...] = ()
 
 
 @dataclass(eq=False)
@@ -111,6 +118,9 @@ class RunRegistry:
         graph: The graph, compiled with the parts of ``tk.per_run_owner()``.
         settings: The settings of the gateway.
 
+    Attributes:
+        children: Limits the child processes that read files.
+
     Raises:
         SettingsError: The graph takes its owner from elsewhere.
     """
@@ -128,6 +138,7 @@ class RunRegistry:
         self._runs: dict[str, ChatRun] = {}
         self._begun: dict[tuple[Owner, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.children = asyncio.Semaphore(CHILDREN)
         self._draining = False
         self._draining_task: asyncio.Task[None] | None = None
 
@@ -371,7 +382,11 @@ class RunRegistry:
         else:
             message_id = new_id()
             run.events.message_ids.append(message_id)
-            given = {"messages": [{"role": "user", "content": request.message, "id": message_id}]}
+            messages = [
+                {"role": "user", "name": DOCUMENT_NAME, "content": document.quoted(), "id": new_id()}
+                for document in request.documents
+            ]
+            given = {"messages": [*messages, {"role": "user", "content": request.message, "id": message_id}]}
         begun = run.buffer.last
         try:
             await self._relay(run, self._graph, given, config)

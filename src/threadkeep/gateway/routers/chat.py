@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Header, Request
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from threadkeep.gateway.auth import require
 from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.principals import Principal
+from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.runs import ChatRun, RunRegistry, TurnRequest
+from threadkeep.gateway.uploads import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    UploadedDocument,
+    extract_text,
+    require_total,
+)
 from threadkeep.ids import new_id
 
 router = APIRouter(tags=["chat"])
 
 MESSAGE_CHARACTERS = 64_000
 ID_CHARACTERS = 1000
+FORM_BYTES: Final = MAX_FILES * MAX_FILE_BYTES + 1_000_000
+_FIELDS: Final = 10
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200)]
 Chatting = Annotated[Principal, Depends(require("chat"))]
@@ -64,14 +76,45 @@ async def stream(
 ) -> EventStreamResponse:
     """Run a turn and stream its events; the events end some seconds after ``done``."""
     runs: RunRegistry = request.app.state.gateway.runs
-    turn = TurnRequest(
+    turn = _turn(principal, body)
+    return followed(runs, await runs.begin(turn, idempotency_key=idempotency_key), 0)
+
+
+@router.post("/chat/stream_files", response_class=EventStreamResponse, responses=STREAM)
+async def stream_files(
+    request: Request, principal: Chatting, idempotency_key: IdempotencyKey = None
+) -> EventStreamResponse:
+    """Run a turn with files: the fields of ``/chat/stream`` as a form, and up to five ``files``."""
+    announced = request.headers.get("content-length", "")
+    if not announced.isdecimal() or int(announced) > FORM_BYTES:
+        raise ProblemError(
+            413, "too_large", f"The request has more than {FORM_BYTES:,} bytes, or does not say how many."
+        )
+    runs: RunRegistry = request.app.state.gateway.runs
+    documents: list[UploadedDocument] = []
+    async with request.form(max_files=MAX_FILES, max_fields=_FIELDS, max_part_size=FORM_BYTES) as form:
+        fields = {name: value for name, value in form.multi_items() if isinstance(value, str)}
+        try:
+            body = ChatBody.model_validate(fields)
+        except ValidationError as error:
+            raise RequestValidationError(error.errors(include_input=False, include_url=False)) from error
+        for name, file in form.multi_items():
+            if name == "files" and not isinstance(file, str):
+                text = await extract_text(await file.read(), runs.children)
+                documents.append(UploadedDocument(file.filename or "", text))
+    require_total(documents)
+    turn = replace(_turn(principal, body), documents=tuple(documents))
+    return followed(runs, await runs.begin(turn, idempotency_key=idempotency_key), 0)
+
+
+def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
+    return TurnRequest(
         principal.owner,
         body.thread_id or new_id(),
         body.message,
         memory=body.memory == "on",
         cancel_on_disconnect=body.on_disconnect == "cancel",
     )
-    return followed(runs, await runs.begin(turn, idempotency_key=idempotency_key), 0)
 
 
 def followed(runs: RunRegistry, run: ChatRun, after: int) -> EventStreamResponse:
