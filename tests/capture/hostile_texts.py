@@ -96,7 +96,7 @@ def compiled_patterns() -> dict[str, re.Pattern[str]]:
 
 def hostile_parts(pattern: re.Pattern[str], *, most: int) -> list[tuple[str, str]]:
     """Return pairs of a beginning and a part to repeat after it, made of what *pattern* repeats."""
-    maker = _Maker(random.Random(pattern.pattern))
+    maker = _Maker(random.Random(pattern.pattern.encode("utf-8", "surrogatepass")))
     found: dict[tuple[str, str], None] = {}
     maker.collect(list(_parser.parse(pattern.pattern, pattern.flags)), "", found)
     pairs = list(found)
