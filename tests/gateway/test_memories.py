@@ -273,7 +273,7 @@ class TestOtherUsers:
             real = {"memory_id": memory_id, "proposal_id": theirs, "thread_id": thread_id, "tombstone_id": theirs}
             differing: list[str] = []
             for path, methods in gateway.app.openapi()["paths"].items():
-                if not path.startswith("/api/") or "{" not in path or "name}" in path:
+                if not path.startswith("/api/") or "{" not in path or "name}" in path or "/admin/" in path:
                     continue
                 for method in methods:
                     answers: list[tuple[int, dict[str, Any]]] = []

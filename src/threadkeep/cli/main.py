@@ -9,7 +9,19 @@ from typing import Any, Final
 import typer
 
 from threadkeep import __version__
-from threadkeep.cli import chat, collections, installation, memories, owners, proposals, queue, serve, storage, threads
+from threadkeep.cli import (
+    api_keys,
+    chat,
+    collections,
+    installation,
+    memories,
+    owners,
+    proposals,
+    queue,
+    serve,
+    storage,
+    threads,
+)
 from threadkeep.cli.output import CommandGroup, err, out
 from threadkeep.errors import InvalidInputError, ThreadkeepError
 
@@ -79,6 +91,7 @@ app.add_typer(owners.audit_app, name="audit", rich_help_panel="Memory")
 app.command(rich_help_panel="Operate")(installation.agents)
 app.command(rich_help_panel="Operate")(installation.doctor)
 app.command(rich_help_panel="Operate")(serve.serve)
+app.add_typer(api_keys.app, name="api-keys", rich_help_panel="Operate")
 app.command(rich_help_panel="Operate")(queue.worker)
 app.add_typer(queue.app, name="queue", rich_help_panel="Operate")
 app.add_typer(storage.keys_app, name="keys", rich_help_panel="Operate")

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 import threadkeep
+from threadkeep.clock import SystemClock
 from threadkeep.gateway.auth import Authenticate, authentication
+from threadkeep.gateway.auth.api_keys import ApiKeys
+from threadkeep.gateway.auth.suspensions import Suspensions
 from threadkeep.gateway.pagination import Cursors
 from threadkeep.gateway.problems import problem_handlers
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
-from threadkeep.gateway.routers import chat, collections, health, me, memories, proposals, runs, threads
+from threadkeep.gateway.routers import admin, chat, collections, health, me, memories, proposals, runs, threads
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.security_headers import SecurityHeaders
 
@@ -36,6 +39,8 @@ class Gateway:
         authenticate: Returns who makes a request.
         rate_limiter: Counts the requests of each owner.
         cursors: Signs the cursors of pages.
+        api_keys: The API keys.
+        suspensions: The suspended owners.
     """
 
     tk: Threadkeep
@@ -45,6 +50,8 @@ class Gateway:
     authenticate: Authenticate
     rate_limiter: RateLimiter
     cursors: Cursors
+    api_keys: ApiKeys
+    suspensions: Suspensions
 
 
 def create_app(
@@ -62,8 +69,18 @@ def create_app(
         SettingsError: The settings name no users, or the graph does not take its owner from the run.
     """
     who = authenticate or authentication(settings)
-    limiter, runs_here = RateLimiter(settings.max_requests_per_minute), RunRegistry(tk, graph, settings)
-    gateway = Gateway(tk, graph, settings, runs_here, who, limiter, Cursors(tk.store))
+    store, clock = tk.store, SystemClock()
+    gateway = Gateway(
+        tk,
+        graph,
+        settings,
+        RunRegistry(tk, graph, settings),
+        who,
+        RateLimiter(settings.max_requests_per_minute),
+        Cursors(store),
+        ApiKeys(store, clock),
+        Suspensions(store, clock),
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
@@ -83,7 +100,7 @@ def create_app(
     app.add_middleware(RequestLimits)
     app.add_middleware(SecurityHeaders)
     app.state.gateway = gateway
-    for routes in (chat, collections, me, memories, proposals, runs, threads):
+    for routes in (admin, chat, collections, me, memories, proposals, runs, threads):
         app.include_router(routes.router, prefix="/api")
     app.include_router(health.router)
     return app

@@ -186,6 +186,12 @@ class RunRegistry:
             run.request.thread_id for run in runs if run.status == "running" and run.request.owner == owner
         )
 
+    def cancel_all(self, owner: Owner) -> None:
+        """Cancel the runs of *owner* that are in progress in this process, without waiting for their end."""
+        for run in [*self._runs.values()]:
+            if run.status == "running" and run.request.owner == owner:
+                run.halt("cancelled")
+
     async def begin(self, request: TurnRequest, *, idempotency_key: str | None = None) -> ChatRun:
         """Begin a run; nothing is written before it is admitted.
 

@@ -36,7 +36,16 @@ WRITTEN: Final = "written"
 """Put by a program that did not say whether it was there before."""
 REMOVED: Final = "removed"
 
-_THINGS: Final = {SUMMARIES: "summary", ".proposals": "proposal", ".tombstones": "tombstone", ".policy": "policy"}
+ACCESS: Final = ".access"
+"""Where administrators change what an owner may do; only the audit tells what they did."""
+
+_THINGS: Final = {
+    SUMMARIES: "summary",
+    ".proposals": "proposal",
+    ".tombstones": "tombstone",
+    ".policy": "policy",
+    ACCESS: "access",
+}
 _LONGEST_ID: Final = 64
 _LONGEST_WORD: Final = 200
 _DIGITS: Final = 12
@@ -48,7 +57,7 @@ class AuditedChange:
 
     Attributes:
         what: ``added``, ``changed``, ``written`` (by a program that did not say which) or ``removed``.
-        thing: ``memory``, ``summary``, ``proposal``, ``tombstone`` or ``policy``.
+        thing: ``memory``, ``summary``, ``proposal``, ``tombstone``, ``policy`` or ``access``.
         id: Its key; of a key that is long or holds white space, a digest.
         before: The revision that was replaced; ``None``: there was none, or the writer did not say.
         state: Of a memory, where it is not ``active`` and new: ``versions`` (how many statements it has had

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from threadkeep.memories.audited_writer import ACCESS
 from threadkeep.memories.codec import memory_of
 from threadkeep.owners.models import Holdings, place_of, says_nothing
 from threadkeep.service import Service, operation
-from threadkeep.storage.interface import iterate_items
+from threadkeep.storage.interface import Put, iterate_items
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -171,6 +172,21 @@ class OwnerService(Service):
         """
         self._scope.require_unlocked()
         return await self._services.erasure.receipts.all()
+
+    @operation
+    async def note_access(self, change: str, *, by: str, reason: str, owner: str | Owner | None = None) -> None:
+        """Write to the owner's audit that an administrator changed what the owner may do.
+
+        Args:
+            change: What was changed, such as ``suspended``.
+            by: The administrator.
+            reason: Why; at most 200 characters are kept.
+            owner: The owner.
+        """
+        value = {"change": change, "at": self._services.clock.now().isoformat()}
+        await self._services.audited_writer.commit(
+            self._scope.resolve(owner), [Put((ACCESS,), change, value)], by=by, why=reason
+        )
 
     @operation
     async def audit(self, owner: str | Owner | None = None, *, limit: int | None = 100) -> list[AuditEntry]:

@@ -9,6 +9,7 @@ from fastapi import Request
 
 from threadkeep.clock import SystemClock
 from threadkeep.errors import OwnerRequiredError, ScopeRequiredError, SettingsError
+from threadkeep.gateway.auth.api_keys import PREFIX
 from threadkeep.gateway.auth.claims import InvalidTokenError
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
 from threadkeep.identity import Owner
@@ -21,6 +22,9 @@ __all__ = ["SCOPES", "USER_SCOPES", "Authenticate", "TokenAuthentication", "auth
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Principal | None]]
 """Returns who makes a request; ``None``: it names no user."""
+
+ACTING_FOR: Final = "X-Threadkeep-Acting-For"
+"""The header that names the user for whom a principal with the scope ``act`` acts."""
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -56,8 +60,41 @@ async def principal_of(request: Request) -> Principal | None:
     """Return who makes a request, or None if it names no user; asked again, without another verification."""
     state = request.state
     if not hasattr(state, "principal"):
-        state.principal = await request.app.state.gateway.authenticate(request)
+        gateway = request.app.state.gateway
+        secret = _bearer_token(request)
+        if secret is not None and secret.startswith(PREFIX):
+            principal = await gateway.api_keys.verify(secret)
+        else:
+            principal = await gateway.authenticate(request)
+        if principal is not None:
+            principal = _acting_for(request, principal)
+            await gateway.suspensions.require_active(principal.owner)
+        state.principal = principal
     return state.principal
+
+
+def _bearer_token(request: Request) -> str | None:
+    """Return the bearer token of a request; of two headers, neither counts."""
+    values = request.headers.getlist("authorization")
+    scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    return token if scheme.lower() == "bearer" else None
+
+
+def _acting_for(request: Request, principal: Principal) -> Principal:
+    """Return *principal* as it acts for the user that the request names, of the same tenant.
+
+    Raises:
+        ScopeRequiredError: It may not act for others.
+        InvalidInputError: The header names no user.
+    """
+    user_id = request.headers.get(ACTING_FOR)
+    if user_id is None:
+        return principal
+    if "act" not in principal.scopes:
+        msg = "The request needs the scope act."
+        raise ScopeRequiredError(msg, scope="act")
+    owner = Owner(user_id, principal.owner.tenant)
+    return Principal(owner, principal.scopes - {"act", "admin"}, principal.subject)
 
 
 class TokenAuthentication:
@@ -72,9 +109,8 @@ class TokenAuthentication:
 
     async def __call__(self, request: Request) -> Principal | None:
         """Return the principal, or None if there is no valid token."""
-        values = request.headers.getlist("authorization")
-        scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-        if scheme.lower() != "bearer":
+        token = _bearer_token(request)
+        if token is None:
             return None
         try:
             return await self.verifier.verify(token)

@@ -1,0 +1,224 @@
+"""API keys, acting for others, and what administrators do to other owners."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+import threadkeep
+from tests.gateway.conftest import Open
+from tests.gateway.oidc import AUDIENCE, OidcProvider
+from tests.gateway.world import GatewayWorld
+from threadkeep.cli.main import app
+from threadkeep.errors import InvalidInputError
+from threadkeep.gateway.auth.api_keys import ApiKeys
+from threadkeep.identity import Owner
+from threadkeep.testing import FrozenClock, Held, ScriptedModel
+
+REFUSED_SECONDS = 5.0
+
+
+def bearer(secret: str, **headers: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}", **headers}
+
+
+async def until(client: httpx.AsyncClient, status: int, headers: dict[str, str]) -> httpx.Response:
+    """Return the first answer with *status*, asked again for at most 5 seconds."""
+    deadline = time.monotonic() + REFUSED_SECONDS
+    while True:
+        answer = await client.get("/memories", headers=headers)
+        if answer.status_code == status or time.monotonic() > deadline:
+            assert answer.status_code == status, answer.text
+            return answer
+
+
+@pytest.fixture
+async def keys(token_gateway: GatewayWorld) -> ApiKeys:
+    return token_gateway.app.state.gateway.api_keys
+
+
+class TestApiKeys:
+    async def test_a_key_acts_as_its_owner_within_its_scopes(
+        self, token_gateway: GatewayWorld, provider: OidcProvider, keys: ApiKeys
+    ):
+        secret, key = await keys.create(Owner("ana", provider.origin), ["memory:read"], name="backup")
+        async with token_gateway.client(None) as client:
+            await client.post("/memories", json={"text": "I live in Rome."}, headers=provider.headers("ana"))
+            read = await client.get("/memories", headers=bearer(secret))
+            write = await client.post("/memories", json={"text": "x"}, headers=bearer(secret))
+        (listed,) = await keys.list()
+
+        assert [one["text"] for one in read.json()["memories"]] == ["I live in Rome."]
+        assert (write.status_code, write.json()["detail"]) == (403, "The request needs the scope memory:write.")
+        assert (listed.key_id, listed.name, listed.scopes) == (key.key_id, "backup", ("memory:read",))
+        assert listed.used_at is not None
+
+    async def test_the_secret_is_not_kept(self, token_gateway: GatewayWorld, provider: OidcProvider, keys: ApiKeys):
+        secret, _ = await keys.create(Owner("ana", provider.origin), ["chat"])
+        items = await token_gateway.tk.store.asearch(("threadkeep", "gateway", "api_keys"))
+        assert len(secret) == 46
+        assert secret not in repr(items)
+
+    async def test_a_revoked_key_is_refused_everywhere(
+        self, open_gateway: Open, provider: OidcProvider, storage_url: str
+    ):
+        """Another process revokes it, and a gateway that just used it refuses it within 5 seconds."""
+        gateway = open_gateway(url=storage_url, issuers=(provider.origin,), audience=AUDIENCE)
+        other = threadkeep.open(storage_url, embedder="none")
+        keys = ApiKeys(other.store, FrozenClock())
+        secret, key = await ApiKeys(other.store, gateway.app.state.gateway.api_keys._clock).create(
+            Owner("ana", provider.origin), ["memory:read"]
+        )
+        async with gateway.client(None) as client:
+            assert (await client.get("/memories", headers=bearer(secret))).status_code == 200
+            assert await keys.revoke(key.key_id)
+            await until(client, 401, bearer(secret))
+        assert not await keys.revoke(key.key_id)
+        await other.aclose()
+
+    async def test_a_key_expires(self):
+        clock = FrozenClock()
+        async with threadkeep.open("memory:", embedder="none") as tk:
+            keys = ApiKeys(tk.store, clock)
+            secret, _ = await keys.create(Owner("ana"), ["chat"], lifetime=timedelta(days=1))
+            before = await keys.verify(secret)
+            clock.advance(timedelta(days=1))
+            after = await keys.verify(secret)
+        assert before is not None
+        assert before.owner == Owner("ana")
+        assert after is None
+
+    @pytest.mark.parametrize("secret", ["tk_", "tk_x", "tk_" + "A" * 43, "tk_" + "A" * 44, "TK_" + "A" * 43, "tk_é"])
+    async def test_invalid_keys(self, token_gateway: GatewayWorld, secret: str):
+        async with token_gateway.client(None) as client:
+            answer = await client.get("/memories", headers=[(b"authorization", b"Bearer " + secret.encode())])
+        assert answer.status_code == 401
+
+    @pytest.mark.parametrize("scopes", [[], ["root"], ["chat", ""]])
+    async def test_unknown_scopes(self, keys: ApiKeys, scopes: list[str]):
+        with pytest.raises(InvalidInputError, match="memory:read"):
+            await keys.create(Owner("ana"), scopes)
+
+
+class TestCommands:
+    def test_create_list_and_revoke(self, tmp_path: Path):
+        def run(*arguments: str) -> Any:
+            result = CliRunner().invoke(app, ["api-keys", *arguments, "--data-dir", str(tmp_path), "--json"])
+            assert result.exit_code == 0, result.output
+            return json.loads(result.stdout)
+
+        created = run("create", "--user", "ana", "--scope", "chat", "--scope", "memory:read", "--days", "7")
+        listed = run("list")
+        revoked = run("revoke", created["key_id"][:8], "--yes")
+
+        assert created["secret"].startswith("tk_")
+        assert [(one["key_id"], one["scopes"]) for one in listed] == [(created["key_id"], ["chat", "memory:read"])]
+        assert revoked == {"key_id": created["key_id"], "revoked": True}
+        assert run("list") == []
+
+
+class TestActing:
+    async def test_a_key_with_the_scope_acts_for_users_of_its_tenant(
+        self, token_gateway: GatewayWorld, provider: OidcProvider, keys: ApiKeys
+    ):
+        secret, _ = await keys.create(Owner("bot", provider.origin), ["act", "admin", "memory:read"])
+        weak, _ = await keys.create(Owner("bot", provider.origin), ["memory:read"])
+        acting = {"X-Threadkeep-Acting-For": "ana"}
+        async with token_gateway.client(None) as client:
+            await client.post("/memories", json={"text": "I live in Rome."}, headers=provider.headers("ana"))
+            read = await client.get("/memories", headers=bearer(secret, **acting))
+            refused = await client.get("/memories", headers=bearer(weak, **acting))
+            token = await client.get("/memories", headers={**provider.headers("bo"), **acting})
+            me = (await client.get("/me", headers=bearer(secret, **acting))).json()
+            empty = await client.get("/memories", headers=bearer(secret, **{"X-Threadkeep-Acting-For": ""}))
+
+        assert len(read.json()["memories"]) == 1
+        assert {one.json()["detail"] for one in (refused, token)} == {"The request needs the scope act."}
+        assert (me["user_id"], me["tenant"], me["scopes"]) == ("ana", provider.origin, ["memory:read"])
+        assert empty.status_code == 422
+
+
+class TestAdministrators:
+    async def test_suspend_and_restore(self, open_gateway: Open, provider: OidcProvider, storage_url: str):
+        """A suspension holds for tokens and keys, in another gateway within 5 seconds, and is in the audit."""
+        settings: dict[str, Any] = {"url": storage_url, "issuers": (provider.origin,), "audience": AUDIENCE}
+        first, second = open_gateway(**settings), open_gateway(**settings)
+        owner = Owner("ana", provider.origin)
+        secret, _ = await first.app.state.gateway.api_keys.create(owner, ["memory:read"])
+        ana, admin = provider.headers("ana"), provider.headers("root", scope="admin")
+        address = f"/admin/owners/{owner.label}"
+        async with first.client(None) as one, second.client(None) as two:
+            await two.post("/memories", json={"text": "I live in Rome."}, headers=ana)
+            assert (await two.get("/memories", headers=bearer(secret))).status_code == 200
+            suspended = await one.post(f"{address}/suspend", json={"reason": "Left the company."}, headers=admin)
+            here = await one.get("/memories", headers=ana)
+            there = [await until(two, 403, headers) for headers in (ana, bearer(secret))]
+            restored = await one.post(f"{address}/restore", json={"reason": "Came back."}, headers=admin)
+            again = await until(two, 200, ana)
+            audit = (await two.get("/audit", headers=ana)).json()["entries"]
+            undone = (await two.post("/memories/undo", json={"last": 1}, headers=ana)).json()
+
+        assert suspended.json() == {"label": owner.label, "suspended": True}
+        assert {answer.json()["code"] for answer in (here, *there)} == {"suspended"}
+        assert restored.json()["suspended"] is False
+        assert len(again.json()["memories"]) == 1
+        assert [(entry["by"], entry["why"]) for entry in audit[:2]] == [
+            ("root", "Came back."),
+            ("root", "Left the company."),
+        ]
+        assert len(undone["removed"]) == 1
+
+    async def test_a_suspension_cancels_runs(self, open_gateway: Open, provider: OidcProvider):
+        model = ScriptedModel(replies=(Held(asyncio.Event(), "Never said."),))
+        gateway = open_gateway(model, issuers=(provider.origin,), audience=AUDIENCE)
+        admin = provider.headers("root", scope="admin")
+        async with gateway.client(None) as client, gateway.client(None) as stream:
+            stream.headers.update(provider.headers("ana"))
+            async with gateway.stream(stream, {"message": "Hello"}) as events:
+                first = await anext(events)
+                address = f"/admin/owners/{Owner('ana', provider.origin).label}/suspend"
+                await client.post(address, json={"reason": "x"}, headers=admin)
+                rest = [event async for event in events]
+        assert first.kind == "run"
+        (done,) = [event.data for event in rest if event.kind == "done"]
+        assert done["status"] == "cancelled"
+
+    async def test_erase(self, token_gateway: GatewayWorld, provider: OidcProvider):
+        owner = Owner("ana", provider.origin)
+        admin = provider.headers("root", scope="admin memory:read")
+        async with token_gateway.client(None) as client:
+            await client.post("/memories", json={"text": "I live in Rome."}, headers=provider.headers("ana"))
+            answer = await client.post(
+                f"/admin/owners/{owner.label}/erase", json={"reason": "Asked for it."}, headers=admin
+            )
+            after = await client.get("/memories", headers=provider.headers("ana"))
+        entries = await token_gateway.tk.owners.audit(owner)
+
+        assert answer.json()["receipt_id"]
+        assert after.json()["code"] == "suspended"
+        assert await token_gateway.tk.memories.list(owner=owner) == []
+        assert [(entry.by, entry.why) for entry in entries] == [("root", "Asked for it.")]
+
+    async def test_only_administrators_of_the_tenant(self, open_gateway: Open, provider: OidcProvider):
+        with OidcProvider() as second:
+            gateway = open_gateway(issuers=(provider.origin, second.origin), audience=AUDIENCE)
+            label, body = Owner("ana", provider.origin).label, {"reason": "x"}
+            async with gateway.client(None) as client:
+                for action in ("suspend", "restore", "erase"):
+                    address = f"/admin/owners/{label}/{action}"
+                    user = await client.post(address, json=body, headers=provider.headers("ana"))
+                    other = await client.post(address, json=body, headers=second.headers("root", scope="admin"))
+                    nothing = await client.post(address, json={}, headers=provider.headers("root", scope="admin"))
+                    assert (user.status_code, user.json()["detail"]) == (403, "The request needs the scope admin.")
+                    assert (other.status_code, other.json()["code"]) == (404, "owner_not_found")
+                    assert nothing.status_code == 422
+                unharmed = await client.get("/memories", headers=provider.headers("ana"))
+        assert unharmed.status_code == 200
