@@ -31,12 +31,15 @@ class TestList:
                 if cursor is None:
                     break
             other = (await bob.get("/threads")).json()
-            wrong = await client.get("/threads", params={"cursor": "nonsense"})
+            first = (await client.get("/threads", params={"limit": 2})).json()["cursor"]
+            forged = ("nonsense", "", first[:-1], f"x{first}", first.partition(".")[0], "é")
+            wrong = [await client.get("/threads", params={"cursor": one}) for one in forged]
+            stolen = await bob.get("/threads", params={"cursor": first})
 
         assert pages == [["t1", "t4"], ["t3", "t2"], ["t0"]]
         assert page["threads"][0]["title"] == "Talk number 0 about everything and nothing"
         assert other == {"threads": [], "cursor": None}
-        assert wrong.status_code in (400, 422)
+        assert {one.status_code for one in (*wrong, stolen)} == {422}
 
     async def test_a_thread_is_created_changed_and_deleted(self, gateway: GatewayWorld):
         async with gateway.client() as client, gateway.client("bob") as bob:

@@ -22,6 +22,8 @@ NAMESPACE: Final = ("threadkeep", "gateway")
 
 _KEY: Final = "cursor_secret"
 _SIGNATURE_BYTES: Final = 16
+_POSITION: Final = re.compile(r"(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2,3})?", re.ASCII)
+_SIGNATURE: Final = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
 _FORM: Final = re.compile(r"(\d{1,9})\.([A-Za-z0-9_-]{22})", re.ASCII)
 
 
@@ -58,6 +60,29 @@ class Cursors:
         msg = "The cursor is invalid; begin with the first page."
         raise InvalidInputError(msg)
 
+    async def seal_position(self, position: str, owner: Owner, *bound: str) -> str:
+        """Return the cursor of a *position* that the library returned; see :meth:`seal`."""
+        text = base64.urlsafe_b64encode(position.encode()).rstrip(b"=").decode()
+        return f"{text}.{_sign(self._secret or await self._load(), position, owner, bound)}"
+
+    async def open_position(self, cursor: str | None, owner: Owner, *bound: str) -> str | None:
+        """Return the position of a cursor; without one, None.
+
+        Raises:
+            InvalidInputError: The cursor is forged, or one of another owner, route or filter.
+        """
+        if cursor is None:
+            return None
+        text, _, signature = cursor.partition(".")
+        if _POSITION.fullmatch(text) and _SIGNATURE.fullmatch(signature):
+            position = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("utf-8", "replace")
+            for load in (False, True):
+                secret = await self._load() if load or self._secret is None else self._secret
+                if hmac.compare_digest(_sign(secret, position, owner, bound), signature):
+                    return position
+        msg = "The cursor is invalid; begin with the first page."
+        raise InvalidInputError(msg)
+
     async def _load(self) -> bytes:
         item = await self._store.aget(NAMESPACE, _KEY)
         if item is None:
@@ -67,7 +92,7 @@ class Cursors:
         return self._secret
 
 
-def _sign(secret: bytes, offset: int, owner: Owner, bound: tuple[str, ...]) -> str:
+def _sign(secret: bytes, offset: int | str, owner: Owner, bound: tuple[str, ...]) -> str:
     message = digest(str(offset), owner.tenant, owner.user_id, *bound)
     signature = hmac.digest(secret, message, hashlib.sha256)[:_SIGNATURE_BYTES]
     return base64.urlsafe_b64encode(signature).rstrip(b"=").decode()

@@ -16,6 +16,7 @@ from threadkeep.ids import new_id
 router = APIRouter(prefix="/threads", tags=["threads"])
 
 TITLE_CHARACTERS = 200
+_LIST = "threads"
 
 ThreadPath = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
 
@@ -160,10 +161,13 @@ async def list_threads(
     cursor: Annotated[str | None, Query(max_length=2_000)] = None,
 ) -> ThreadsBody:
     """List the threads of the user, the last turn first."""
-    page = await _mine(request, principal).threads.list(limit=limit, cursor=cursor)
+    cursors, owner = request.app.state.gateway.cursors, principal.owner
+    position = await cursors.open_position(cursor, owner, _LIST)
+    page = await _mine(request, principal).threads.list(limit=limit, cursor=position)
+    following = None if page.cursor is None else await cursors.seal_position(page.cursor, owner, _LIST)
     runs: RunRegistry = request.app.state.gateway.runs
     running = runs.running_threads(principal.owner)
-    return ThreadsBody(threads=[_thread(one, running) for one in page], cursor=page.cursor)
+    return ThreadsBody(threads=[_thread(one, running) for one in page], cursor=following)
 
 
 @router.post("", status_code=201)
