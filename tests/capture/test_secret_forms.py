@@ -114,6 +114,12 @@ New Relic user|NRAK-{U27}
 New Relic license|{h36}NRAL
 Datadog API|our Datadog API key: {h32}
 Datadog app|DD_APP_KEY={h40}
+Datadog alone|Datadog: {h32}
+Datadog behind|use {h40} for Datadog please
+Heroku alone|the Heroku one is {uuid}
+Algolia admin|ALGOLIA_ADMIN_KEY={h32}
+Cloudflare global|Cloudflare global: {h37}
+Linode|here you go {h64} that is for Linode
 Sentry user|sntryu_{h64}
 Sentry organisation|sntrys_{b120}
 Sentry DSN|https://{h32}@o{n6}.ingest.sentry.io/{n7}
@@ -207,6 +213,10 @@ build_docker_image_for_production_2024_05_03 failed again.
 The patient id pat-2024-0007 is in the sheet.
 new_user = User(username=username, password=hashed_password)
 The hash sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU= is in the lock file.
+Datadog shows trace 4bf92f3577b34da6a3ce929d0e0e4736 as slow.
+Commit 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b broke CircleCI again.
+The Heroku request id was 123e4567-e89b-12d3-a456-426614174000.
+We deployed 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b and the build on Jenkins is green.
 Secrets live in the keychain, tokens in Redis, keys in KMS.
 The API-COMPATIBILITY-MATRIX is on the wiki.
 """

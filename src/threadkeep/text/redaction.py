@@ -88,6 +88,27 @@ _VALUE_FIRST: Final = re.compile(
     (?= [ ](?:as|is)[ ](?:my|our|the|your|a|an|its|their)[ ](?:[\w-]{1,24}[ ]){0,3}?(?:key|token|secret|password|passphrase)\b )
     """
 )
+# Keys of some providers are nothing but digits: beside the provider's name they are keys, unless they are called
+# something else.
+_PROVIDER: Final = (
+    r"(?:datadog|heroku|twilio|algolia|new\ ?relic|cloudflare|pagerduty|opsgenie|mailgun|postmark|codecov|coveralls|"
+    r"bitrise|rollbar|bugsnag|honeybadger|loggly|sumo\ ?logic|splunk|linode|vultr|hetzner|fastly|dnsimple|namecheap|"
+    r"godaddy|zendesk|intercom|freshdesk|amplitude|mixpanel|segment|snyk|sonar(?:cloud|qube)|travis|circleci|jenkins|"
+    r"confluent|airtable|typeform|mailchimp|sendgrid|vonage|nexmo|plivo|messagebird|pusher|ably|pubnub|okta|auth0|"
+    r"wandb|weights\ and\ biases|mistral|deepl|elevenlabs|assemblyai|deepgram|openweather(?:map)?|infura|alchemy|"
+    r"etherscan|binance|coinbase|kraken|railway|supabase|upstash|fauna|terraform|pulumi|meraki)"
+)
+_DIGITS: Final = r"(?:[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}|[a-f0-9]{64}|[a-f0-9]{40}|[a-f0-9]{37}|[a-f0-9]{32})"
+_OF_PROVIDER: Final = re.compile(
+    rf"(?i)\b{_PROVIDER}\b(?P<between>[^\n.?!\[]{{1,40}}?)(?<![\w/.-])(?P<value>{_DIGITS})(?![\w/-])"
+)
+_FOR_PROVIDER: Final = re.compile(
+    rf"(?i)(?<![\w/.-])(?P<value>{_DIGITS})(?![\w/-])(?P<between>[^\n.?!\[]{{1,30}}?)\b{_PROVIDER}\b"
+)
+_CALLED_OTHERWISE: Final = re.compile(
+    r"(?i)\b(?:commit|hash|sha\d*|digest|checksum|revision|request|trace|span|event|run|build|job|ticket|order|page|"
+    r"project|app|user|record|row|issue|incident|deploy(?:ment)?|release|dashboard|monitor|fixed|broke|ids?)\b|/"
+)
 _NO_CREDENTIAL: Final = words(
     """
     primary foreign partition sort cache public idempotency unique composite shard object s3 row routing lookup hash
@@ -182,6 +203,8 @@ def _redacted(text: str) -> str:
     if has_token and _CREDENTIAL_AT.search(text):
         text = _CREDENTIAL.sub(_credential, text)
         text = _VALUE_FIRST.sub(_first_value, text)
+    if has_token:
+        text = _FOR_PROVIDER.sub(_of_provider, _OF_PROVIDER.sub(_of_provider, text))
     if _has_seed(text):
         text = _SEED_WORDS.sub(_seed, text)
     text = _CARD.sub(_card, text)
@@ -228,6 +251,14 @@ def _credential(found: re.Match[str]) -> str:
 
 def _first_value(found: re.Match[str]) -> str:
     return f"{MARK}secret]" if _is_key(found["value"]) else found[0]
+
+
+def _of_provider(found: re.Match[str]) -> str:
+    before = found.string[max(0, found.start("value") - 30) : found.start("value")]
+    if _CALLED_OTHERWISE.search(found["between"]) or _CALLED_OTHERWISE.search(before):
+        return found[0]
+    start, end = found.start("value") - found.start(), found.end("value") - found.start()
+    return f"{found[0][:start]}{MARK}secret]{found[0][end:]}"
 
 
 def _is_key(value: str) -> bool:
