@@ -11,14 +11,15 @@ from fastapi import FastAPI
 
 import threadkeep
 from threadkeep.clock import SystemClock
-from threadkeep.gateway.auth import Authenticate, authentication
+from threadkeep.gateway.auth import Authenticate, TokenAuthentication, authentication
 from threadkeep.gateway.auth.api_keys import ApiKeys
+from threadkeep.gateway.auth.sessions import Sessions
 from threadkeep.gateway.auth.suspensions import Suspensions
 from threadkeep.gateway.pagination import Cursors
 from threadkeep.gateway.problems import problem_handlers
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
-from threadkeep.gateway.routers import admin, chat, collections, health, me, memories, proposals, runs, threads
+from threadkeep.gateway.routers import admin, auth, chat, collections, health, me, memories, proposals, runs, threads
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.security_headers import SecurityHeaders
 
@@ -41,6 +42,7 @@ class Gateway:
         cursors: Signs the cursors of pages.
         api_keys: The API keys.
         suspensions: The suspended owners.
+        sessions: The browser sessions; ``None``: there are none.
     """
 
     tk: Threadkeep
@@ -52,6 +54,7 @@ class Gateway:
     cursors: Cursors
     api_keys: ApiKeys
     suspensions: Suspensions
+    sessions: Sessions | None
 
 
 def create_app(
@@ -70,6 +73,9 @@ def create_app(
     """
     who = authenticate or authentication(settings)
     store, clock = tk.store, SystemClock()
+    sessions = None
+    if settings.client_id is not None and isinstance(who, TokenAuthentication):
+        sessions = Sessions(store, clock, settings, who.verifier)
     gateway = Gateway(
         tk,
         graph,
@@ -80,6 +86,7 @@ def create_app(
         Cursors(store),
         ApiKeys(store, clock),
         Suspensions(store, clock),
+        sessions,
     )
 
     @asynccontextmanager
@@ -102,5 +109,6 @@ def create_app(
     app.state.gateway = gateway
     for routes in (admin, chat, collections, me, memories, proposals, runs, threads):
         app.include_router(routes.router, prefix="/api")
+    app.include_router(auth.router)
     app.include_router(health.router)
     return app

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from threadkeep.errors import SettingsError
@@ -15,6 +15,8 @@ ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"}
 )
 """The asymmetric algorithms that tokens may be signed with."""
+
+_ORIGIN: Final = re.compile(r"https://[^/?#@]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", re.ASCII)
 
 Words = Annotated[tuple[str, ...], NoDecode]
 """Words that are separated by white space or commas."""
@@ -32,6 +34,9 @@ class GatewaySettings(BaseSettings):
         token_algorithms: The algorithms that tokens may be signed with.
         groups_claim: The claim that names the groups of the user.
         group_scopes: The scopes of groups, as JSON: ``{"staff": ["chat", "memory:read"]}``.
+        client_id: The client at the first issuer, with which browsers log in; ``None``: there are no browser sessions.
+        client_secret: Its secret, if it has one.
+        public_url: The address of the gateway in browsers, such as ``https://memory.example``.
         max_requests_per_minute: How many requests of an owner a process answers in a minute.
         max_runs: How many runs are in progress in a process; as many wait for at most 10 seconds.
         graph: ``module:function`` of the graph; ``None``: the agent of ``threadkeep chat``.
@@ -47,6 +52,9 @@ class GatewaySettings(BaseSettings):
     token_algorithms: Words = ("RS256", "PS256", "ES256", "ES384", "Ed25519")
     groups_claim: str = "groups"
     group_scopes: dict[str, list[str]] = {}
+    client_id: str | None = None
+    client_secret: SecretStr | None = None
+    public_url: str | None = None
     max_requests_per_minute: int = Field(default=600, ge=1)
     max_runs: int = Field(default=64, ge=1)
     graph: str | None = None
@@ -71,3 +79,13 @@ class GatewaySettings(BaseSettings):
             msg = f"THREADKEEP_GROUP_SCOPES names the scope {unknown[0]!r}; there are {', '.join(sorted(SCOPES))}."
             raise SettingsError(msg, variable="THREADKEEP_GROUP_SCOPES")
         return value
+
+    @model_validator(mode="after")
+    def _require_origin(self) -> Self:
+        if self.client_id is not None and not (self.public_url and _ORIGIN.fullmatch(self.public_url)):
+            msg = (
+                "THREADKEEP_CLIENT_ID needs THREADKEEP_PUBLIC_URL: the address of the gateway in browsers, "
+                f"such as https://memory.example, without a path; it is {self.public_url!r}."
+            )
+            raise SettingsError(msg, variable="THREADKEEP_PUBLIC_URL")
+        return self

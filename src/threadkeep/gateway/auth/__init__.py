@@ -64,6 +64,8 @@ async def principal_of(request: Request) -> Principal | None:
         secret = _bearer_token(request)
         if secret is not None and secret.startswith(PREFIX):
             principal = await gateway.api_keys.verify(secret)
+        elif gateway.sessions is not None and "authorization" not in request.headers:
+            principal = await gateway.sessions.principal(request)
         else:
             principal = await gateway.authenticate(request)
         if principal is not None:

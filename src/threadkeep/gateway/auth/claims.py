@@ -14,7 +14,9 @@ MAX_TOKEN_CHARACTERS: Final = 16_384
 LEEWAY_SECONDS: Final = 30
 
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
-_TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+"""The types of access tokens."""
+
 _REFUSED_HEADERS: Final = frozenset({"crit", "b64", "jku", "jwk", "x5u", "x5c", "cty", "enc", "zip"})
 """Headers that bring a key of the sender, or change how the token is read."""
 
@@ -43,7 +45,7 @@ class UnverifiedToken:
         return text_claim(self.claims, "iss")
 
 
-def parse_token(token: str, algorithms: Collection[str]) -> UnverifiedToken:
+def parse_token(token: str, algorithms: Collection[str], types: Collection[str] = TYPES) -> UnverifiedToken:
     """Return the header and the claims of *token*.
 
     Raises:
@@ -65,8 +67,8 @@ def parse_token(token: str, algorithms: Collection[str]) -> UnverifiedToken:
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         msg = "The algorithm is not in the list."
         raise InvalidTokenError(msg)
-    if not isinstance(kind, str) or kind.lower() not in _TYPES:
-        msg = "The type is not JWT or at+jwt."
+    if not isinstance(kind, str) or kind.lower() not in types:
+        msg = "The token is of another type."
         raise InvalidTokenError(msg)
     if key_id is not None and not (isinstance(key_id, str) and key_id):
         msg = "The key id is no text."

@@ -14,14 +14,14 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from threadkeep.errors import InvalidInputError, SettingsError
-from threadkeep.gateway.auth.claims import InvalidTokenError, check_claims, parse_token, scopes_of, text_claim
+from threadkeep.gateway.auth.claims import TYPES, InvalidTokenError, check_claims, parse_token, scopes_of, text_claim
 from threadkeep.gateway.principals import SCOPES, Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.identity import Owner
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from threadkeep.clock import Clock
     from threadkeep.gateway.settings import GatewaySettings
@@ -163,9 +163,9 @@ class TokenVerifier:
         scopes = SCOPES & scopes_of(claims, settings.groups_claim, settings.group_scopes)
         return Principal(owner, scopes, owner.user_id)
 
-    async def verify_claims(self, token: str, *, audience: str) -> Mapping[str, Any]:
-        """Return the claims of *token* for *audience*; raises as :meth:`verify`."""
-        parsed = parse_token(token, self._settings.token_algorithms)
+    async def verify_claims(self, token: str, *, audience: str, types: Collection[str] = TYPES) -> Mapping[str, Any]:
+        """Return the claims of a *token* of one of *types* for *audience*; raises as :meth:`verify`."""
+        parsed = parse_token(token, self._settings.token_algorithms, types)
         issuer = self.issuers.get(parsed.issuer)
         if issuer is None:
             msg = "The issuer is not in the list."
