@@ -16,7 +16,7 @@ from threadkeep.gateway.auth.api_keys import ApiKeys
 from threadkeep.gateway.auth.sessions import Sessions
 from threadkeep.gateway.auth.suspensions import Suspensions
 from threadkeep.gateway.pagination import Cursors
-from threadkeep.gateway.problems import problem_handlers
+from threadkeep.gateway.problems import PROBLEM, problem_handlers
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
 from threadkeep.gateway.routers import admin, auth, chat, collections, health, me, memories, proposals, runs, threads
@@ -103,6 +103,9 @@ def create_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
+        responses={
+            "default": {"description": "An error.", "content": {"application/problem+json": {"schema": PROBLEM}}}
+        },
     )
     app.add_middleware(RequestLimits)
     app.add_middleware(SecurityHeaders)

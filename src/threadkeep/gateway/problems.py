@@ -22,6 +22,23 @@ if TYPE_CHECKING:
 
 _SERVER_ERROR: Final = "The server is not configured correctly; its log says why."
 
+PROBLEM_TYPE: Final = "application/problem+json"
+
+PROBLEM: Final = {
+    "type": "object",
+    "required": ["type", "title", "status", "code", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "code": {"type": "string"},
+        "detail": {"type": "string"},
+        "trace_id": {"type": "string"},
+        "errors": {"type": "array", "items": {"type": "object"}},
+    },
+}
+"""The JSON schema of a problem document."""
+
 
 class ProblemError(Exception):
     """An answer of the gateway that no error of the library stands for.
@@ -48,7 +65,7 @@ def problem(
     document |= {"detail": detail, **more}
     if trace_id := current_trace_id():
         document["trace_id"] = trace_id
-    return Response(json.dumps(document), status, dict(headers or {}), "application/problem+json")
+    return Response(json.dumps(document), status, dict(headers or {}), PROBLEM_TYPE)
 
 
 async def threadkeep_problem(request: Request, error: Exception) -> Response:
