@@ -96,8 +96,9 @@ class TestDisconnects:
         await until(lambda: not gateway.runs.limiter.running and not gateway.runs.limiter.waiting)
         await until(lambda: gateway.tasks() <= before)
 
-        for user in range(5):
-            assert await leases(gateway, f"u{user}", *(f"t{n}" for n in range(10))) == []
+        for user in range(5):  # a lease that is not given back stays in the thread
+            while await leases(gateway, f"u{user}", *(f"t{n}" for n in range(10))):
+                await asyncio.sleep(0.05)
         async with gateway.client("u1") as client:
             assert "done" in kinds(await gateway.turn(client, "Hello", thread_id="t1"))
 
