@@ -14,6 +14,7 @@ from tests.gateway.oidc import OidcProvider
 from tests.gateway.world import GatewayWorld, owner_of
 from threadkeep.errors import MemoryNotFoundError
 from threadkeep.memories.models import Source
+from threadkeep.testing import Held, ScriptedModel
 
 
 async def added(client: httpx.AsyncClient, text: str = "I live in Rome.") -> str:
@@ -367,6 +368,23 @@ class TestBadInput:
         assert [one.status_code for one in answers] == [200, 200, 200, 429]
         assert 1 <= int(answers[3].headers["retry-after"]) <= 20
         assert other.status_code == 200
+
+    async def test_too_many_turns(self, open_gateway: Open):
+        release = asyncio.Event()
+        model = ScriptedModel(replies=(Held(release, "Now."), "Hello."))
+        gateway = open_gateway(model, max_turns_per_owner=1, max_turns_per_minute=2)
+        async with gateway.client() as ana:
+            async with gateway.stream(ana, {"message": "Hello"}) as events:
+                await anext(events)
+                at_once = await ana.post("/chat/stream", json={"message": "Hello"})
+                gateway.call(release.set)
+                async for _ in events:
+                    pass
+            await gateway.turn(ana, "Hello")
+            third = await ana.post("/chat/stream", json={"message": "Hello"})
+        assert (at_once.status_code, at_once.json()["code"]) == (429, "too_many_turns")
+        assert (third.status_code, third.json()["code"]) == (429, "too_many_requests")
+        assert int(third.headers["retry-after"]) > 1
 
     async def test_headers_of_every_answer(self, gateway: GatewayWorld):
         async with gateway.client() as client:

@@ -59,6 +59,8 @@ def served(folder: Path, *arguments: str, pause: float = 0.0, **environment: str
         "LANGGRAPH_STORE_SQLITE_PATH": str(folder / "memory.db"),
         "EMBEDDINGS_PROVIDER": "none",
         "THREADKEEP_SINGLE_USER": "ana",
+        "THREADKEEP_MAX_TURNS_PER_OWNER": "1000",
+        "THREADKEEP_MAX_TURNS_PER_MINUTE": "10000",
         **environment,
     }
     command = [*COMMAND, "serve", "--port", "0", *arguments]

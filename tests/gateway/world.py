@@ -93,8 +93,9 @@ class GatewayWorld:
         self.model = model
         self.tk = threadkeep.open(url, embedder=HashingEmbedder(), model=model)
         built = graph(self.tk) if graph is not None else self.tk.per_run_owner().graph()
+        limits = {"max_turns_per_minute": 10**6, "max_turns_per_owner": 10**6}
         who = None if "issuers" in settings else authenticate
-        self.app = create_app(self.tk, built, GatewaySettings(**settings), authenticate=who)
+        self.app = create_app(self.tk, built, GatewaySettings(**{**limits, **settings}), authenticate=who)
         config = uvicorn.Config(
             self.app, port=0, log_level="error", http=GatewayProtocol, timeout_graceful_shutdown=5, loop="uvloop"
         )

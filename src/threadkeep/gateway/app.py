@@ -39,6 +39,7 @@ class Gateway:
         runs: The runs of this process.
         authenticate: Returns who makes a request.
         rate_limiter: Counts the requests of each owner.
+        turn_limiter: Counts the turns of each owner.
         cursors: Signs the cursors of pages.
         api_keys: The API keys.
         suspensions: The suspended owners.
@@ -51,6 +52,7 @@ class Gateway:
     runs: RunRegistry
     authenticate: Authenticate
     rate_limiter: RateLimiter
+    turn_limiter: RateLimiter
     cursors: Cursors
     api_keys: ApiKeys
     suspensions: Suspensions
@@ -83,6 +85,7 @@ def create_app(
         RunRegistry(tk, graph, settings),
         who,
         RateLimiter(settings.max_requests_per_minute),
+        RateLimiter(settings.max_turns_per_minute),
         Cursors(store),
         ApiKeys(store, clock),
         Suspensions(store, clock),

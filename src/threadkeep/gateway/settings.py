@@ -38,6 +38,8 @@ class GatewaySettings(BaseSettings):
         client_secret: Its secret, if it has one.
         public_url: The address of the gateway in browsers, such as ``https://memory.example``.
         max_requests_per_minute: How many requests of an owner a process answers in a minute.
+        max_turns_per_minute: How many turns of an owner a process begins in a minute.
+        max_turns_per_owner: How many turns of an owner are in progress in a process.
         max_runs: How many runs are in progress in a process; as many wait for at most 10 seconds.
         graph: ``module:function`` of the graph; ``None``: the agent of ``threadkeep chat``.
     """
@@ -56,6 +58,8 @@ class GatewaySettings(BaseSettings):
     client_secret: SecretStr | None = None
     public_url: str | None = None
     max_requests_per_minute: int = Field(default=600, ge=1)
+    max_turns_per_minute: int = Field(default=60, ge=1)
+    max_turns_per_owner: int = Field(default=8, ge=1)
     max_runs: int = Field(default=64, ge=1)
     graph: str | None = None
 

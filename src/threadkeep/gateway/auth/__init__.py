@@ -12,13 +12,23 @@ from threadkeep.errors import OwnerRequiredError, ScopeRequiredError, SettingsEr
 from threadkeep.gateway.auth.api_keys import PREFIX
 from threadkeep.gateway.auth.claims import InvalidTokenError
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
+from threadkeep.gateway.problems import ProblemError
 from threadkeep.identity import Owner
 
 if TYPE_CHECKING:
     from threadkeep.gateway.auth.issuers import TokenVerifier
     from threadkeep.gateway.settings import GatewaySettings
 
-__all__ = ["SCOPES", "USER_SCOPES", "Authenticate", "TokenAuthentication", "authentication", "principal_of", "require"]
+__all__ = [
+    "SCOPES",
+    "USER_SCOPES",
+    "Authenticate",
+    "TokenAuthentication",
+    "authentication",
+    "principal_of",
+    "require",
+    "require_turn",
+]
 
 Authenticate: TypeAlias = Callable[[Request], Awaitable[Principal | None]]
 """Returns who makes a request; ``None``: it names no user."""
@@ -54,6 +64,26 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
         return principal
 
     return authenticated
+
+
+_require_chat: Final = require("chat")
+
+
+async def require_turn(request: Request) -> Principal:
+    """Return the principal of a request that begins a turn.
+
+    Raises:
+        OwnerRequiredError: In a request without a user.
+        ScopeRequiredError: In a request that lacks the scope ``chat``.
+        ProblemError: In a request of an owner with too many requests or turns.
+    """
+    principal = await _require_chat(request)
+    gateway = request.app.state.gateway
+    if gateway.runs.running(principal.owner) >= gateway.settings.max_turns_per_owner:
+        detail = "This user has too many turns in progress; wait for one to end."
+        raise ProblemError(429, "too_many_turns", detail, retry_after=1)
+    gateway.turn_limiter.admit(principal.owner)
+    return principal
 
 
 async def principal_of(request: Request) -> Principal | None:

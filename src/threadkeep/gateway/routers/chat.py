@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from threadkeep.gateway.auth import require
+from threadkeep.gateway.auth import require, require_turn
 from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
@@ -32,6 +32,7 @@ _FIELDS: Final = 10
 
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200)]
 Chatting = Annotated[Principal, Depends(require("chat"))]
+TurnStarter = Annotated[Principal, Depends(require_turn)]
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "The events of the run.", "content": {"text/event-stream": {}}}
@@ -72,7 +73,7 @@ class ChatBody(BaseModel):
 
 @router.post("/chat/stream", response_class=EventStreamResponse, responses=STREAM)
 async def stream(
-    body: ChatBody, request: Request, principal: Chatting, idempotency_key: IdempotencyKey = None
+    body: ChatBody, request: Request, principal: TurnStarter, idempotency_key: IdempotencyKey = None
 ) -> EventStreamResponse:
     """Run a turn and stream its events; the events end some seconds after ``done``."""
     runs: RunRegistry = request.app.state.gateway.runs
@@ -82,7 +83,7 @@ async def stream(
 
 @router.post("/chat/stream_files", response_class=EventStreamResponse, responses=STREAM)
 async def stream_files(
-    request: Request, principal: Chatting, idempotency_key: IdempotencyKey = None
+    request: Request, principal: TurnStarter, idempotency_key: IdempotencyKey = None
 ) -> EventStreamResponse:
     """Run a turn with files: the fields of ``/chat/stream`` as a form, and up to five ``files``."""
     announced = request.headers.get("content-length", "")

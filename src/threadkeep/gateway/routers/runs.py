@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Path, Request
 from pydantic import BaseModel, ConfigDict
 
 from threadkeep.gateway.events import EventStreamResponse
-from threadkeep.gateway.routers.chat import STREAM, Chatting, IdempotencyKey, followed
+from threadkeep.gateway.routers.chat import STREAM, Chatting, IdempotencyKey, TurnStarter, followed
 from threadkeep.gateway.runs import RunRegistry, Status, event_number
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -114,7 +114,7 @@ async def resume(
     run_id: RunId,
     body: AnswerBody,
     request: Request,
-    principal: Chatting,
+    principal: TurnStarter,
     idempotency_key: IdempotencyKey = None,
 ) -> EventStreamResponse:
     """Answer what a run asks; the run that goes on has an id of its own."""
