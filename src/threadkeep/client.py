@@ -503,6 +503,18 @@ class Threadkeep:
         recall = self._app.try_recall(request)
         return await self._app.event_loop.run(self._app.recall(request)) if recall is None else recall
 
+    @staticmethod
+    def attachment(text: str, *, name: str) -> str:
+        """Return the text of a file for a user's message, marked as data: nothing in it is learnt as the user's word.
+
+        Args:
+            text: What the file says.
+            name: What the file is called; at most 200 characters are kept.
+        """
+        from threadkeep.text.pastes import quoted_attachment
+
+        return quoted_attachment(text, name=name)
+
     async def capture(
         self,
         messages: Messages,

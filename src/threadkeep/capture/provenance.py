@@ -16,6 +16,7 @@ from typing import Final
 from threadkeep.memories.models import ASKED, SAID, Kind, Speaker
 from threadkeep.models.base import Message, Role
 from threadkeep.text.facts import asserts, clauses, meant, statements, unwanted
+from threadkeep.text.pastes import is_pasted
 from threadkeep.text.redaction import MARK, redact
 from threadkeep.text.semantics import (
     WEAK,
@@ -118,6 +119,8 @@ def own_clauses(text: str) -> Iterator[str]:
         return
     before: str | None = None
     for sentence in own_sentences(text):
+        if is_pasted(sentence, text):
+            continue
         for statement in statements(sentence):
             yield statement.text
         stated = [clause for clause in clauses(sentence) if asserts(clause)]

@@ -21,7 +21,7 @@ MAX_CHARACTERS: Final = 32_768
 QUOTATION: Final = '"…"'
 """What stands for a quotation that was left out."""
 
-_BLANK: Final = re.compile(r"\n[ \t]*\n")
+BLANK_LINE: Final = re.compile(r"\n[ \t]*\n")
 _PASTED_PARAGRAPH: Final = 1_500
 """A paragraph longer than this was not typed into a chat."""
 _HARD_WRAP: Final = 50
@@ -99,6 +99,7 @@ _SIGNED: Final = re.compile(
 )
 """How a letter begins, behind words of one's own, and how it ends, at the end of a message."""
 _SIGNATURE: Final = 120
+
 _STAMPED: Final = re.compile(
     r"(?m)^[ \t]*[\w.'-]{1,30}(?: [\w.'-]{1,30}){0,2}[ \t]+\[?\d{1,2}:\d\d(?::\d\d)?(?: ?[AaPp]\.?[Mm]\.?)?\]?[ \t]*$"
 )
@@ -109,7 +110,7 @@ _OPENING_TAG: Final = re.compile(r"(?m)^[ \t]*<([A-Za-z][\w-]{0,40})(?:\s[^>\n]{
 _CLOSING_TAG: Final = re.compile(r"(?m)</([A-Za-z][\w-]{0,40})>[ \t]*$")
 _RULED: Final = re.compile(r"(?ms)^[ \t]*[-=_*~]{3,}[ \t]*$.*^[ \t]*[-=_*~]{3,}[ \t]*$")
 _FENCED: Final = re.compile(r"(?ms)^[ \t]{0,8}(```|~~~).*^[ \t]{0,8}\1")
-_CLOSING_QUOTES: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』"}
+_CLOSING_QUOTES: Final = {'"': '"', "“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』", "'": "’"}
 _LONGEST_QUOTATION: Final = 4_000
 """In characters; of a quotation inside a text. What is longer is left to the rules on paragraphs."""
 _QUOTES: Final = re.compile(r"[\"“”„«»「」『』]")
@@ -117,13 +118,16 @@ _BEGINS_ALONE: Final = re.compile(r"(?m)(?:^|(?<=[?:.!]))[ \t]*+(?P<quote>[\"“
 _ENDS_ALONE: Final = re.compile(r"(?m)(?P<quote>[\"“”»›」』])[ \t]*+(?:[.!?][ \t]*+)?$")
 """Where a quotation that stands alone begins and ends. The two are paired in one pass: a pattern for the whole reads to
 the end of the text at every beginning."""
+_SINGLE_OPENS: Final = re.compile(r"(?<![\w'’])['‘](?=[^\W\d_])(?!(?i:em|til|cause|tis|twas|n)\b)")
+_SINGLE_CLOSES: Final = re.compile(r"(?<=[\w.!?,…])['’](?!\w)")
+"""Single quotation marks: an apostrophe stands inside a word, or behind one that nothing opened."""
 _WORD: Final = re.compile(r"\w[\w'’-]*")
 _CAPITALISED: Final = re.compile(r"[A-Z][a-z'’-]*|[A-Z]+|\d{1,4}")
 _SHORT_WORDS: Final = 4
 """At most so many words in quotation marks inside a sentence are a title, not a quotation."""
 _TITLE_WORDS: Final = 10
 
-_ABOUT_ME: Final = re.compile(
+ABOUT_ME: Final = re.compile(
     r"(?i)\b(?:about (?:me|myself|us|my\b.*)|my (?:preferences|details|setup|situation|background|context|profile|facts)|context|background|fyi)\W*$"
 )
 
@@ -145,7 +149,7 @@ def sentences(text: str) -> list[str]:
     follows a colon that introduces another author's text, and very long paragraphs.
     """
     own = _typed(text[:MAX_CHARACTERS])
-    found = [sentence for paragraph in _paragraphs(own) for sentence in _split(paragraph)]
+    found = [sentence for paragraph in _paragraphs(own) for sentence in split_sentences(paragraph)]
     task = next((place for place, sentence in enumerate(found) if _is_task(sentence)), None)
     if task is None:
         return found
@@ -166,7 +170,7 @@ def _typed(text: str) -> str:
     text = _without_quotations(text)
     if (fence := _FENCED.search(text)) and _ASKS_ABOUT.search(text[: fence.start()]):
         text = f"{text[: fence.start()]}\n```\n```{text[fence.end() :]}"
-    blocks = [block for block in _BLANK.split(text) if block.strip()]
+    blocks = [block for block in BLANK_LINE.split(text) if block.strip()]
     if len(blocks) == 1 or not blocks:
         return text
     first, *_, last = blocks
@@ -218,6 +222,8 @@ def _without_quotations(text: str) -> str:
     places: dict[str, list[int]] = {}
     for found in _QUOTES.finditer(text):
         places.setdefault(found[0], []).append(found.start())
+    for mark, pattern in (("'", _SINGLE_OPENS), ("’", _SINGLE_CLOSES)):
+        places[mark] = [found.start() for found in pattern.finditer(text)]
     kept: list[str] = []
     start = 0
     for begin, opening in sorted(
@@ -316,15 +322,16 @@ def _until_introduced(paragraph: str) -> tuple[str, bool]:
     if found := _INTRODUCES.search(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
         return paragraph[:start], True
-    if paragraph.endswith(":") and not _ABOUT_ME.search(paragraph):
+    if paragraph.endswith(":") and not ABOUT_ME.search(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph)), default=0)
         return paragraph[:start], True
-    if _SPEAKER.match(paragraph) and not _ABOUT_ME.search(paragraph.split(":", maxsplit=1)[0]):
+    if _SPEAKER.match(paragraph) and not ABOUT_ME.search(paragraph.split(":", maxsplit=1)[0]):
         return "", True
     return paragraph, False
 
 
-def _split(paragraph: str) -> list[str]:
+def split_sentences(paragraph: str) -> list[str]:
+    """Return the sentences of one paragraph."""
     found: list[str] = []
     start = 0
     for end in _END.finditer(paragraph):

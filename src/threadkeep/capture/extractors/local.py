@@ -29,6 +29,7 @@ from threadkeep.text.facts import (
     unwanted,
 )
 from threadkeep.text.lasting import is_taken_back
+from threadkeep.text.pastes import is_pasted, pasted_paragraphs
 from threadkeep.text.personal_languages import unspaced
 from threadkeep.text.semantics import gist_of, normalised
 from threadkeep.text.slots import slot_of
@@ -130,6 +131,9 @@ def _passages(own: Sequence[tuple[Message, str]]) -> Iterator[tuple[Message, str
         told = [sentence for sentence in said if sentence not in asked]
         if asked and not meant(message.text):  # a part that is played is no statement without what says so
             told, asked = [], said
+        elif pasted_paragraphs(message.text):  # nor is what may be another author's
+            told = [sentence for sentence in told if not is_pasted(sentence, message.text)]
+            asked = [sentence for sentence in said if sentence not in told]
         # What names nothing comes last, so that a passage is near to what it is about.
         told.sort(key=lambda sentence: is_filler(sentence) and not _REFERS_BACK.match(sentence))
         for lead, sentences, least in ((SAID, told, 1), (ASKED, asked, LEAST_WORDS)):

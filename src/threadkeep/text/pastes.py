@@ -1,0 +1,103 @@
+"""Which paragraphs of a message may be another author's words, though no mark around them says so."""
+
+# ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from threadkeep.text.facts import is_request
+from threadkeep.text.semantics import plain
+from threadkeep.text.sentences import ABOUT_ME, BLANK_LINE, MAX_CHARACTERS, split_sentences
+
+# A paragraph that asks may be about the text in the others: it points at one, or names one that is not the user's.
+_POINTS_AT: Final = re.compile(
+    r"""(?ix)\b(?:
+        (?:this|these)\b(?!\ (?:is|was|are|were|one|ones|way|time|kind|sort|type|point|moment|second|week|month|year|quarter|semester|term|season
+            |spring|summer|autumn|fall|winter|weekend|morning|afternoon|evening|night|monday|tuesday|wednesday|thursday|friday|saturday|sunday
+            |january|february|march|april|june|july|august|september|october|november|december|days?|years|months|weeks)\b)
+        |below|the\ following|as\ follows|follows\b|attached|pasted|quoted|here(?:'s|’s|\ is|\ are|\ comes)
+        |(?:comments|thoughts|feedback|opinions|verdict)\?|is\ that\b
+        |he|she|him|her|hers|himself|herself|(?:reply|respond|answer)(?!\ (?:me|us|my|our)\b)
+        |the\ (?:\w+\ )?(?:author|writer|narrator|speaker|sender|poster|patient|applicant|candidate|customer|client|witness|plaintiff|defendant|interviewee|tenant|guest|student|pupil)\b
+        |(?:the|his|her|their|its|\w+['’]s|\w+s['’])\ (?:\w+\ ){0,2}(?:review|testimonial|bio|biography|poem|verse|lyrics|song|stanza|fable|story|tale|essay|speech
+            |monologue|dialogue|script|subtitles|clip|transcript|transcription|interview|statement|feedback|comment|post|tweet|complaint|referral|abstract
+            |letter|mail|e-?mail|message|memo|postcard|diary|entry|profile|cv|résumé|resume|application|advert|ad|listing|readme|quote|quotation|saying|joke
+            |announcement|newsletter|caption|anecdote|prayer|obituary|confession|report)\ (?:of|from|by|to\ (?:the|a)|into|that\ (?:he|she|they)|which|who|above)\b
+        |(?:the|his|her|their|\w+['’]s|\w+s['’])\ (?:\w+\ )?(?:review|testimonial|bio|poem|lyrics|essay|speech|monologue|transcript|statement|complaint|letter|e-?mail|mail|message|postcard|diary
+            |profile|cv|résumé|resume|report|post|comment|note|notes)\b
+        |(?:translate|transcribe|subtitle|proof-?read|paraphrase|rephrase|reword|rewrite|shorten|condense|summari[sz]e|anonymi[sz]e|typeset|caption)\b
+        |(?:kürze|übersetze?|korrigiere?|lies|fasse|diese[nrsm]?|folgende[nrsm]?|unten|traduis|traduisez|corrige|corrigez|résume|cette|ci-dessous|traduce|resume|este|esta|siguiente|traduz|traduza|corrija|abaixo)\b
+        )"""
+)
+_MARKS: Final = re.compile(r"(?i)<(\s{0,9}/?\s{0,9})(attachment)")
+_NOT_IN_NAMES: Final = dict.fromkeys(map(ord, '"<>&\x00'), " ")
+_WANTS: Final = re.compile(
+    r"(?i)^(?:I|we)(?:['’]d| would| will|['’]ll)? (?:need|want|like|have to|must|should|am to|are to)\b"
+)
+_HEADING: Final = re.compile(r"(?m)^[ \t]{0,3}#{1,6}[ \t]+\S")
+_VERSE_LINES: Final = 3
+_VERSE_LINE: Final = 60
+"""So many lines in a row of at most so many characters, each with a capital and an own mark at its end, are verse."""
+_SELF: Final = re.compile(
+    r"(?i)\b(?:I|I['’]\w{1,2}|my|me|mine|we|our|ich|mein\w{0,2}|je|mon|ma|mes|yo|soy|mi|mis|eu|meu|minha)\b"
+)
+
+
+@lru_cache(maxsize=4)
+def pasted_paragraphs(text: str) -> tuple[str, ...]:
+    """Return the paragraphs of a message of several that may be another author's words, with plain white space.
+
+    One paragraph asks, and points at a text or names one: the others that speak of themselves may be that text. So may
+    verses, and what stands under a heading. A message that tells about its author ("about me:") has none.
+    """
+    blocks = [block for block in BLANK_LINE.split(text[:MAX_CHARACTERS]) if block.strip()]
+    if len(blocks) <= 1 or any(ABOUT_ME.search(block.strip()) for block in blocks):
+        return ()
+    asking = {place for place in (0, len(blocks) - 1) if _asks(blocks[place])}
+    points = any(_POINTS_AT.search(_request_of(blocks[place])) for place in asking)
+    return tuple(
+        plain(block)
+        for place, block in enumerate(blocks)
+        if place not in asking and _SELF.search(block) and (points or _HEADING.search(block) or _is_verse(block))
+    )
+
+
+def is_pasted(sentence: str, text: str) -> bool:
+    """Return whether *sentence* of the message *text* stands in a paragraph that may be another author's."""
+    return any(sentence in paragraph for paragraph in pasted_paragraphs(text))
+
+
+MAX_NAME_CHARACTERS: Final = 200
+
+
+def quoted_attachment(text: str, *, name: str) -> str:
+    """Return the text of a file as a part of a message, marked as data: nothing in it counts as the user's words.
+
+    Args:
+        text: What the file says; it cannot end its own mark.
+        name: What the user calls it, at most 200 characters; longer names are cut.
+    """
+    called = " ".join(name.translate(_NOT_IN_NAMES).split())[:MAX_NAME_CHARACTERS]
+    data = _MARKS.sub(r"<\1_\2", text).strip()
+    return f'<attachment name="{called}">\n{data}\n</attachment>'
+
+
+def _asks(block: str) -> bool:
+    return any(is_request(one) or _WANTS.match(one) for one in split_sentences(plain(block)))
+
+
+def _request_of(block: str) -> str:
+    """Return the sentences of *block* that ask, or bring what is asked about."""
+    return " ".join(
+        one for one in split_sentences(plain(block)) if is_request(one) or _WANTS.match(one) or not _SELF.search(one)
+    )
+
+
+def _is_verse(block: str) -> bool:
+    lines = [line.strip() for line in block.splitlines()]
+    return len(lines) >= _VERSE_LINES and all(
+        len(line) <= _VERSE_LINE and line[:1].isupper() and line[-1:] in ",.;!?—" for line in lines
+    )
