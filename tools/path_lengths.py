@@ -23,15 +23,15 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (66, 2650),
-    "learn one sentence": (60, 2450),
-    "warm recall": (37, 510),
-    "list memories": (16, 250),
-    "forget a memory": (26, 830),
-    "store put": (19, 176),
-    "warm store search": (28, 282),
-    "store get": (14, 62),
-    "command: memories list": (30, 460),
+    "agent turn": (67, 3050),
+    "learn one sentence": (57, 2600),
+    "warm recall": (38, 670),
+    "list memories": (17, 255),
+    "forget a memory": (28, 1010),
+    "store put": (20, 180),
+    "warm store search": (28, 283),
+    "store get": (13, 62),
+    "command: memories list": (28, 590),
 }
 """At most so many modules and calls, by path."""
 

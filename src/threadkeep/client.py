@@ -503,8 +503,7 @@ class Threadkeep:
         recall = self._app.try_recall(request)
         return await self._app.event_loop.run(self._app.recall(request)) if recall is None else recall
 
-    @staticmethod
-    def attachment(text: str, *, name: str) -> str:
+    def attachment(self, text: str, *, name: str) -> str:
         """Return the text of a file for a user's message, marked as data: nothing in it is learnt as the user's word.
 
         Args:

@@ -121,6 +121,7 @@ class SyncThreadkeep:
         max_episodes: int | None = ...,
         timeout: timedelta | None = ...,
     ) -> Recall: ...
+    def attachment(self, text: str, *, name: str) -> str: ...
     def capture(
         self,
         messages: Messages,
