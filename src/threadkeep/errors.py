@@ -100,7 +100,7 @@ class ThreadNotFoundError(InvalidInputError):
     code = "thread_not_found"
 
 
-class OwnerRequiredError(ThreadkeepError):
+class OwnerRequiredError(ThreadkeepError, RuntimeError):
     """No owner is named. Pass ``owner=``, ``context.user_id`` or ``configurable.user_id``."""
 
     code = "owner_required"
@@ -112,7 +112,7 @@ class OwnerConflictError(OwnerRequiredError):
     code = "owner_conflict"
 
 
-class OwnerMismatchError(ThreadkeepError, PermissionError):
+class OwnerMismatchError(ThreadkeepError, PermissionError, RuntimeError):
     """The thread or namespace belongs to another owner. Open it as the owner it belongs to."""
 
     code = "not_yours"

@@ -337,7 +337,7 @@ class TestDemo:
 
 
 class TestInit:
-    """The two files of a LangGraph project."""
+    """The files of a LangGraph project."""
 
     def test_nothing_is_overwritten(self, folder: Path) -> None:
         """A second init is refused unless forced; .env is for its owner only."""
@@ -347,6 +347,7 @@ class TestInit:
         graphs = json.loads((folder / "app/langgraph.json").read_text())["graphs"]
         assert graphs == {"agent": "threadkeep.langgraph.graph:graph"}
         assert (folder / "app/.env").stat().st_mode & 0o777 == 0o600
+        assert (folder / "app/auth.py").read_text().startswith('"""DEVELOPMENT ONLY')
         assert isinstance(again.exception, ThreadkeepError)
         assert run("init", "app", "--force").exit_code == 0
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -58,11 +59,18 @@ def environment() -> Path:
 
 @pytest.fixture(scope="package")
 def server(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run ``langgraph dev`` on a free port of the loopback."""
+    """Run ``langgraph dev`` on the project of this folder."""
     folder = tmp_path_factory.mktemp("langgraph-dev")
     for file in PROJECT.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
     (folder / "pyproject.toml").write_text('[project]\nname = "served"\nversion = "0"\n')
+    with serving(environment, folder) as url:
+        yield url
+
+
+@contextmanager
+def serving(environment: Path, folder: Path) -> Generator[str]:
+    """Run ``langgraph dev`` in *folder*, on a free port of the loopback."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

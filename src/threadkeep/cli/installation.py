@@ -33,8 +33,30 @@ _LANGGRAPH_JSON: Final = {
     "dependencies": ["."],
     "graphs": {"agent": "threadkeep.langgraph.graph:graph"},
     "store": {"path": "threadkeep.langgraph.graph.store"},
+    "auth": {"path": "./auth.py:auth"},
     "env": ".env",
 }
+_AUTH: Final = '''\
+"""DEVELOPMENT ONLY: believes who a caller on this machine says to be.
+
+The user is NAME of `Authorization: Bearer NAME`, and `me` without it. Replace `authenticate` before other people can
+reach the server: https://docs.langchain.com/langgraph-platform/auth describes how.
+"""
+
+from langgraph_sdk import Auth
+from starlette.requests import Request
+from threadkeep.langgraph.server import development_user, protect
+
+auth = Auth()
+protect(auth)  # each user sees their own threads, runs, crons, assistants and memories
+
+
+@auth.authenticate
+async def authenticate(request: Request, authorization: str | None) -> Auth.types.MinimalUserDict:
+    """Return the user of a request."""
+    return development_user(request, authorization)
+'''
+
 _ENV: Final = """\
 # Read by `langgraph dev` and by the `threadkeep` command in this folder.
 # Every setting is explained in Threadkeep's docs/settings.md.
@@ -61,8 +83,12 @@ def init(
     force: Annotated[bool, typer.Option(help="Replace files that are there.")] = False,
     json: Json = False,
 ) -> None:
-    """Write langgraph.json and .env for `langgraph dev`."""
-    files = {"langgraph.json": json_module.dumps(_LANGGRAPH_JSON, indent=2) + "\n", ".env": _ENV}
+    """Write langgraph.json, auth.py and .env for `langgraph dev`."""
+    files = {
+        "langgraph.json": json_module.dumps(_LANGGRAPH_JSON, indent=2) + "\n",
+        "auth.py": _AUTH,
+        ".env": _ENV,
+    }
     present = [name for name in files if (folder / name).exists()]
     if present and not force:
         msg = f"{' and '.join(present)} exist already in {folder}; use --force to replace."

@@ -176,7 +176,7 @@ def _lane(plan: CallPlan) -> Hashable:
         return "reads"
     if plan.writes:
         return partitions.pop()
-    return repr((plan.finds, plan.listings, plan.owner))
+    return repr((plan.finds, plan.listings, plan.owner, plan.shared))
 
 
 def _refused(calls: Iterable[_StoreCall], error: Exception) -> None:

@@ -79,9 +79,11 @@ class CallPlan:
 
     Attributes:
         owner: The owner of the namespaces that may be named; ``None``: all may be.
+        shared: Whether namespaces that are no owner's may be named, too.
     """
 
     owner: Owner | None = None
+    shared: bool = field(default=False, kw_only=True)
     size: int = 0
     reads: list[ItemRead] = field(default_factory=list[ItemRead])
     finds: list[ItemSearch] = field(default_factory=list[ItemSearch])
@@ -89,31 +91,34 @@ class CallPlan:
     writes: dict[Ref, ItemWrite] = field(default_factory=dict[Ref, ItemWrite])
 
 
-def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None) -> CallPlan:
+def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None, shared: bool = False) -> CallPlan:
     """Check every operation and sort them by kind; nothing has been read or written yet.
 
     Args:
         ops: LangGraph's operations.
         fields: The searchable fields of items without fields of their own.
         owner: The owner of the namespaces that may be named; ``None``: all may be.
+        shared: Whether namespaces that are no owner's may be named, too.
 
     Raises:
         InvalidNamespaceError: A namespace is illegal.
         OwnerMismatchError: A namespace is not the owner's.
         InvalidInputError: Anything else of an operation is.
     """
-    plan = CallPlan(owner)
+    plan = CallPlan(owner, shared=shared)
     for place, op in enumerate(cast("Iterable[Any]", ops)):
         plan.size = place + 1
         match op:
             case GetOp():
-                plan.reads.append(ItemRead(place, _ref(op.namespace, op.key, owner), bool(op.refresh_ttl)))
+                plan.reads.append(
+                    ItemRead(place, _ref(op.namespace, op.key, owner, shared=shared), bool(op.refresh_ttl))
+                )
             case PutOp():
-                write = _write(op, fields, owner)
+                write = _write(op, fields, owner, shared=shared)
                 plan.writes[write.ref] = write
             case SearchOp():
                 prefix = labels_of(op.namespace_prefix)
-                require_own(prefix, owner)
+                require_own(prefix, owner, shared=shared)
                 _check_page(op.limit, op.offset)
                 query: Any = op.query
                 if query is not None and not isinstance(query, str):
@@ -191,17 +196,17 @@ def ttl_of(minutes: Any) -> timedelta | None:
     raise InvalidInputError(msg)
 
 
-def _ref(namespace: Any, key: Any, owner: Owner | None) -> Ref:
+def _ref(namespace: Any, key: Any, owner: Owner | None, *, shared: bool) -> Ref:
     labels = labels_of(namespace)
-    require_own(labels, owner)
+    require_own(labels, owner, shared=shared)
     if key is None:
         msg = "A key is a text, not None."
         raise InvalidInputError(msg)
     return Ref(partition_of(labels), labels, str(key))
 
 
-def _write(op: PutOp, fields: tuple[str, ...], owner: Owner | None) -> ItemWrite:
-    ref = _ref(op.namespace, op.key, owner)
+def _write(op: PutOp, fields: tuple[str, ...], owner: Owner | None, *, shared: bool) -> ItemWrite:
+    ref = _ref(op.namespace, op.key, owner, shared=shared)
     if op.value is None:
         return ItemWrite(ref, None)
     require_some(ref.namespace)
@@ -383,19 +388,31 @@ def own_prefixes(owner: Owner) -> tuple[Namespace, ...]:
     return tuple((root, label) for root in OWNED_ROOTS)
 
 
-def require_own(namespace: Namespace, owner: Owner | None) -> None:
+def require_own(namespace: Namespace, owner: Owner | None, *, shared: bool = False) -> None:
     """Let *namespace* pass only where all of it is the owner's; without an owner, everything passes.
+
+    Args:
+        namespace: The namespace, or a prefix of several.
+        owner: The owner.
+        shared: Whether namespaces that are no owner's pass, too.
 
     Raises:
         OwnerMismatchError: It belongs to another owner or to none, or spans several owners.
     """
     if owner is None or (len(namespace) > 1 and partition_of(namespace) == owner.partition):
         return
+    if shared and is_shared(namespace):
+        return
     msg = (
         "This store is locked to one owner, and the namespace is not that owner's; "
         "use ('memories', label, …), ('summaries', label, …) or ('users', label, …)."
     )
     raise OwnerMismatchError(msg)
+
+
+def is_shared(namespace: Namespace) -> bool:
+    """Return whether *namespace* is below a root that belongs to no owner, such as ``("prefs",)``."""
+    return bool(namespace) and namespace[0] not in (*OWNED_ROOTS, RESERVED_ROOT, "*")
 
 
 def one_partition(prefix: Namespace) -> Partition | None:

@@ -221,7 +221,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
             if search.op.refresh_ttl:
                 read += [one.item for one in found]
         for listing in plan.listings:
-            results[listing.place] = await list_namespaces(services.storage, listing, plan.owner)
+            results[listing.place] = await list_namespaces(services.storage, listing, plan.owner, shared=plan.shared)
         batches = await _batches(services, plan.writes) if plan.writes else []
         for batch in batches:
             await _committed(services, batch)

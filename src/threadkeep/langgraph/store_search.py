@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from threadkeep.identity import Owner, partition_of
-from threadkeep.langgraph.operations import cut, one_partition, own_prefixes
+from threadkeep.langgraph.operations import cut, is_shared, one_partition, own_prefixes
 from threadkeep.memories.codec import is_memory_namespace
 from threadkeep.search.query import MAX_QUERY_CHARACTERS
 from threadkeep.storage.encoding import meets
@@ -90,8 +90,10 @@ async def find(services: Services, op: SearchOp, *, ranking: StoreRanking) -> li
     return [StoreMatch(item) for item in await _newest(services.storage, places, op)]
 
 
-async def list_namespaces(storage: Storage, listing: NamespaceListing, owner: Owner | None) -> list[Namespace]:
-    """Answer a ListNamespaces; with an *owner*, only that owner's are listed."""
+async def list_namespaces(
+    storage: Storage, listing: NamespaceListing, owner: Owner | None, *, shared: bool = False
+) -> list[Namespace]:
+    """Answer a ListNamespaces; with an *owner*, only that owner's are listed, and no owner's if *shared*."""
     if owner is None:
         page = await storage.namespaces(
             match=listing.match, max_depth=listing.max_depth, limit=listing.limit, offset=listing.offset
@@ -104,6 +106,8 @@ async def list_namespaces(storage: Storage, listing: NamespaceListing, owner: Ow
         async for namespace in _all_namespaces(storage, (*listing.match, NamespaceMatch("prefix", prefix)))
         if namespace[:2] == prefix
     ]
+    if shared:
+        own += [namespace async for namespace in _all_namespaces(storage, listing.match) if is_shared(namespace)]
     return cut(own, max_depth=listing.max_depth, limit=listing.limit, offset=listing.offset)
 
 
