@@ -29,7 +29,7 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "list memories": (17, 255),
     "forget a memory": (28, 1010),
     "store put": (20, 180),
-    "warm store search": (28, 283),
+    "warm store search": (29, 290),
     "store get": (13, 62),
     "command: memories list": (28, 590),
 }

@@ -64,13 +64,19 @@ _OPTIONAL = ("faiss", "pinecone", "procrastinate", "langmem")
 
 def modules() -> Iterator[Any]:
     """Yield every module of the package that can be imported here, without the helpers for tests."""
-    for found in pkgutil.walk_packages(threadkeep.__path__, "threadkeep."):
-        if found.name.startswith("threadkeep.testing"):
-            continue
-        try:
-            yield importlib.import_module(found.name)
-        except ImportError:
-            assert found.name.rpartition(".")[2] in _OPTIONAL, found.name
+    packages = [("threadkeep.", threadkeep.__path__)]
+    for prefix, path in packages:
+        for found in pkgutil.iter_modules(path, prefix):
+            if found.name == "threadkeep.testing":  # pytest rewrites its suites, so they must not be imported here
+                continue
+            try:
+                module = importlib.import_module(found.name)
+            except ImportError:
+                assert found.name.rpartition(".")[2] in _OPTIONAL, found.name
+                continue
+            yield module
+            if found.ispkg:
+                packages.append((f"{found.name}.", module.__path__))
 
 
 def compiled_patterns() -> dict[str, re.Pattern[str]]:
