@@ -87,6 +87,7 @@ class Lease:
         over: Whether it was given back or lost.
         turn: The lock of this process's runs on the thread; ``None``: the run did not wait for it.
         leases: What gave it.
+        undone: Whether another run has undone it.
     """
 
     run: str
@@ -99,15 +100,20 @@ class Lease:
     over: bool = False
     turn: asyncio.Lock | None = None
     leases: Leases | None = None
+    undone: bool = False
 
     async def arelease(self) -> None:
         """Give it back before the run returns; see :meth:`Leases.release`."""
+        if self.undone:
+            raise undone()
         if not self.over and self.leases is not None:
             releasing = asyncio.ensure_future(self.leases.loop.run(self.leases.release(self)))
             await asyncio.shield(releasing)  # also if the run is cancelled at its end
 
     def release(self) -> None:
         """Do the same, blocking."""
+        if self.undone:
+            raise undone()
         if not self.over and self.leases is not None:
             self.leases.loop.run_sync(self.leases.release(self))
 
@@ -215,6 +221,8 @@ class Leases:
             ThreadMovedOnError: Another run has undone it.
             StorageError: The storage did not answer: until the lease expires, another run can undo it.
         """
+        if lease.undone:
+            raise undone()
         if lease.over:
             return
         lease.ending = True
@@ -321,8 +329,8 @@ class Leases:
         ref = Ref(lease.thread.partition, CheckpointPlace("", lease.written).path, CHECKPOINT)
         (item,) = await self._threads.call(self._threads.get_items([ref]))
         if item is None:
-            msg = "Another run took this thread and undid what this run had written; send the input again if needed."
-            raise ThreadMovedOnError(msg)
+            lease.undone = True  # whichever release is first, the run is told
+            raise undone()
 
     async def _renew(self) -> None:
         """Renew the leases of runs that write nothing, until there is none."""
@@ -336,11 +344,19 @@ class Leases:
         try:
             await self._threads.call(lease.thread.commit(self._threads.renew(lease.run)))
         except ConflictError:
+            with suppress(ConflictError, StorageError):  # the run is told at its end
+                await self._require_kept(lease)
             lease.over = True
             self._active.pop(lease.thread.partition, None)
             _next_turn(lease)
         except StorageError:  # the next time, or it expires
             return
+
+
+def undone() -> ThreadMovedOnError:
+    """Return the error for a run that another one undid."""
+    msg = "Another run took this thread and undid what this run had written; send the input again if needed."
+    return ThreadMovedOnError(msg)
 
 
 class _ChangedError(ConflictError):

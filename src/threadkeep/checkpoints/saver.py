@@ -24,18 +24,14 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.checkpoints.codec import (
-    CheckpointPlace,
-    StoredValues,
-    encode_checkpoint,
-    encode_writes,
-)
+from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 from threadkeep.checkpoints.thread_ids import (
+    Target,
     addressed,
     claimed_owner_of,
     come_after,
@@ -64,25 +60,6 @@ _versions: Final = InMemorySaver()
 """Numbers channel versions as all of LangGraph's savers do."""
 
 _TASK: Final = "__pregel_task_id"
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a config addresses.
-
-    Attributes:
-        thread: The thread.
-        place: The namespace and the checkpoint; an empty id: the newest one.
-        owner: The owner that the run names; ``None``: none.
-        lease: The lease of the run; ``None``: it has none.
-        in_graph: Whether LangGraph's loop made the config.
-    """
-
-    thread: ThreadStore
-    place: CheckpointPlace
-    owner: Owner | None
-    lease: Lease | None
-    in_graph: bool
 
 
 @dataclass(slots=True)
@@ -227,8 +204,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         Raises:
             ThreadBusyError: Another run has the lease, and the strategy is not to wait; or it took too long.
         """
-        self._require_outside(config)
-        work = self._take(config)
+        target = self._target(config)
+        self._require_outside(target)
+        work = self._take(config, target)
         self._require_open(work)
         lease = await self._loop.run(self._connected(work, limited=False))
         around = current_lease.get()
@@ -248,10 +226,11 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
         if self._move_in is not None:
             wait_for(self._moved(config, self._move_in))
-        if not self._begins_run(config):
-            return self._run_sync(self._get(config))
-        self._require_outside(config)
-        lease, found = self._run_sync(self._begin(config, current_lease.get(), _Beginning()), limited=False)
+        target = self._target(config)
+        if not self._begins_run(config, target):
+            return self._run_sync(self._get(target))
+        self._require_outside(target)
+        lease, found = self._run_sync(self._begin(config, target, current_lease.get(), _Beginning()), limited=False)
         self._follow(config, lease)
         return found
 
@@ -259,11 +238,12 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
         if self._move_in is not None:
             await self._moved(config, self._move_in)
-        if not self._begins_run(config):
-            return await self.run(self._get(config))
-        self._require_outside(config)
+        target = self._target(config)
+        if not self._begins_run(config, target):
+            return await self.run(self._get(target))
+        self._require_outside(target)
         beginning = _Beginning()
-        work = self._begin(config, current_lease.get(), beginning)
+        work = self._begin(config, target, current_lease.get(), beginning)
         self._require_open(work)
         try:
             lease, found = await self._loop.run(self._connected(work, limited=False))
@@ -433,7 +413,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     def _thread(self, thread_id: ThreadId, owner: Owner | None) -> ThreadStore:
         return self._threads.get(thread_partition(thread_id, owner), thread_id)
 
-    def _target(self, config: RunnableConfig) -> _Target:
+    def _target(self, config: RunnableConfig) -> Target:
         configurable = configurable_of(config)
         thread = self._thread(thread_id_from(configurable.get("thread_id")), self._owner)
         place = CheckpointPlace(
@@ -443,34 +423,31 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         lease = None if run is None else self._leases.of(run, thread)
         # A run with a lease has shown its owner when it began.
         owner = lease.owner if lease is not None else self._owner or self._owner_of(config)
-        return _Target(thread, place, owner, lease, run is not None)
+        return Target(thread, place, owner, lease, run is not None)
 
-    async def _get(self, config: RunnableConfig) -> CheckpointTuple | None:
-        target = self._target(config)
+    async def _get(self, target: Target) -> CheckpointTuple | None:
         await self._require_owner(target)
-        return await self._load(target.thread, target.place, None)
+        return await self._load(target, None)
 
-    async def _load(
-        self, thread: ThreadStore, place: CheckpointPlace, stored: StoredValues | None
-    ) -> CheckpointTuple | None:
-        """Return a checkpoint; *stored* gets the large values that it refers to."""
-        loaded = await thread.load(place.namespace, place.checkpoint_id or None)
+    async def _load(self, target: Target, lease: Lease | None) -> CheckpointTuple | None:
+        """Return a checkpoint; *lease*: of the run that begins with it, which notes the large values it refers to."""
+        thread, place = target.thread, target.place
+        loaded = await thread.load(place.namespace, place.checkpoint_id or None, fresh=lease is None)
         if loaded is None:
             return None
         found = await thread.to_tuple(loaded, self.serde)
         come_after(found)
-        if stored is not None:
-            loaded.note_values(stored, found.checkpoint["channel_versions"])
+        if lease is not None:
+            loaded.note_values(lease.stored, found.checkpoint["channel_versions"])
         return found
 
-    async def _require_owner(self, target: _Target) -> None:
+    async def _require_owner(self, target: Target) -> None:
         if self._owner is None and target.owner is not None:
             head = await target.thread.head()
             if head is not None:
                 head.require_owner(target.owner)
 
-    async def _take(self, config: RunnableConfig) -> Lease:
-        target = self._target(config)
+    async def _take(self, config: RunnableConfig, target: Target) -> Lease:
         strategy = self._leases.terms.strategy_of(configurable_of(config))
         locked_to = None if self._owner is not None else target.owner
         return await self._leases.take(
@@ -478,15 +455,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         )
 
     async def _begin(
-        self, config: RunnableConfig, around: Lease | None, beginning: _Beginning
+        self, config: RunnableConfig, target: Target, around: Lease | None, beginning: _Beginning
     ) -> tuple[Lease, CheckpointTuple | None]:
         """Return the lease of the run that begins, and the checkpoint that it continues."""
-        target = self._target(config)
         shared = around is not None and not around.over and around.thread.partition == target.thread.partition
-        lease = around if shared and around is not None else await self._take(config)
+        lease = around if shared and around is not None else await self._take(config, target)
         beginning.lease = None if shared else lease
         try:
-            found = await self._threads.call(self._load(target.thread, target.place, lease.stored))
+            found = await self._threads.call(self._load(target, lease))
             if beginning.abandoned:
                 raise asyncio.CancelledError  # noqa: TRY301 - the lease is given back
             return lease, found  # noqa: TRY300
@@ -496,19 +472,18 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                     await self._leases.release(lease)
             raise
 
-    def _begins_run(self, config: RunnableConfig) -> bool:
+    def _begins_run(self, config: RunnableConfig, target: Target) -> bool:
         """Return whether a graph reads the checkpoint that its run begins with: its first read, not a subgraph's."""
         configurable = configurable_of(config)
         if RUNTIME not in configurable or _TASK in configurable or configurable.get("checkpoint_ns"):
             return False
-        lease = self._target(config).lease
-        return lease is None or lease.over
+        return target.lease is None or target.lease.over
 
-    def _require_outside(self, config: RunnableConfig) -> None:
+    def _require_outside(self, target: Target) -> None:
         """Refuse a run that a node of a run on the same thread begins: it would wait for itself."""
         around = var_child_runnable_config.get()
         run = None if around is None else run_of(configurable_of(around))
-        lease = None if run is None else self._leases.of(run, self._target(config).thread)
+        lease = None if run is None else self._leases.of(run, target.thread)
         if lease is not None and not lease.over:
             raise busy()
 
@@ -529,7 +504,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     def _put(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata
-    ) -> tuple[_Target, Change]:
+    ) -> tuple[Target, Change]:
         target = self._target(config)
         lease, (namespace, parent_id) = target.lease, target.place
         run = lease.run if lease is not None else ""
@@ -559,14 +534,14 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         tasks = (target.place, task_id, task_path, encode_writes(writes, self.serde))
         return self._write(target, Change(self._threads.revise(target.thread, write), tasks=tasks, run=run))
 
-    async def _write(self, target: _Target, change: Change) -> None:
+    async def _write(self, target: Target, change: Change) -> None:
         if target.lease is None:
             await self._bind(target)
         await target.thread.write(change)
         if target.lease is not None and change.put is not None and not change.put.namespace:
             target.lease.written = change.put.checkpoint_id
 
-    async def _bind(self, target: _Target) -> None:
+    async def _bind(self, target: Target) -> None:
         """Bind the thread of a write outside of a run to its owner."""
         if target.owner is None:
             return

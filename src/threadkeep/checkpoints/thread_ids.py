@@ -7,6 +7,7 @@ what it continues; so this process makes every further id later than those it ha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import CheckpointTuple
 
+    from threadkeep.checkpoints.leases import Lease
+    from threadkeep.checkpoints.thread_store import ThreadStore
+
 MAX_THREAD_ID_CHARACTERS: Final = 1000
 
 _VERSION: Final = 6
@@ -34,6 +38,25 @@ _BEGAN: Final = datetime(1582, 10, 15, tzinfo=UTC)
 _AHEAD: Final = timedelta(days=3652)
 """How far an id may be ahead of this machine's clock and be followed: ten years, which no clock is wrong by. Every
 later id of this process is as far ahead, so an id that is further ahead concerns its own thread alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a config addresses.
+
+    Attributes:
+        thread: The thread.
+        place: The namespace and the checkpoint; an empty id: the newest one.
+        owner: The owner that the run names; ``None``: none.
+        lease: The lease of the run; ``None``: it has none.
+        in_graph: Whether LangGraph's loop made the config.
+    """
+
+    thread: ThreadStore
+    place: CheckpointPlace
+    owner: Owner | None
+    lease: Lease | None
+    in_graph: bool
 
 
 def thread_id_from(value: object) -> ThreadId:

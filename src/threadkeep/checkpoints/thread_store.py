@@ -119,6 +119,23 @@ class _Known:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """Changes applied to a head.
+
+    Attributes:
+        head: The head after them.
+        allowed: Those that are allowed.
+        refused: The others, each with why.
+        operations: What the allowed ones write, besides the head.
+    """
+
+    head: Head
+    allowed: Sequence[Change]
+    refused: Sequence[tuple[Change, ThreadkeepError]]
+    operations: dict[tuple[Namespace, str], Operation]
+
+
 class ThreadStore:
     """Reads and commits of one thread.
 
@@ -177,10 +194,16 @@ class ThreadStore:
         if self._committing is None and self._waiting:
             self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
 
-    async def load(self, namespace: str, checkpoint_id: str | None) -> StoredCheckpoint | None:
-        """Return a checkpoint with its writes; without an id, the newest of *namespace*."""
+    async def load(self, namespace: str, checkpoint_id: str | None, *, fresh: bool = True) -> StoredCheckpoint | None:
+        """Return a checkpoint with its writes; without an id, the newest of *namespace*.
+
+        Args:
+            namespace: Of the checkpoint.
+            checkpoint_id: Its id, or ``None``.
+            fresh: Whether to read the head anew; what the lease of a run was just written into is current.
+        """
         if checkpoint_id is None:
-            checkpoint_id = await self._newest(namespace)
+            checkpoint_id = await self._newest(namespace, fresh=fresh)
             if not checkpoint_id:
                 return None
         place = CheckpointPlace(namespace, checkpoint_id)
@@ -244,9 +267,9 @@ class ThreadStore:
         """Read the head anew before the next commit."""
         self._known = None
 
-    async def _newest(self, namespace: str) -> str | None:
+    async def _newest(self, namespace: str, *, fresh: bool) -> str | None:
         if not namespace:
-            head = await self.head()
+            head = await self.head(fresh=fresh)
             return head.newest if head is not None else None
         page = await self._threads.scan(self.partition, (CHECKPOINTS, namespace), limit=_NEWEST_ITEMS)
         return max((item.ref.namespace[2] for item in page.items if item.ref.key == CHECKPOINT), default=None)
@@ -305,37 +328,46 @@ class ThreadStore:
         What was written although no answer came is found in the head, which allows the same change once more.
         """
 
-        async def commit() -> bool:
+        async def commit() -> None:
             known = self._known = self._known or await self._read_head()
             try:
-                return await self._try_commit(changes, known)
+                await self._try_commit(changes, known)
             except StorageUnavailableError:
                 self._known = None
                 raise
 
         for attempt in range(CONFLICT_ATTEMPTS):
             try:
-                if await self._threads.until_available(commit):
-                    return
+                await self._threads.until_available(commit)
             except RevisionConflictError:
                 self._known = None
+            else:
+                return
             await asyncio.sleep(_FIRST_PAUSE_SECONDS * attempt)
         busy = ThreadBusyError("Other writers kept changing this thread; try again.")
         _fail(changes, busy)
 
-    async def _try_commit(self, changes: list[Change], known: _Known) -> bool:
-        """Commit those of *changes* that are allowed; return whether each is committed or refused."""
+    async def _try_commit(self, changes: list[Change], known: _Known) -> None:
+        """Commit those of *changes* that are allowed, and refuse the others.
+
+        They are refused after the commit: the writer of a change that another one rules out reads what is left.
+        """
         tasks = await self._read_tasks(changes, known)
-        head, allowed, puts = self._apply(changes, known.head or Head(self.thread_id), tasks)
-        if not allowed:
-            return True
-        ttl = self._threads.ttl
+        applied = _apply(changes, known.head or Head(self.thread_id), tasks)
+        if applied.allowed:
+            await self._put(applied, known, tasks)
+        for change, error in applied.refused:
+            _fail([change], error)
+
+    async def _put(self, applied: _Applied, known: _Known, tasks: TaskWrites) -> None:
+        """Commit the allowed changes with the head, and tell their writers."""
+        head, puts, ttl = applied.head, applied.operations, self._threads.ttl
         due = None if ttl is None else Due(EXPIRY, self._threads.clock.now() + ttl)
         puts[HEAD] = Put(*HEAD, head.to_value(), expect="absent" if known.head is None else known.revision, due=due)
         batch = Batch(self.partition, [*puts.values()], known.epoch)
         position = await self._threads.storage.commit(batch)
         fresh = known.fresh
-        for change in allowed:
+        for change in applied.allowed:
             if change.put is not None:
                 fresh[change.put.namespace] = change.put.checkpoint_id
             if change.done is not None and not change.done.done():
@@ -344,30 +376,6 @@ class ThreadStore:
             fresh.clear()
         kept = {key: tasks[key] for key in tasks if fresh.get(key[0].namespace) == key[0].checkpoint_id}
         self._known = _Known(head, position.sequence, None, fresh, kept)
-        return True
-
-    def _apply(
-        self, changes: Sequence[Change], head: Head, tasks: TaskWrites
-    ) -> tuple[Head, list[Change], dict[tuple[Namespace, str], Operation]]:
-        """Return the head after *changes*, those that are allowed, and what they write; *tasks* grows."""
-        operations: dict[tuple[Namespace, str], Operation] = {}
-        allowed: list[Change] = []
-        for change in changes:
-            if change.done is None or change.done.done():
-                continue
-            try:
-                head = change.revise(head)
-            except ThreadkeepError as error:
-                _fail([change], error)
-                continue
-            allowed.append(change)
-            written = [*change.operations]
-            if change.tasks is not None:
-                place, task_id, path, entries = change.tasks
-                tasks[place, task_id] = merge_entries(tasks.get((place, task_id), ()), entries)
-                written += writes_to_puts(place, task_id, path, tasks[place, task_id], change.run)
-            operations.update({(one.namespace, one.key): one for one in written})
-        return head, allowed, operations
 
     async def _read_tasks(
         self, changes: Sequence[Change], known: _Known
@@ -514,6 +522,29 @@ class Threads:
             after = partitions[-1]
             found += [one.parts[0] for one in partitions if one.kind == "thread" and len(one.parts) == 1]
         return found
+
+
+def _apply(changes: Sequence[Change], head: Head, tasks: TaskWrites) -> _Applied:
+    """Apply *changes* to *head*, each to what the one before it made; *tasks* grows."""
+    operations: dict[tuple[Namespace, str], Operation] = {}
+    allowed: list[Change] = []
+    refused: list[tuple[Change, ThreadkeepError]] = []
+    for change in changes:
+        if change.done is None or change.done.done():
+            continue
+        try:
+            head = change.revise(head)
+        except ThreadkeepError as error:
+            refused.append((change, error))
+            continue
+        allowed.append(change)
+        written = [*change.operations]
+        if change.tasks is not None:
+            place, task_id, path, entries = change.tasks
+            tasks[place, task_id] = merge_entries(tasks.get((place, task_id), ()), entries)
+            written += writes_to_puts(place, task_id, path, tasks[place, task_id], change.run)
+        operations.update({(one.namespace, one.key): one for one in written})
+    return _Applied(head, allowed, refused, operations)
 
 
 def _fail(changes: Sequence[Change], error: BaseException) -> None:
