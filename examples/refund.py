@@ -22,7 +22,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import interrupt
 
 import threadkeep
-from threadkeep.runs.state import JobState
+from threadkeep.langgraph.runs import JobState
 
 CUSTOMER = "ana@x.org"
 SMALL = 1_000

@@ -17,7 +17,7 @@ SERVICES: Final = {
     "threadkeep.proposals.service": ("ProposalService",),
     "threadkeep.capture.service": ("QueueService",),
     "threadkeep.owners.service": ("OwnerService",),
-    "threadkeep.collections.service": ("CollectionService",),
+    "threadkeep.collections": ("CollectionService",),
     "threadkeep.langgraph.threads": ("ThreadService",),
     "threadkeep.langgraph.runs": ("RunService",),
     "threadkeep.langgraph.agents.service": ("AgentService",),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from threadkeep.capture.models import Receipt
 from threadkeep.clock import Clock, SystemClock
@@ -14,20 +13,10 @@ from threadkeep.container import Container, Services
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.ids import ThreadId, TurnId
-from threadkeep.observability import (
-    CAPTURE,
-    STATUS,
-    TENANT,
-    THREAD,
-    TURNS,
-    USER,
-    run_metadata,
-    span,
-)
+from threadkeep.observability import CAPTURE, STATUS, TENANT, THREAD, TURNS, USER, run_metadata, span
 from threadkeep.recall.models import Recall
 from threadkeep.registry import create_embedder, create_extractor, create_reranker, create_storage, resolve_settings
 from threadkeep.service import OwnerScope, to_owner
-from threadkeep.services import Health
 from threadkeep.sync_bridge import blocking
 
 if TYPE_CHECKING:
@@ -42,16 +31,17 @@ if TYPE_CHECKING:
     from langgraph.store.base import BaseStore, IndexConfig, TTLConfig
 
     from threadkeep.capture.service import QueueService
-    from threadkeep.collections.service import CollectionService
+    from threadkeep.collections import CollectionService
     from threadkeep.langgraph.agents.service import AgentService
     from threadkeep.langgraph.per_run import PerRunOwnerView
     from threadkeep.langgraph.runs import RunService
     from threadkeep.langgraph.threads import ThreadService
     from threadkeep.langgraph.window import History
     from threadkeep.memories.service import MemoryService
-    from threadkeep.models.base import Embedder, Message, Reranker
+    from threadkeep.models.base import Embedder, Reranker
     from threadkeep.owners.service import OwnerService
     from threadkeep.proposals.service import ProposalService
+    from threadkeep.services import Health
     from threadkeep.settings import Settings
     from threadkeep.sync_bridge import SyncThreadkeep
 
@@ -117,19 +107,6 @@ def open(  # noqa: A001 - the verb of the public surface
     return Threadkeep(app, owner=owner, model=model)
 
 
-def open_for_reading(settings: Settings) -> Threadkeep:
-    """Open a memory to read rows only, without models and background work; no I/O happens before the first operation.
-
-    Args:
-        settings: The settings.
-
-    Raises:
-        SettingsError: One sentence that names the variable to correct.
-    """
-    clock = SystemClock()
-    return Threadkeep(Container(settings, create_storage(settings, clock), None, clock, background=False))
-
-
 class Threadkeep:
     """A client of one memory, created by :func:`open`.
 
@@ -154,21 +131,17 @@ class Threadkeep:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     async def aclose(self) -> None:
-        """Finish learning from recorded turns, for at most 8 seconds, and close all connections."""
+        """Finish learning from recorded turns, 8 seconds at most, and close all connections."""
         await self._app.aclose()
 
     def close(self) -> None:
@@ -181,16 +154,7 @@ class Threadkeep:
         Raises:
             StorageError: The storage, or the checkpointer if it is in use, cannot be used; the message says why.
         """
-        await self._app.event_loop.run(self._app.connect())
-        await self._app.ready_checkpointer()
-        degraded = await self._app.event_loop.run(self._app.warm())
-        embedder = self._app.embedder
-        return Health(
-            f"{self._app.storage.name} {self._app.storage.location}",
-            embedder.name if embedder and not degraded else None,
-            bool(embedder and embedder.remote),
-            degraded,
-        )
+        return await self._app.ready()
 
     @cached_property
     def store(self) -> BaseStore:
@@ -215,9 +179,6 @@ class Threadkeep:
         from threadkeep.langgraph.operations import require_embedder
         from threadkeep.langgraph.store import ThreadkeepStore
 
-        if ranking not in ("hybrid", "dense"):
-            msg = f"ranking must be hybrid or dense, got {ranking!r}."
-            raise InvalidInputError(msg)
         minutes = self._app.settings.store_ttl_minutes
         if ttl is None and minutes:
             ttl = {"default_ttl": minutes, "refresh_on_read": False}
@@ -401,26 +362,20 @@ class Threadkeep:
         Raises:
             ContextTooLargeError: The model refused the messages, and none is left to remove.
         """
-        from threadkeep.checkpoints.thread_ids import thread_id_from
         from threadkeep.langgraph.agent import chosen_model
-        from threadkeep.langgraph.window import Compaction, talk_of
+        from threadkeep.langgraph.window import Compaction
 
-        settings = self._app.settings
-        talk = talk_of(
+        return await Compaction(self).compacted(
             messages,
             chosen_model(self, model or self._model),
-            max_tokens=max_tokens,
-            setting=settings.max_context_tokens,
-            keep=settings.min_messages_to_keep if keep_messages is None else keep_messages,
+            owner=None if owner is None and self._scope.default is None else self._scope.resolve(owner),
+            thread_id=thread_id,
             system=system,
             tools=tools,
-            owner=None if owner is None and self._scope.default is None else self._scope.resolve(owner),
-            thread_id=None if thread_id in (None, "") else thread_id_from(thread_id),
-            compress=settings.auto_compression and not refused,
+            max_tokens=max_tokens,
+            keep_messages=keep_messages,
+            refused=refused,
         )
-        compaction = Compaction(self)
-        whole = await compaction.fitting(talk)
-        return await compaction.smaller(talk, whole) if refused else whole
 
     def tools(self, *names: str, owner: OwnerSource | None = None) -> list[BaseTool]:
         """Return tools with which the model works on the memory of the user.
@@ -489,12 +444,18 @@ class Threadkeep:
         """
         from threadkeep.recall.service import RecallRequest
 
-        settings, named = self._app.settings, ThreadId(thread_id) if thread_id is not None else None
+        if isinstance(question, str):
+            text, shown = question, []
+        else:
+            from threadkeep.models.langchain import question_and_messages
+
+            text, shown = question_and_messages(question)
+        settings, thread = self._app.settings, None if thread_id is None else ThreadId(thread_id)
         request = RecallRequest(
-            question if isinstance(question, str) else _newest_question(question),
+            text,
             self._scope.resolve(owner),
-            named,
-            _messages_shown(question) if named is not None else (),
+            thread,
+            shown if thread is not None else (),
             budget_tokens=settings.recall_budget_tokens if budget_tokens is None else budget_tokens,
             max_facts=max_facts,
             max_episodes=max_episodes,
@@ -544,12 +505,8 @@ class Threadkeep:
         thread = None if thread_id in (None, "") else thread_id_from(thread_id)
 
         async def record(services: Services) -> Receipt:
-            if services.opt_outs.holds(resolved, thread):
-                return Receipt("nothing")
-            receipt = await services.captures.record(plain, owner=resolved, thread_id=thread, recalled=recalled)
-            if wait:
-                return await services.captures.settle(receipt, owner=resolved, timeout=SETTLE)
-            return receipt
+            receipt = await services.record(plain, owner=resolved, thread_id=thread, recalled=recalled)
+            return await services.captures.settle(receipt, owner=resolved, timeout=SETTLE) if wait else receipt
 
         with span(CAPTURE, {USER: resolved.user_id, TENANT: resolved.tenant or None, THREAD: thread}) as recorded:
             receipt = await self._app.call(record)
@@ -567,11 +524,7 @@ class Threadkeep:
         await self._app.call(drained)
 
     async def settle(
-        self,
-        turn_ids: Sequence[str],
-        *,
-        owner: str | Owner | None = None,
-        timeout: timedelta = SETTLE,
+        self, turn_ids: Sequence[str], *, owner: str | Owner | None = None, timeout: timedelta = SETTLE
     ) -> Receipt:
         """Wait until recorded turns are learnt from, *timeout* at most; the receipt names the memories."""
         resolved = self._scope.resolve(owner)
@@ -611,15 +564,9 @@ class Threadkeep:
             configurable: Further keys.
         """
         owner = self._scope.resolve(user_id)
-        return {
-            "metadata": run_metadata(user_id=user_id, thread_id=thread_id, trace_id=trace_id),
-            "configurable": {
-                "thread_id": thread_id,
-                "user_id": user_id,
-                "langgraph_user_id": owner.label,
-                **configurable,
-            },
-        }
+        metadata = run_metadata(user_id=user_id, thread_id=thread_id, trace_id=trace_id)
+        keys = {"thread_id": thread_id, "user_id": user_id, "langgraph_user_id": owner.label}
+        return {"metadata": metadata, "configurable": {**keys, **configurable}}
 
     def label(self, owner: str | Owner) -> str:
         """Return the owner as a legal LangGraph namespace label, different for every owner."""
@@ -648,20 +595,3 @@ class Threadkeep:
     def owner_source(self) -> OwnerSource | None:
         """The default owner of turns, or the callable that returns it."""
         return self._owner_source or self._scope.default
-
-
-def _messages_shown(question: str | Messages) -> list[Message]:
-    if isinstance(question, str):
-        return []
-    from threadkeep.models.langchain import plain_messages
-
-    return plain_messages(question)
-
-
-def _newest_question(messages: Messages) -> str:
-    if not isinstance(cast("object", messages), Sequence):
-        msg = f"question must be a string or a list of messages, got {type(messages).__name__}."
-        raise InvalidInputError(msg)
-    from threadkeep.models.langchain import newest_human
-
-    return newest_human(messages)[2]

@@ -41,7 +41,7 @@ from threadkeep.registry import (
     parse_memory_rules,
     parse_prices,
 )
-from threadkeep.services import Services
+from threadkeep.services import Health, Services
 from threadkeep.settings import Settings
 from threadkeep.storage.encryption import refuse_encrypted
 
@@ -270,16 +270,24 @@ class Container:
             self.closers.insert(0, storage.close)
         return storage
 
-    async def ready_checkpointer(self) -> None:
-        """Connect the checkpointer now if it is in use or named by a setting.
+    async def ready(self) -> Health:
+        """Connect the storage, and the checkpointer if it is in use or named by a setting, and load the embedder.
 
         Raises:
-            StorageError: It cannot be used; the message says why.
+            StorageError: One of them cannot be used; the message says why.
         """
-        if self.settings.checkpoint_type is None and "checkpointer" not in vars(self):
-            return  # the application may have its own
-        if self.checkpointer is not None:
+        await self.event_loop.run(self.connect())
+        in_use = self.settings.checkpoint_type is not None or "checkpointer" in vars(self)
+        if in_use and self.checkpointer is not None:  # otherwise the application may have its own
             await self.checkpointer.connect()
+        degraded = await self.event_loop.run(self.warm())
+        embedder = self.embedder
+        return Health(
+            f"{self.storage.name} {self.storage.location}",
+            embedder.name if embedder and not degraded else None,
+            bool(embedder and embedder.remote),
+            degraded,
+        )
 
     def postgres_pool(self, dsn: str, *, variable: str) -> PostgresPool:
         """Return the connection pool of *dsn*: the storage's if it uses the same database, else one of its own.

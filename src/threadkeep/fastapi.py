@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from threadkeep.client import Threadkeep
 from threadkeep.errors import (
     AgentUnavailableError,
     ApprovalRequiredError,
@@ -42,6 +41,8 @@ from threadkeep.observability import log
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+
+    from threadkeep.client import Threadkeep
 
 STATUSES: Final[Mapping[type[ThreadkeepError], int]] = {
     OwnerRequiredError: 401,

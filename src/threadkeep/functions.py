@@ -41,7 +41,7 @@ from threadkeep.recall.models import Recalled
 from threadkeep.recall.rendering import cross_thread_context, memory_context_text
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import resolve_settings
-from threadkeep.runs.models import Run
+from threadkeep.runs import Run
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.text.sentences import extractive_summary

@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from threadkeep.capture.models import Receipt
 from threadkeep.errors import SettingsError
 from threadkeep.memories.service import MemoryService
 from threadkeep.registry import (
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
     from threadkeep.capture.service import CaptureService, QueueService
     from threadkeep.checkpoints.directory import ThreadDirectory
     from threadkeep.clock import Clock
-    from threadkeep.collections.service import CollectionService
+    from threadkeep.collections import CollectionService
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
+    from threadkeep.ids import ThreadId
     from threadkeep.memories.audited_writer import AuditedWriter
     from threadkeep.memories.maintenance import MemoryMaintenance
     from threadkeep.memories.reader import MemoryReader
     from threadkeep.memories.repository import MemoryRepository
     from threadkeep.memories.retention import LastUsed, Limits, Retention
-    from threadkeep.models.base import Embedder, Reranker
+    from threadkeep.models.base import Embedder, Message, Reranker
     from threadkeep.observability import Telemetry
-    from threadkeep.owners.audit import AuditReader
     from threadkeep.owners.erasure import OwnerErasure
-    from threadkeep.owners.opt_out import OptOuts
-    from threadkeep.owners.service import OwnerService
+    from threadkeep.owners.models import AuditReader
+    from threadkeep.owners.service import OptOuts, OwnerService
     from threadkeep.proposals.reader import PolicyRepository
     from threadkeep.proposals.repository import ProposalRepository
     from threadkeep.proposals.service import ProposalService
     from threadkeep.proposals.tombstones import Tombstones
     from threadkeep.recall.service import RecallService
-    from threadkeep.runs.service import Runs
+    from threadkeep.runs import Runs
     from threadkeep.search.retriever import Retriever
-    from threadkeep.search.vectorstores.replicator import Replicator
+    from threadkeep.search.vectorstores.base import Replicator
     from threadkeep.settings import Settings
     from threadkeep.storage.interface import Storage
     from threadkeep.storage.postgres.pool import PostgresPool
@@ -169,6 +170,14 @@ class Services:
         self._event_loop.require_open()
         return self.is_connected
 
+    async def record(
+        self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None, **more: Any
+    ) -> Receipt:
+        """Record turns for learning, unless their owner or thread opted out; see :meth:`CaptureService.record`."""
+        if self.opt_outs.holds(owner, thread_id):
+            return Receipt("nothing")
+        return await self.captures.record(messages, owner=owner, thread_id=thread_id, **more)
+
     # The public API
 
     @component
@@ -200,7 +209,7 @@ class Services:
     @component
     def collections(self) -> CollectionService:
         """``tk.collections`` without a default owner."""
-        from threadkeep.collections.service import CollectionService
+        from threadkeep.collections import CollectionService
 
         return CollectionService(self)
 
@@ -394,14 +403,14 @@ class Services:
     @component
     def audit(self) -> AuditReader:
         """Reads and checks the audit of an owner."""
-        from threadkeep.owners.audit import AuditReader
+        from threadkeep.owners.models import AuditReader
 
         return AuditReader(self.storage)
 
     @component
     def opt_outs(self) -> OptOuts:
         """Which owners want no memory."""
-        from threadkeep.owners.opt_out import OptOuts
+        from threadkeep.owners.service import OptOuts
 
         return OptOuts(self.storage, self.clock)
 
@@ -430,7 +439,7 @@ class Services:
     @component
     def runs(self) -> Runs:
         """Notes of jobs: status, leases and cancellation."""
-        from threadkeep.runs.service import Runs
+        from threadkeep.runs import Runs
 
         return Runs(self.storage, self.clock)
 
@@ -449,7 +458,7 @@ class Services:
                 "set it to exact, or remove the master key."
             )
             raise SettingsError(msg, variable="THREADKEEP_VECTORS")
-        from threadkeep.search.vectorstores.replicator import Replicator
+        from threadkeep.search.vectorstores.base import Replicator
 
         timeout = timedelta(milliseconds=settings.vectors_timeout_ms)
         engine = create_vector_store(settings, self._postgres_pool)

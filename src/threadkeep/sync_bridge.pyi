@@ -18,7 +18,7 @@ from threadkeep.checkpoints.directory import ThreadStatus
 from threadkeep.checkpoints.head import Strategy
 from threadkeep.checkpoints.maintenance import ThreadStats
 from threadkeep.client import ChatModel, Messages, OwnerSource, Threadkeep
-from threadkeep.collections.models import Document, Ingested, Passages, Similar
+from threadkeep.collections import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
@@ -38,7 +38,7 @@ from threadkeep.owners.models import Erased, Holdings, Replayed, Verified
 from threadkeep.proposals.models import Action, Choice, DecisionResult, Proposal, Proposed, State, Tombstone
 from threadkeep.proposals.policy import Policy
 from threadkeep.recall.models import Recall, Recalled
-from threadkeep.runs.models import Run, Step
+from threadkeep.runs import Run, Step
 from threadkeep.services import Health
 from threadkeep.transfer.threads import CopiedThread
 

@@ -17,7 +17,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
 import threadkeep
-from threadkeep.runs.state import JobState
+from threadkeep.langgraph.runs import JobState
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 ROOT: Final = Path(__file__).parents[2]

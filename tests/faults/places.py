@@ -18,7 +18,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.registry import create_storage, resolve_settings
 from threadkeep.settings import Settings
 from threadkeep.storage.interface import Storage
-from threadkeep.storage.redis.scripts import COMMIT
+from threadkeep.storage.redis.client import COMMIT
 from threadkeep_conformance.servers import PostgresServer, RedisServer, Server
 
 DISK: Final = "144m"

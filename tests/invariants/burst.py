@@ -43,6 +43,7 @@ class Tally:
         unlearnt: Facts that were not learnt in the end.
         seconds: How long the turns took together.
         slowest: The longest turn, in seconds.
+        degraded: Operations that went on without the storage.
     """
 
     turns: int = 0
@@ -52,6 +53,7 @@ class Tally:
     unlearnt: int = 0
     seconds: float = 0.0
     slowest: float = 0.0
+    degraded: int = 0
 
     @property
     def row(self) -> dict[str, Any]:
@@ -158,7 +160,8 @@ def run_outage(
 ) -> dict[str, Any]:
     """Return the tally of users who talk while the storage stops for *outage_seconds* in the middle of it.
 
-    ``told``: turns that said they were not recorded; ``unlearnt``: facts of all others that were not learnt in the end.
+    ``told``: turns that said they were not recorded; ``unlearnt``: facts of all others that were not learnt in the end;
+    ``degraded``: operations of any kind that went on without the storage, as the metrics count them.
     """
     rows: dict[str, Any] = {}
     for kind in kinds:
@@ -168,7 +171,7 @@ def run_outage(
         rows[kind] = {
             **row,
             "told": row.pop("misreported"),
-            "degraded": row.pop("given_up"),
+            "degraded": tally.degraded,
             "errors": dict(tally.failed),
         }
     return rows
@@ -189,6 +192,8 @@ async def _through_outage(
         await users_of.burst(users)
         await asyncio.gather(users_of.talk(users, seconds), outage())
         await users_of.settle()
+        counts = tk.app.telemetry.counts()
+        users_of.tally.degraded = sum(n for name, n in counts.items() if name.endswith(".degraded"))
         return users_of.tally
 
 

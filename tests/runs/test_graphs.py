@@ -20,8 +20,8 @@ from langgraph.types import Send, interrupt
 import threadkeep
 from tests.runs.test_refund_killed import cancelled_by_checkpoint, killed_by_checkpoint
 from tests.storage.forking import ended_well, forked
-from threadkeep.runs.models import Run
-from threadkeep.runs.state import JobState
+from threadkeep.langgraph.runs import JobState
+from threadkeep.runs import Run
 from threadkeep.settings import Settings
 from threadkeep.testing import ScriptedModel
 

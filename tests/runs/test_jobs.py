@@ -20,7 +20,7 @@ from threadkeep.errors import (
     RunUnfinishedError,
     ThreadBusyError,
 )
-from threadkeep.runs.state import JobState
+from threadkeep.langgraph.runs import JobState
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from threadkeep.errors import (
     StorageUnavailableError,
 )
 from threadkeep.storage.interface import Batch, Partition, Put, Ref
+from threadkeep.storage.redis.client import COMMIT, ERASE
 from threadkeep.storage.redis.codec import RedisKeys, to_digest
-from threadkeep.storage.redis.scripts import COMMIT, ERASE
 from threadkeep.storage.redis.storage import RedisStorage
 from threadkeep.testing.clock import FrozenClock
 from threadkeep.testing.storage_contract.changes import Follower
@@ -95,9 +95,9 @@ async def counted(storage: RedisStorage, by: str, times: int) -> None:
                 item = await get(storage, "counter")
                 if item and name in item.value["by"].split(","):
                     break
-                others = ",".join([*(item.value["by"].split(",")[-40:] if item else []), name])
+                names = ",".join([*(item.value["by"].split(",") if item else []), name])
                 expected = item.revision if item else "absent"
-                await commit(storage, counter(item.value["n"] + 1 if item else 1, others, expect=expected))
+                await commit(storage, counter(item.value["n"] + 1 if item else 1, names, expect=expected))
                 done = True
             except (RevisionConflictError, StorageUnavailableError):
                 await asyncio.sleep(0)

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
+from threadkeep.memories.codec import ACCOUNTS
 from threadkeep.memories.models import Kind, Source
 from threadkeep.models.base import Message
 from threadkeep.storage.interface import Item, Put, Ref
@@ -154,7 +155,6 @@ class QueuedTurn:
     worker: str | None
 
 
-ACCOUNTS: Final = ".usage"
 ACCOUNT_KEY: Final = "extraction"
 _MILLION: Final = 1_000_000
 

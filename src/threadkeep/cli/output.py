@@ -116,12 +116,17 @@ def read(work: Callable[[Threadkeep], Coroutine[Any, Any, T]], data_dir: Path | 
         work: The work.
         data_dir: Folder of the SQLite files.
     """
-    from threadkeep.client import open_for_reading
+    from threadkeep.client import Threadkeep
+    from threadkeep.clock import SystemClock
+    from threadkeep.container import Container
+    from threadkeep.registry import create_storage
 
-    settings = settings_of_existing(load_settings(data_dir))
+    settings, clock = settings_of_existing(load_settings(data_dir)), SystemClock()
 
     async def run_unchecked() -> T:
-        async with open_for_reading(settings) as tk:
+        async with Threadkeep(
+            Container(settings, create_storage(settings, clock), None, clock, background=False)
+        ) as tk:
             return await work(tk)
 
     return wait(run_unchecked())

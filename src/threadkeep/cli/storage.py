@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.models.base import Embedder
     from threadkeep.settings import Settings
-    from threadkeep.storage.encryption.storage import EncryptedStorage, VerificationReport
+    from threadkeep.storage.encryption.storage import EncryptedStorage
+    from threadkeep.storage.encryption.verification import VerificationReport
     from threadkeep.storage.interface import Storage
     from threadkeep.transfer.models import Checked, Copied
     from threadkeep.transfer.service import Moving

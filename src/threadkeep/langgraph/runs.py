@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import operator
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, TypeVar, cast
 
+from langchain_core.messages import AnyMessage
 from langgraph.config import get_config
 from langgraph.constants import END
+from langgraph.graph.message import add_messages
 from langgraph.types import Command
 
 from threadkeep.checkpoints.leases import STRATEGY
@@ -21,7 +24,7 @@ from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import ConflictError, InvalidInputError, NothingToResumeError, ThreadMovedOnError
 from threadkeep.identity import claimed_owner
 from threadkeep.ids import ThreadId
-from threadkeep.runs.models import Ask, Run, RunStatus, Step
+from threadkeep.runs import Ask, Run, RunStatus, Step
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -37,6 +40,31 @@ _NOTHING: Final = object()
 
 _job_epoch: ContextVar[str | None] = ContextVar("threadkeep_job_epoch", default=None)
 """The epoch of the owner when the job of this context began."""
+
+
+def last_value(_: Any, new: Any) -> Any:
+    """Let the last writer win; of parallel nodes that is the one that the graph runs last."""
+    return new
+
+
+class JobState(TypedDict, total=False):
+    """What the nodes of a job read and write.
+
+    Attributes:
+        messages: The conversation; grows.
+        extras: What one node hands to another; the last value wins.
+        responses: What agents answered; grows, from parallel nodes, too.
+        input_data: What the job was given; the last value wins.
+        data: What tools and models brought; the last value wins.
+        execution_variables: ``org_id``, ``workflow_id``, ``ticket_id``, the customer; the last value wins.
+    """
+
+    messages: Annotated[list[AnyMessage], add_messages]
+    extras: Annotated[dict[str, Any], last_value]
+    responses: Annotated[list[dict[str, Any]], operator.add]
+    input_data: Annotated[dict[str, Any], last_value]
+    data: Annotated[dict[str, Any], last_value]
+    execution_variables: Annotated[dict[str, Any], last_value]
 
 
 class RunService:

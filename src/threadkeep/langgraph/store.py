@@ -26,6 +26,7 @@ from langgraph.store.base import (
     ensure_embeddings,
 )
 
+from threadkeep.errors import InvalidInputError
 from threadkeep.identity import owner_in
 from threadkeep.langgraph.batching import Crowd
 from threadkeep.langgraph.operations import (
@@ -148,6 +149,9 @@ class ThreadkeepStore(Sweeping, BaseStore):
         self._connect = services
         require_cosine(index)
         self._fields = fields_of(_fields(index))
+        if ranking not in ("hybrid", "dense"):
+            msg = f"ranking must be hybrid or dense, got {ranking!r}."
+            raise InvalidInputError(msg)
         self._ranking: StoreRanking = ranking
         self._owner = owner
         self._crowd = Crowd(home, self._perform)

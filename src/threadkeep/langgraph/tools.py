@@ -21,7 +21,7 @@ from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_o
 from threadkeep.memories.models import Kind, Memory, NewMemory, Source
 from threadkeep.models.base import Message
 from threadkeep.models.langchain import plain_messages
-from threadkeep.owners.opt_out import opted_out_error
+from threadkeep.owners.service import opted_out_error
 from threadkeep.text.semantics import gist_of
 
 if TYPE_CHECKING:

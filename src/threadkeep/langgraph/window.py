@@ -18,6 +18,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.pregel._messages import StreamMessagesHandler
 from langgraph.types import Command
 
+from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import ContextTooLargeError, OwnerRequiredError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.history import (
@@ -267,32 +268,6 @@ class Talk:
     compress: bool = True
 
 
-def talk_of(
-    messages: Sequence[Any],
-    model: Any,
-    *,
-    max_tokens: int | None,
-    setting: int,
-    system: str | None,
-    **more: Any,
-) -> Talk:
-    """Return what *messages*, which may be dicts, pairs and texts, are for *model*.
-
-    Args:
-        messages: Oldest first.
-        model: Who is to read them.
-        max_tokens: The limit; ``None``: *setting*, or less where the model's profile says so.
-        setting: The limit of the settings.
-        system: The system prompt, as text.
-        more: Further fields of :class:`Talk`.
-
-    Raises:
-        InvalidInputError: Something in *messages* is no message.
-    """
-    limit = limit_of(model, given=max_tokens, setting=setting)
-    return Talk(as_messages(messages), model, limit, system=SystemMessage(system) if system else None, **more)
-
-
 class Compaction:
     """Keeps histories whole and within what a model reads.
 
@@ -303,6 +278,35 @@ class Compaction:
     def __init__(self, tk: Threadkeep) -> None:
         self._tk = tk
         self._tools: tuple[Sequence[Any], tuple[str, ...]] = (), ()
+
+    async def compacted(
+        self,
+        messages: Sequence[Any],
+        model: Any,
+        *,
+        owner: Owner | None,
+        thread_id: str | None,
+        system: str | None,
+        tools: Sequence[Any],
+        max_tokens: int | None,
+        keep_messages: int | None,
+        refused: bool,
+    ) -> History:
+        """Return the history of *messages*, which may be dicts, pairs and texts; see :meth:`Threadkeep.compact`."""
+        settings = self._tk.app.settings
+        talk = Talk(
+            as_messages(messages),
+            model,
+            limit_of(model, given=max_tokens, setting=settings.max_context_tokens),
+            keep=settings.min_messages_to_keep if keep_messages is None else keep_messages,
+            system=SystemMessage(system) if system else None,
+            tools=tools,
+            owner=owner,
+            thread_id=None if thread_id in (None, "") else thread_id_from(thread_id),
+            compress=settings.auto_compression and not refused,
+        )
+        whole = await self.fitting(talk)
+        return await self.smaller(talk, whole) if refused else whole
 
     async def fitting(self, talk: Talk) -> History:
         """Return the talk's history, whole, and where it is over four fifths of the limit, shortened."""
@@ -397,11 +401,8 @@ class Compaction:
             return
 
         async def record() -> None:
-            services = await app.connect()
             thread = ThreadId(thread_id) if thread_id is not None else None
-            if services.opt_outs.holds(owner, thread_id):
-                return
-            await services.captures.record(plain_messages(removed), owner=owner, thread_id=thread)
+            await (await app.connect()).record(plain_messages(removed), owner=owner, thread_id=thread)
 
         await self._patiently(record(), "window.record")
 

@@ -362,6 +362,18 @@ def newest_human(messages: Sequence[Any]) -> tuple[int, MessageId | None, str]:
     return -1, None, ""
 
 
+def question_and_messages(messages: Sequence[Any]) -> tuple[str, list[Message]]:
+    """Return the text of the newest message that a person wrote, and all messages as our own.
+
+    Raises:
+        InvalidInputError: *messages* is no list of messages.
+    """
+    if not isinstance(cast("object", messages), Sequence):
+        msg = f"question must be a string or a list of messages, got {type(messages).__name__}."
+        raise InvalidInputError(msg)
+    return newest_human(messages)[2], plain_messages(messages)
+
+
 def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
     message_id = MessageId(message.id) if message.id else None
     role = _role_of(message)

@@ -29,7 +29,7 @@ from threadkeep.storage.interface import Batch, Partition, Put, Storage, iterate
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
-    from threadkeep.owners.opt_out import OptOuts
+    from threadkeep.owners.service import OptOuts
 
 
 ERASURES: Final = ".erasures"

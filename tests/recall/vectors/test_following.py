@@ -15,8 +15,7 @@ from tests.recall.world import ANA, MEMORIES, HeldStorage, StillClock, embedder,
 from threadkeep.errors import VectorEngineError
 from threadkeep.observability import Telemetry
 from threadkeep.search.retriever import VECTORS, Retriever
-from threadkeep.search.vectorstores.base import FENCE, Space, VectorUpdate
-from threadkeep.search.vectorstores.replicator import Replicator
+from threadkeep.search.vectorstores.base import FENCE, Replicator, Space, VectorUpdate
 from threadkeep.storage.interface import Batch, Delete, Partition, Put
 from threadkeep.testing.models import HashingEmbedder
 from threadkeep.testing.vectors_contract import ExactVectors

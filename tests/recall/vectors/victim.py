@@ -19,11 +19,10 @@ from typing import Any, NoReturn
 from tests.recall.world import ANA, MEMORIES, put
 from threadkeep.clock import SystemClock
 from threadkeep.search.retriever import Retriever
-from threadkeep.search.vectorstores.base import VectorEngine, VectorEntry, VectorUpdate
+from threadkeep.search.vectorstores.base import Replicator, VectorEngine, VectorEntry, VectorUpdate
 from threadkeep.search.vectorstores.faiss import FaissEngine
 from threadkeep.search.vectorstores.pgvector import PgVectorEngine
 from threadkeep.search.vectorstores.pinecone import PineconeEngine
-from threadkeep.search.vectorstores.replicator import Replicator
 from threadkeep.storage.interface import Batch, Delete
 from threadkeep.storage.postgres.pool import PostgresPool
 from threadkeep.storage.sqlite.storage import SqliteStorage

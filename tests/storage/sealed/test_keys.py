@@ -15,7 +15,7 @@ from threadkeep.errors import DamagedItemError, SealError, SettingsError
 from threadkeep.storage.encryption import MARKER, refuse_encrypted
 from threadkeep.storage.encryption.cipher import new_master_key
 from threadkeep.storage.encryption.key_store import MasterKeys
-from threadkeep.storage.encryption.storage import verify
+from threadkeep.storage.encryption.verification import verify
 from threadkeep.storage.interface import Partition, Stats
 from threadkeep.storage.sqlite.storage import SqliteStorage
 

@@ -1,18 +1,23 @@
-"""Send commands to one Redis server or to a cluster.
+"""Redis commands, and the Lua scripts that a server knows by their digest.
 
-redis-py keeps the connections (one ``ClusterNode`` per server), the map of hash slots (``NodesManager``) and the
-pauses between attempts (``Retry``). This module adds what they lack: callers wait for a free connection, one
-timeout covers all attempts of a call, and ``ASKING`` travels on the connection of its command.
+redis-py's ``register_script`` loads a missing script with ``SCRIPT LOAD``: a right that a storage's user may lack, and
+on a cluster a command to every primary. Here a call that meets NOSCRIPT is sent again as ``EVAL`` with the text, which
+loads the script, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+from urllib.parse import SplitResult, urlsplit
 
 from redis.asyncio.cluster import ClusterNode, NodesManager, PipelineCommand
+from redis.asyncio.connection import AbstractConnection, Connection, UnixDomainSocketConnection, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.crc import key_slot
@@ -26,7 +31,7 @@ from redis.exceptions import (
 )
 
 from threadkeep.concurrency import PriorityGate, answer_timeout, asking
-from threadkeep.errors import ClosedError
+from threadkeep.errors import ClosedError, SettingsError
 from threadkeep.storage.redis.errors import (
     BRIEF_CODES,
     error_chain,
@@ -34,8 +39,176 @@ from threadkeep.storage.redis.errors import (
     is_retryable,
     to_storage_error,
 )
-from threadkeep.storage.redis.location import RedisLocation
-from threadkeep.storage.redis.scripts import Command
+
+Argument: TypeAlias = str | bytes | int
+
+_FOLDER: Final = Path(__file__).with_name("lua")
+
+
+class Command(NamedTuple):
+    """One command.
+
+    Attributes:
+        arguments: Its name and arguments.
+        key: One of its keys, which decides the node; all its keys share a hash slot.
+        source: The text of the script that the command names by its digest.
+    """
+
+    arguments: tuple[Argument, ...]
+    key: bytes
+    source: str | None = None
+
+    def with_source(self) -> Command:
+        """Return the command with the script's text, for a server that does not know the script."""
+        if self.source is None:
+            return self
+        return Command(("EVAL", self.source, *self.arguments[2:]), self.key)
+
+
+def command(name: str, key: bytes, *arguments: Argument) -> Command:
+    """Return a plain command on *key*."""
+    return Command((name, key, *arguments), key)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A Lua script: the files *names* of the folder ``lua``, one after the other."""
+
+    names: tuple[str, ...]
+    text: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = [(_FOLDER / f"{name}.lua").read_text(encoding="utf-8") for name in self.names]
+        object.__setattr__(self, "text", "\n".join(parts))
+
+    @cached_property
+    def digest(self) -> str:
+        """The server's name for the script."""
+        return hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+    def command(self, keys: Sequence[bytes], *arguments: Argument) -> Command:
+        """Return the command that runs the script; on a cluster *keys* share a hash slot."""
+        return Command(("EVALSHA", self.digest, len(keys), *keys, *arguments), keys[0], self.text)
+
+
+COMMIT: Final = Script(("partition", "commit"))
+ERASE: Final = Script(("partition", "erase"))
+CHANGES: Final = Script(("changes",))
+SCAN: Final = Script(("scan",))
+DUE: Final = Script(("due",))
+NAMESPACES: Final = Script(("namespaces",))
+STATS: Final = Script(("stats",))
+
+
+VARIABLE: Final = "LANGGRAPH_STORE_REDIS_URL"
+
+MAX_CONNECTIONS: Final = 32
+"""Enough for a busy process: a command takes a fraction of a millisecond, and a server has one thread."""
+
+_SCHEMES: Final = ("redis", "rediss", "unix")
+_POOL_OPTIONS: Final = ("timeout", "connection_class", "max_connections", "host", "port")
+_DEFAULT_PORT: Final = 6379
+
+
+class RedisLocation:
+    """The address and the connection options in a URL.
+
+    Args:
+        url: ``redis://``, ``rediss://`` (TLS) or ``unix://``, with redis-py's options.
+        variable: The setting that holds the URL, for error messages.
+
+    Attributes:
+        masked: The URL without its password and its options.
+        max_connections: The limit for each server.
+
+    Raises:
+        SettingsError: The URL or one of its options is invalid.
+    """
+
+    def __init__(self, url: str, variable: str = VARIABLE) -> None:
+        parts = _split_url(url, variable)
+        try:
+            options = cast("dict[str, Any]", parse_url(url))
+            self._address: tuple[str, int] = options.get("host", "localhost"), options.get("port", _DEFAULT_PORT)
+            self.max_connections: int = int(options.get("max_connections") or MAX_CONNECTIONS)
+            self._connection_class: type[AbstractConnection] = options.get("connection_class") or Connection
+            self._options: dict[str, Any] = {
+                **{name: value for name, value in options.items() if name not in _POOL_OPTIONS},
+                "protocol": 2,
+                "decode_responses": False,
+                "socket_timeout": None,
+            }
+            self._connect_here()
+        except (TypeError, ValueError):
+            msg = f"{variable} has an unknown or invalid option; correct what follows the ? in the URL."
+            raise SettingsError(msg, variable=variable) from None
+        self.masked: str = _mask(parts)
+
+    def server(self) -> ClusterNode:
+        """Return the connection pool of the server in the URL.
+
+        The pool resolves no name by itself: :meth:`_connect_here` passes the URL's own address on, or its socket.
+        """
+        return ClusterNode(
+            self.masked,
+            self._address[1],
+            max_connections=self.max_connections,
+            connection_class=cast("type[Connection]", self._connect_here),
+        )
+
+    def cluster(self) -> NodesManager:
+        """Return the map of the cluster that the server in the URL belongs to; it is read later."""
+        host, port = self._address
+        return NodesManager(
+            [self.cluster_node(host, port)],
+            require_full_coverage=False,
+            connection_kwargs=self._node_options,
+            # A node that does not know its own address leaves the host out.
+            address_remap=lambda address: (address[0] or host, address[1]),
+        )
+
+    def cluster_node(self, host: str, port: int) -> ClusterNode:
+        """Return the connection pool of another node of the cluster."""
+        return ClusterNode(host, port, **self._node_options)
+
+    @property
+    def _node_options(self) -> dict[str, Any]:
+        spare = 1  # the map of the slots is read while all other connections are busy
+        return {
+            **self._options,
+            "connection_class": self._connection_class,
+            "max_connections": self.max_connections + spare,
+        }
+
+    def _connect_here(self, **pool_options: Any) -> AbstractConnection:
+        """Make a connection to the URL's own address, whatever address a pool passes."""
+        host, port = self._address
+        is_socket = issubclass(self._connection_class, UnixDomainSocketConnection)
+        address: dict[str, Any] = {} if is_socket else {"host": host, "port": port}
+        retry = {name: value for name, value in pool_options.items() if name == "retry"}
+        return self._connection_class(**{**self._options, **address, **retry})
+
+
+def _split_url(url: str, variable: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        parts = None
+    database = parts.path.strip("/") if parts and parts.scheme != "unix" else ""
+    if parts is None or parts.scheme not in _SCHEMES or (database and not database.isdecimal()):
+        msg = f"{variable} is not a valid Redis URL; give redis://user:password@host:6379/0, or rediss:// for TLS."
+        raise SettingsError(msg, variable=variable)
+    return parts
+
+
+def _mask(parts: SplitResult) -> str:
+    """Return the URL without its password and without its options, which may hold another one."""
+    user, _, host = parts.netloc.rpartition("@")
+    name, _, password = user.partition(":")
+    shown = f"{name}:********@" if password else f"{name}@" if name else ""
+    return f"{parts.scheme}://{shown}{host}{parts.path}"
+
 
 _FIRST_PAUSE_SECONDS: Final = 0.01
 _LONGEST_PAUSE_SECONDS: Final = 0.25

@@ -7,11 +7,9 @@ from typing import Any, Final
 
 from threadkeep.errors import NotAStorageError, StorageError, StorageVersionError
 from threadkeep.ids import new_id
-from threadkeep.storage.redis.client import RedisClient
+from threadkeep.storage.redis.client import Command, RedisClient, RedisLocation, command
 from threadkeep.storage.redis.codec import RedisKeys
 from threadkeep.storage.redis.errors import is_denied
-from threadkeep.storage.redis.location import RedisLocation
-from threadkeep.storage.redis.scripts import Command, command
 
 LAYOUT: Final = 1
 """The version of keys, members and marks; the storage's own hash names it."""

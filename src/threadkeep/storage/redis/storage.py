@@ -25,7 +25,21 @@ from threadkeep.ids import new_id
 from threadkeep.storage.base import ChangedRows, ScanQuery, StorageBase
 from threadkeep.storage.encoding import Cursor
 from threadkeep.storage.interface import MAX_CHANGE_LOG_ROWS, Item, NamespaceMatch, Partition, Position, Stats
-from threadkeep.storage.redis.client import RedisClient
+from threadkeep.storage.redis.client import (
+    CHANGES,
+    COMMIT,
+    DUE,
+    ERASE,
+    NAMESPACES,
+    SCAN,
+    STATS,
+    VARIABLE,
+    Argument,
+    Command,
+    RedisClient,
+    RedisLocation,
+    command,
+)
 from threadkeep.storage.redis.codec import (
     GROUPS,
     ItemAddress,
@@ -48,19 +62,6 @@ from threadkeep.storage.redis.codec import (
     parse_row,
     parse_rows_reply,
     to_digest,
-)
-from threadkeep.storage.redis.location import VARIABLE, RedisLocation
-from threadkeep.storage.redis.scripts import (
-    CHANGES,
-    COMMIT,
-    DUE,
-    ERASE,
-    NAMESPACES,
-    SCAN,
-    STATS,
-    Argument,
-    Command,
-    command,
 )
 from threadkeep.storage.redis.server import InitialEpoch, connect, read_advice
 from threadkeep.storage.rows import EncodedBatch, ItemRow, RowChange, RowKey, check_expectation, partition_erased
