@@ -10,6 +10,7 @@ import builtins
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,8 @@ COMMAND: Final = re.compile(r"(?:^|[\s/$(])threadkeep((?: [a-z][a-z-]*)+)", re.M
 TARGET: Final = re.compile(r"(?:^|[\s(])make ([a-z][a-z-]*)", re.MULTILINE)
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 Texts = Mapping[str, str]
+_subcommands: Final = cache(subcommands)
+"""Building the commands reads the entry points of every installed package."""
 
 
 def documents(root: Path = ROOT) -> dict[str, str]:
@@ -154,7 +157,7 @@ def _unknown_word(program: Program, words: list[str]) -> str | None:
     for word in words:
         if not isinstance(command, TyperGroup):
             return None
-        command = subcommands(command).get(word)
+        command = _subcommands(command).get(word)
         if command is None:
             return word
     return None

@@ -97,9 +97,17 @@ def settings_page() -> str:
 
 # Settings
 
-All are environment variables and all may be left unset. Where a row names two, the first wins. A value that cannot be
-understood stops the start with one sentence that names the variable; `threadkeep doctor` shows what is in force and
-where it came from.
+Set environment variables to change how Threadkeep works. All may be left unset.
+
+    export LANGGRAPH_STORE_TYPE=postgres
+    export LANGGRAPH_STORE_POSTGRES_DSN=postgresql://user:password@host:5432/database
+    threadkeep doctor          # the values in force, and where each comes from
+
+The command line also reads the file `.env` of the working directory; variables of the environment win.
+`threadkeep.open()` reads the environment only. To use the file there, pass
+`settings=threadkeep.Settings.load(env_file=Path(".env"))`.
+
+If a row names two variables, the first wins. An invalid value stops the start with an error that names the variable.
 
 | Variable | Default | Meaning |
 |---|---|---|
@@ -117,8 +125,18 @@ def errors_page() -> str:
 
 # Errors
 
-Everything that Threadkeep raises descends from `ThreadkeepError`, has a `code` that stays the same in Python, HTTP and
-the command line, and says what to do next. `details` holds the ids involved, never a secret or a memory's text.
+Catch `ThreadkeepError` to catch every error of Threadkeep, or one of its classes below.
+
+    try:
+        tk.sync.memories.require(memory_id, owner="ana")
+    except threadkeep.ThreadkeepError as error:
+        print(error.code, error, error.details)
+
+| attribute | what it has |
+|---|---|
+| `str(error)` | what is wrong, the value or setting, and what to do |
+| `error.code` | a name that is the same in Python, HTTP and the command line |
+| `error.details` | the ids involved, never a secret or a memory's text |
 
 | Class | Code | Also caught as | Meaning |
 |---|---|---|---|
@@ -128,7 +146,9 @@ the command line, and says what to do next. `details` holds the ids involved, ne
 
 def commands_page() -> str:
     """Return ``docs/commands.md``."""
-    parts = [f"{WRITTEN_BY}\n\n# Commands\n"]
+    purpose = "Show, change and check memories, threads and storages from a terminal."
+    example = "    threadkeep --help\n    threadkeep memories list --user ana"
+    parts = [f"{WRITTEN_BY}\n\n# Commands\n\n{purpose}\n\n{example}\n"]
     for words, command in commands(program()):
         usage = " ".join(command.collect_usage_pieces(typer.Context(command)))
         parts.append(f"## `threadkeep {words}`\n\n{inspect.cleandoc(command.help or '').strip()}\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from textwrap import indent
@@ -32,19 +31,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDINGS_PROVIDER", "none")
 
 
-@dataclass
-class Ctx:
-    """The context that the documents' plain graph reads."""
-
-    user_id: str
-
-
 def blocks(name: str) -> str:
     return "\n".join(FENCED.findall((ROOT / name).read_text(encoding="utf-8")))
 
 
 def run(code: str, **names: Any) -> dict[str, Any]:
-    exec(compile(code, "document", "exec"), names)
+    exec(compile(code, "document", "exec", dont_inherit=True), names)
     return names
 
 
@@ -76,12 +68,13 @@ class TestRun:
     def test_plain_graph(self) -> None:
         """The two calls in a node are enough."""
         model = ScriptedModel()
-        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
-            graph = run(blocks("docs/plain-graphs.md"), tk=tk, model=model, Ctx=Ctx)["graph"]
+        names = run(blocks("docs/plain-graphs.md"), model=model, __name__="__main__")
+        with names["tk"] as tk:
 
             async def talk(text: str, thread_id: str) -> None:
                 said = {"messages": [{"role": "user", "content": text}]}
-                await graph.ainvoke(said, {"configurable": {"thread_id": thread_id}}, context=Ctx("ana"))
+                config = {"configurable": {"thread_id": thread_id}}
+                await names["graph"].ainvoke(said, config, context=names["Ctx"]("ana"))
                 await tk.drain()
 
             asyncio.run(talk("I live in Lisbon.", "1"))
