@@ -342,7 +342,7 @@ class SyncThreadService:
         thread_ids: Sequence[str] | None = ...,
         *,
         owner: str | Owner | None = ...,
-        owners: Mapping[str, str | Owner] | None = ...,
+        owners: Mapping[str, str | Owner | None] | None = ...,
         owner_key: str | None = ...,
     ) -> AsyncGenerator[ImportedThread]: ...
     def export_to(
@@ -356,8 +356,9 @@ class SyncThreadService:
         self,
         thread_ids: Sequence[str] | None = ...,
         *,
-        owners: Mapping[str, str | Owner] | None = ...,
+        owners: Mapping[str, str | Owner | None] | None = ...,
         owner_key: str | None = ...,
+        source: BaseCheckpointSaver[Any] | str | None = ...,
     ) -> builtins.list[ImportedThread]: ...
 
 @type_check_only

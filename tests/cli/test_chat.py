@@ -63,7 +63,9 @@ class TestForget:
 
         assert "Forget “I'm allergic to walnuts.”? y or n" in said
         assert "Forgotten: I'm allergic to walnuts." in said
+        assert said.count("y or n") == 1
         assert "walnuts" not in everything()
+        assert proposals() == []
 
     def test_nothing_is_forgotten_without_an_answer(self):
         """The proposal waits, and the message says where."""

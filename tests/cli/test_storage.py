@@ -57,6 +57,21 @@ class TestOneStorage:
         assert answer("storage", "stats")["items"] == 0
         assert "7 items in 1 partitions" in run("storage", "stats", "--url", f"sqlite:///{kept}").output
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("check", "--url", "sqlite:///typo.db"),
+            ("stats", "--url", "sqlite:///typo.db"),
+            ("sweep", "--url", "sqlite:///typo.db"),
+            ("copy", "--from", "sqlite:///typo.db", "--to", "sqlite:///target.db"),
+        ],
+    )
+    def test_one_that_is_not_there_is_named_and_not_created(self, folder: Path, words: tuple[str, ...]):
+        with pytest.raises(InvalidInputError, match=r"no database at typo\.db"):
+            run("storage", *words)
+
+        assert list(folder.glob("*.db")) == []
+
     def test_it_is_migrated_and_swept(self, kept: Path):
         assert answer("storage", "migrate", "--url", f"sqlite:///{kept}")["migrated"]
         assert "up to date" in run("storage", "migrate", "--url", f"sqlite:///{kept}").output
@@ -247,7 +262,7 @@ class TestCopy:
         shown = run("storage", "copy", "--from", f"sqlite:///{kept}", "--to", f"sqlite:///{folder}/two.db", "--dry-run")
 
         assert "Nothing was written; 7 items would be copied" in shown.output
-        assert answer("storage", "stats", "--url", f"sqlite:///{folder}/two.db")["items"] == 0
+        assert not (folder / "two.db").exists()
 
     def test_what_names_no_storage_is_refused(self):
         with pytest.raises(SettingsError, match="names no storage"):

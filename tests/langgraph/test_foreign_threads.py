@@ -41,6 +41,23 @@ def test_another_user_cannot_continue_it(tk: threadkeep.Threadkeep):
     assert facts(tk, "bob") == []
 
 
+@pytest.mark.parametrize("named_from_the_beginning", [True, False])
+def test_attempts_of_another_user_do_not_lock_its_owner_out(tk: threadkeep.Threadkeep, named_from_the_beginning: bool):
+    """LangGraph keeps each refused input in the thread, with the name of the other user."""
+    saver = InMemorySaver()
+    continued(None, saver, "I live in Lisbon.", **({"user_id": "ana"} if named_from_the_beginning else {}))
+    continued(None, saver, "I work at Acme.", user_id="ana")
+    for _ in range(30):
+        with pytest.raises(OwnerMismatchError, match="name another user"):
+            continued(tk, saver, "I own a red car.", user_id="bob")
+
+    continued(tk, saver, "I like tea.", user_id="ana")
+
+    learnt = ["I like tea.", "I live in Lisbon.", "I work at Acme."] if named_from_the_beginning else ["I like tea."]
+    assert facts(tk, "ana") == learnt
+    assert facts(tk, "bob") == []
+
+
 def test_its_owner_continues_it(tk: threadkeep.Threadkeep):
     """What was said before is theirs, so it is learnt, too."""
     saver = InMemorySaver()

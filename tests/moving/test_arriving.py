@@ -81,7 +81,15 @@ class TestWhoseItIs:
             entry = arrived(item(*namespace), NOBODY)
             assert (entry.put.namespace, entry.partition) == (namespace, Partition("root", namespace[:1]))
 
-    @pytest.mark.parametrize("text", ["[]", "no json", '{"a_b": 1}', '{"a_b": {"user": "x"}}', '{"a_b": ""}'])
+    def test_users_are_not_exchanged(self):
+        """A mapping that goes in a circle is a mistake; two labels of one user are not."""
+        with pytest.raises(InvalidInputError, match="circle"):
+            Labels(mapping_of('{"a_b": "c_d", "c_d": "e_f", "e_f": "a_b"}'))
+        assert Labels(mapping_of('{"a_b": "a_b", "a_c": "a_b", "a_d": "a_c"}')).owner("a_d").user_id == "a_c"
+
+    @pytest.mark.parametrize(
+        "text", ["[]", "no json", '{"a_b": "x", "a_b": "y"}', '{"a_b": 1}', '{"a_b": {"user": "x"}}', '{"a_b": ""}']
+    )
     def test_a_mapping_that_is_none_is_refused(self, text: str):
         with pytest.raises(InvalidInputError):
             mapping_of(text)

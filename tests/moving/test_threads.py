@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import operator
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -23,7 +26,13 @@ import threadkeep
 from tests.checkpoints.checkpoints import ScriptedModel, config_of
 from threadkeep import testing
 from threadkeep.cli.main import app
-from threadkeep.errors import OwnerMismatchError, StorageError
+from threadkeep.errors import (
+    InvalidInputError,
+    NotAStorageError,
+    OwnerMismatchError,
+    StorageError,
+    StorageUnavailableError,
+)
 from threadkeep.transfer.threads import CopiedThread, copy_thread, list_thread_ids, open_saver
 
 ANA = threadkeep.Owner("ana@x.org")
@@ -125,28 +134,31 @@ class TestCopying:
 
 class TestCommands:
     def test_threads_come_and_go_with_their_owners(self, tmp_path: Path):
-        """Imported by a mapping, adopted by the metadata, exported again; each once."""
+        """Imported by a mapping, then by the metadata, and exported again; a thread without an owner is left."""
         stock = f"sqlite:///{tmp_path}/stock.sqlite3"
         with SqliteSaver.from_conn_string(str(tmp_path / "stock.sqlite3")) as saver:
             for thread_id, owner in (("1", "ana@x.org"), ("2", "bob")):
                 config = {**config_of(thread_id), "metadata": {"customer": owner}}
                 asking(saver).invoke({"words": [thread_id], "ticket": Ticket(7)}, config)
         mapping = tmp_path / "owners.json"
-        mapping.write_text('{"1": "ana@x.org"}')
+        mapping.write_text('{"1": {"user_id": "ana@x.org", "tenant": "acme"}}')
         at = ["--data-dir", str(tmp_path / "data"), "--json"]
+        importing = ["threads", "import", "--from", stock, "--mapping", str(mapping)]
 
-        first = output("threads", "import", "--from", stock, "--mapping", str(mapping), *at)
-        again = output("threads", "import", "--from", stock, "--mapping", str(mapping), *at)
-        adopted = output("threads", "adopt", "--owner-key", "customer", "--yes", *at)
+        first = output(*importing, *at, code=1)
+        again = output(*importing, "--owner-key", "customer", *at)
         listed = output("threads", "list", "--user", "bob", *at)
         exported = output("threads", "export", "--to", f"sqlite:///{tmp_path}/back.sqlite3", "--user", "bob", *at)
 
-        assert [(one["thread_id"], one["state"], one["owner"] and one["owner"]["user_id"]) for one in first] == [
-            ("1", "copied", "ana@x.org"),
-            ("2", "copied", None),
+        assert [(one["thread_id"], one["state"], one["reason"]) for one in first] == [
+            ("1", "copied", ""),
+            ("2", "left", "nothing names its owner."),
         ]
-        assert [one["state"] for one in again] == ["present", "present"]
-        assert [(one["thread_id"], one["owner"]["user_id"]) for one in adopted] == [("2", "bob")]
+        assert first[0]["owner"] == {"user_id": "ana@x.org", "tenant": "acme"}
+        assert [(one["state"], one["owner"]["user_id"]) for one in again] == [
+            ("present", "ana@x.org"),
+            ("copied", "bob"),
+        ]
         assert [one["thread_id"] for one in listed] == ["2"]
         assert [(one["thread_id"], one["state"]) for one in exported] == [("2", "copied")]
 
@@ -155,36 +167,150 @@ class TestCommands:
         [
             ('{"1": "a", "1": "b"}', "twice"),
             ("[]", "JSON object"),
-            ('{"1": 7}', "each a text"),
-            ("{", "cannot be read"),
+            ('{"1": 7}', "neither a user id"),
+            ("{", "no JSON"),
+            ('{"1": "bob", "3": "ana"}', "no thread '3'; nothing was changed"),
+            (None, "cannot be read"),
         ],
     )
-    def test_a_mapping_that_is_wrong_changes_nothing(self, tmp_path: Path, text: str, message: str):
+    def test_a_mapping_that_is_wrong_changes_nothing(self, tmp_path: Path, text: str | None, message: str):
+        with threadkeep.open(f"sqlite:///{tmp_path}/memory.sqlite3", embedder="none") as tk:
+            asking(tk.checkpointer).invoke({"words": ["1"], "ticket": Ticket(7)}, config_of("1"))
         mapping = tmp_path / "owners.json"
-        mapping.write_text(text)
+        if text is not None:
+            mapping.write_text(text)
+        at = ["--data-dir", str(tmp_path)]
 
-        failed = CliRunner().invoke(app, ["threads", "adopt", "--mapping", str(mapping), "--yes"])
+        failed = CliRunner().invoke(app, ["threads", "adopt", "--mapping", str(mapping), "--yes", *at])
 
         assert failed.exit_code == 1
         assert message in str(failed.exception)
+        assert output("threads", "list", "--user", "bob", *at, "--json") == []
 
-    def test_a_thread_of_another_owner_is_refused(self, tmp_path: Path):
+    def test_a_thread_of_another_owner_is_left_with_the_reason(self, tmp_path: Path):
+        """The others are adopted."""
         with threadkeep.open(f"sqlite:///{tmp_path}/memory.sqlite3", embedder="none") as tk:
             config = tk.config(user_id="ana@x.org", thread_id="1")
             asking(tk.checkpointer).invoke({"words": ["1"], "ticket": Ticket(7)}, config)
+            asking(tk.checkpointer).invoke({"words": ["2"], "ticket": Ticket(7)}, config_of("2"))
         mapping = tmp_path / "owners.json"
-        mapping.write_text('{"1": "bob"}')
-        at = ["--data-dir", str(tmp_path), "--yes"]
+        mapping.write_text('{"1": "bob", "2": "bob"}')
+        at = ["--data-dir", str(tmp_path), "--json"]
 
-        failed = CliRunner().invoke(app, ["threads", "adopt", "--mapping", str(mapping), *at])
+        adopted = output("threads", "adopt", "--mapping", str(mapping), "--yes", *at, code=1)
 
-        assert failed.exit_code == 1
-        assert "another owner" in str(failed.exception)
+        assert [(one["thread_id"], one["state"]) for one in adopted] == [("1", "left"), ("2", "adopted")]
+        assert "another owner" in adopted[0]["reason"]
+        assert [one["thread_id"] for one in output("threads", "list", "--user", "ana@x.org", *at)] == ["1"]
 
 
-def output(*arguments: str) -> Any:
+class TestSources:
+    @pytest.mark.parametrize(
+        "url",
+        ["postgresql://u:secret@127.0.0.1:1/x", "redis://u:secret@127.0.0.1:1/0"],
+    )
+    async def test_a_server_that_is_away_is_named_without_its_password(self, url: str):
+        with pytest.raises(StorageUnavailableError, match=r"127\.0\.0\.1:1") as failed:
+            async with open_saver(url):
+                pass
+        assert "secret" not in str(failed.value)
+
+    async def test_a_file_that_is_missing_or_another_is_not_touched(self, tmp_path: Path):
+        """A typing error creates no database, and does not look like an empty source."""
+        other = tmp_path / "other.sqlite3"
+        with closing(sqlite3.connect(other)) as connection:
+            connection.execute("CREATE TABLE cats (name)")
+        before = other.read_bytes()
+
+        with pytest.raises(InvalidInputError, match="There is no file"):
+            async with open_saver(f"sqlite:///{tmp_path}/typo.sqlite3"):
+                pass
+        with pytest.raises(NotAStorageError, match="no checkpoints"):
+            async with open_saver(f"sqlite:///{other}"):
+                pass
+
+        assert other.read_bytes() == before
+        assert not (tmp_path / "typo.sqlite3").exists()
+
+    @pytest.mark.slow
+    async def test_a_server_without_checkpoints(self, postgres_url: str):
+        """No table is created there."""
+        with pytest.raises(NotAStorageError, match="no checkpoints"):
+            async with open_saver(postgres_url):
+                pass
+        async with open_saver(f"langgraph+{postgres_url}", creates=True) as saver:
+            assert await list_thread_ids(saver) == []
+
+
+class TestAdopting:
+    """Threads that the application keeps in its own checkpointer."""
+
+    @pytest.fixture
+    def stock(self) -> InMemorySaver:
+        """Return a checkpointer with a thread of Ana's that nothing names, and one that Bob continued."""
+        saver = InMemorySaver()
+        agent = create_agent(ScriptedModel(messages=iter([AIMessage("I see.")] * 9)), [], checkpointer=saver)
+        for thread_id, users in (
+            ("hers", [None]),
+            ("taken", [None, "bob"]),
+            ("two", ["ana", "bob"]),
+            ("named", ["ana"]),
+        ):
+            for user in users:
+                agent.invoke(
+                    {"messages": [("user", "I live in Lisbon.")]},
+                    config_of(thread_id, **({"user_id": user} if user else {})),
+                )
+        return saver
+
+    async def test_from_then_on_no_other_owner_continues_it(self, stock: InMemorySaver):
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            adopted = await tk.threads.adopt(owners={"hers": "ana", "two": None}, source=stock)
+            agent: Any = create_agent(testing.ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=stock)
+
+            with pytest.raises(OwnerMismatchError):
+                await agent.ainvoke({"messages": [("user", "Hello")]}, tk.config(user_id="bob", thread_id="hers"))
+            told = await agent.ainvoke({"messages": [("user", "Hello")]}, tk.config(user_id="ana", thread_id="hers"))
+
+            assert [(one.thread_id, one.state) for one in adopted] == [("hers", "adopted"), ("two", "left")]
+            assert [message.text for message in told["messages"]][:2] == ["I live in Lisbon.", "I see."]
+
+    async def test_a_name_in_the_metadata_is_no_proof_alone(self, stock: InMemorySaver):
+        """Who continued a thread that another began, and a thread with two names, are left."""
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            by_key = await tk.threads.adopt(owner_key="user_id", source=stock)
+            imported = [one async for one in tk.threads.import_from(stock, owner_key="user_id")]
+
+        assert {one.thread_id: one.state for one in by_key} == {
+            "hers": "left",
+            "named": "adopted",
+            "taken": "left",
+            "two": "left",
+        }
+        assert {one.thread_id: one.state for one in imported} == {
+            "hers": "left",
+            "named": "copied",
+            "taken": "left",
+            "two": "left",
+        }
+
+    async def test_of_two_claims_at_once_one_wins(self, stock: InMemorySaver):
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            claims = [tk.threads.adopt(owners={"hers": owner}, source=stock) for owner in ("ana", "bob")]
+
+            states = [one.state for adopted in await asyncio.gather(*claims) for one in adopted]
+
+        assert sorted(states) == ["adopted", "left"]
+
+    async def test_nothing_is_imported_without_saying_whose_it_is(self, stock: InMemorySaver):
+        async with threadkeep.open("memory://", embedder="none") as tk:
+            with pytest.raises(InvalidInputError, match="to whom the threads belong"):
+                await anext(tk.threads.import_from(stock))
+
+
+def output(*arguments: str, code: int = 0) -> Any:
     done = CliRunner().invoke(app, list(arguments))
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == code, done.output
     return json.loads(done.stdout)
 
 
@@ -296,7 +422,7 @@ class TestThreadsFrom:
     def test_another_owners_thread_stays_where_it_is(self, stock: InMemorySaver, user: str, thread: str):
         """Nothing of it is copied or shown, and the thread is not bound."""
         with threadkeep.open("memory://", embedder="none", threads_from=stock) as tk:
-            with pytest.raises(OwnerMismatchError, match="adopt it"):
+            with pytest.raises(OwnerMismatchError, match=r"another owner|no owner"):
                 self.talk(tk, tk.checkpointer, "What did I say?", user, thread=thread)
 
             assert list(tk.sync.threads.list(owner=user)) == []

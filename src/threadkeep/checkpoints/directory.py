@@ -313,6 +313,11 @@ class ThreadOwners:
             await self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=epoch)
             await thread.commit(bind_to(owner))
 
+    async def owner_of(self, thread_id: str) -> str | None:
+        """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""
+        head = await self._threads.get(thread_partition(thread_id, None), thread_id).head()
+        return (head.owner or None) if head is not None else None
+
     async def check(self, thread_id: str, owner: Owner) -> None:
         """Check that a thread belongs to *owner* or to no owner.
 

@@ -229,9 +229,7 @@ class Maintenance:
 
     async def owner_of(self, thread_id: str) -> str | None:
         """Return the label of the owner that an unscoped thread is bound to; ``None``: no owner."""
-        named = thread_id_from(thread_id)
-        head = await self.threads.get(thread_partition(named, None), named).head()
-        return (head.owner or None) if head is not None else None
+        return await self.owners.owner_of(thread_id_from(thread_id))
 
     async def bind(self, thread_id: str, owner: Owner) -> None:
         """Bind a thread of this view to *owner*.

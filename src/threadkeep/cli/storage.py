@@ -268,37 +268,39 @@ def copy(
 
     Threads are copied with the storage that keeps them.
     """
+    from threadkeep.registry import resolve_settings
     from threadkeep.transfer.service import reading_from
 
     settings = load_settings(data_dir)
     if overwrite and not dry_run:
         confirm(f"Replace what differs in {_location(target, settings)}?", yes=yes)
+    _require_another(source, target, settings, from_prefix, to_prefix)
+    into = settings if to_prefix is None else settings.model_copy(update={"store_key_prefix": to_prefix})
+    resolved = resolve_settings(target, _unsealed(into) if to_unsealed else into)
     title = "Reading" if dry_run else "Copying"
     with progress(title, quiet=json) as bar:
 
-        async def work(_storage: Storage, moving: Moving) -> Copied:
+        async def copied() -> Copied:
+            """Open the source first: if it is not there, no target is created."""
             base = _unsealed(settings) if from_unsealed else settings
             opened = await _source(source, base, from_prefix, mapping, approved_by, exact=labels_are_ids)
             async with reading_from(opened):
                 await _require_labels(opened, dry_run=dry_run)
-                return await moving.copy(
-                    opened,
-                    dry=dry_run,
-                    merge=into_existing,
-                    overwrite=overwrite,
-                    vectors=not without_vectors,
-                    progress=bar,
-                )
 
-        into = settings if to_prefix is None else settings.model_copy(update={"store_key_prefix": to_prefix})
-        _require_another(source, target, settings, from_prefix, to_prefix)
-        done = _run(
-            target,
-            _unsealed(into) if to_unsealed else into,
-            work,
-            embeds=not (without_vectors or dry_run),
-            creates=not dry_run,
-        )
+                async def copy_into(_storage: Storage, moving: Moving) -> Copied:
+                    return await moving.copy(
+                        opened,
+                        dry=dry_run,
+                        merge=into_existing,
+                        overwrite=overwrite,
+                        vectors=not without_vectors,
+                        progress=bar,
+                    )
+
+                there = settings_of_existing(resolved) if dry_run else resolved
+                return await _work_on(there, copy_into, embeds=not (without_vectors or dry_run))
+
+        done = wait(copied())
     if json:
         print_json({**_fields(done), "complete": done.complete})
     else:
@@ -312,23 +314,37 @@ def _run(
     work: Callable[[Storage, Moving], Awaitable[T]],
     *,
     embeds: bool = False,
-    creates: bool = False,
 ) -> T:
-    """Open the storage at *url*, do *work* with it, and close it; a missing one is empty unless this *creates* it."""
+    """Open the storage at *url*, do *work* with it, and close it; without a URL a missing one is empty.
+
+    Raises:
+        InvalidInputError: *url* names a file that is not there.
+    """
+    from threadkeep.registry import resolve_settings
+
+    resolved = resolve_settings(url, settings)
+    if url is not None:
+        _require_database(resolved, "the URL")
+    return wait(_work_on(settings_of_existing(resolved), work, embeds=embeds))
+
+
+async def _work_on(resolved: Settings, work: Callable[[Storage, Moving], Awaitable[T]], *, embeds: bool = False) -> T:
+    """Open the storage of *resolved*, do *work* with it, and close it."""
     from threadkeep.clock import SystemClock
-    from threadkeep.registry import create_embedder, create_storage, resolve_settings
+    from threadkeep.registry import create_embedder, create_storage
     from threadkeep.transfer.service import Moving, connected
 
     clock = SystemClock()
-    resolved = _with_long_timeouts(resolve_settings(url, settings))
-    resolved = resolved if creates else settings_of_existing(resolved)
+    resolved = _with_long_timeouts(resolved)
     embedder: Embedder | None = create_embedder(resolved) if embeds else None
+    async with connected(create_storage(resolved, clock)) as storage:
+        return await work(storage, Moving(storage, embedder, clock))
 
-    async def run_connected() -> T:
-        async with connected(create_storage(resolved, clock)) as storage:
-            return await work(storage, Moving(storage, embedder, clock))
 
-    return wait(run_connected())
+def _require_database(resolved: Settings, what: str) -> None:
+    if (missing := missing_database(resolved)) is not None:
+        msg = f"There is no database at {missing}; correct {what}."
+        raise InvalidInputError(msg)
 
 
 async def _source(
@@ -361,9 +377,7 @@ async def _source(
         raise InvalidInputError(msg)
     base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
     resolved = resolve_settings(url, base)
-    if (missing := missing_database(resolved)) is not None:
-        msg = f"There is no database at {missing}; correct --from."
-        raise InvalidInputError(msg)
+    _require_database(resolved, "--from")
     storage = create_storage(_with_long_timeouts(resolved), clock)
     return StorageSource(storage, key_prefix=base.store_key_prefix)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -26,9 +25,11 @@ from threadkeep.cli.output import (
     run,
     visible,
 )
+from threadkeep.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
+    from threadkeep.identity import Owner
     from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadSummary
     from threadkeep.models.base import Message
     from threadkeep.transfer.threads import CopiedThread
@@ -52,7 +53,10 @@ Days = Annotated[float | None, typer.Option(help="Only threads that have rested 
 
 Mapping = Annotated[
     Path | None,
-    typer.Option(help='A JSON file with the owner of each thread: `{"thread id": "user id"}`.', show_default=False),
+    typer.Option(
+        help='A JSON file with the owner of each thread: `{"thread id": "user id"}`; null leaves it.',
+        show_default=False,
+    ),
 ]
 OwnerKey = Annotated[
     str | None,
@@ -201,12 +205,11 @@ def import_(
     """Copy threads from a LangGraph saver, verified; run again, it goes on where it was."""
 
     async def imported(tk: Threadkeep) -> list[ImportedThread]:
-        owners = None if mapping is None else _owners_in(mapping)
         threads = tk.threads.import_from(source, thread_ids or None, owner=user, owners=owners, owner_key=owner_key)
         return [thread async for thread in threads]
 
-    threads = run(imported, data_dir, creates=True)
-    emit(threads, map(_imported_line, threads) if threads else ["There are no threads."], json=json)
+    owners = _owners_in(mapping)
+    _emit_imported(run(imported, data_dir, creates=True), owners, "There are no threads.", json=json)
 
 
 @app.command()
@@ -235,6 +238,14 @@ def export(
 
 @app.command()
 def adopt(
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            help="URL of LangGraph's checkpoints, if it keeps the application's threads; unset: ours.",
+            show_default=False,
+        ),
+    ] = None,
     mapping: Mapping = None,
     owner_key: OwnerKey = None,
     data_dir: DataDir = None,
@@ -245,42 +256,43 @@ def adopt(
     """Bind threads without an owner to one; from then on no other owner can read them."""
 
     async def adopted(tk: Threadkeep) -> list[ImportedThread]:
-        owners = None if mapping is None else _owners_in(mapping)
-        which = f"{len(owners):,} threads" if owners is not None else f"the threads that name an owner as {owner_key}"
+        named = f"the {len(owners):,} threads of {mapping}" if owners is not None else ""
+        which = " and ".join(filter(None, [named, owner_key and f"the threads that name an owner as {owner_key}"]))
         confirm(f"Bind {which} to their owners, in {location_of(tk)}?", yes=yes)
-        return await tk.threads.adopt(owners=owners, owner_key=owner_key)
+        return await tk.threads.adopt(owners=owners, owner_key=owner_key, source=source)
 
-    threads = run(adopted, data_dir)
-    emit(threads, map(_imported_line, threads) if threads else ["Every thread has its owner already."], json=json)
+    owners = _owners_in(mapping)
+    if owners is None and owner_key is None:
+        msg = "Say to whom the threads belong: --mapping FILE, --owner-key KEY, or both."
+        raise InvalidInputError(msg)
+    threads = run(adopted, data_dir, creates=source is not None)
+    _emit_imported(threads, owners, "Every thread has its owner already.", json=json)
 
 
-def _owners_in(path: Path) -> dict[str, str]:
-    """Read the owners of threads from a JSON object.
+def _owners_in(path: Path | None) -> dict[str, Owner | None] | None:
+    """Read the owners of threads from a mapping file.
 
     Raises:
-        InvalidInputError: The file cannot be read, a thread is named twice, or a user id is not a text.
+        InvalidInputError: The file cannot be read, or is no mapping.
     """
-    from threadkeep.errors import InvalidInputError
+    from threadkeep.transfer.importer import mapping_of
 
-    def once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            msg = f"{path} names the thread {twice[:60]!r} twice; name each thread once."
-            raise InvalidInputError(msg)
-        return dict(pairs)
-
+    if path is None:
+        return None
     try:
-        owners: object = json_module.loads(path.read_text("utf-8"), object_pairs_hook=once)
-    except (OSError, json_module.JSONDecodeError, UnicodeDecodeError) as error:
+        return mapping_of(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
         msg = f"{path} cannot be read ({type(error).__name__}); give a JSON object of thread ids and user ids."
         raise InvalidInputError(msg) from error
-    named = cast("dict[str, object]", owners) if isinstance(owners, dict) else {"": None}
-    texts = {thread_id: user_id for thread_id, user_id in named.items() if isinstance(user_id, str) and user_id}
-    if len(texts) < len(named):
-        msg = f"{path} must hold a JSON object of thread ids and user ids, each a text."
-        raise InvalidInputError(msg)
-    return texts
+
+
+def _emit_imported(
+    threads: Sequence[ImportedThread], owners: dict[str, Owner | None] | None, empty: str, *, json: bool
+) -> None:
+    """Print a line for each thread; exit with code 1 if one was left that the mapping does not leave out."""
+    emit(threads, map(_imported_line, threads) if threads else [empty], json=json)
+    if any(thread.state == "left" and (owners or {}).get(thread.thread_id, thread) is not None for thread in threads):
+        raise typer.Exit(1)
 
 
 async def _selection(tk: Threadkeep, thread_ids: Sequence[str] | None, user: str, rested: timedelta | None) -> str:
@@ -333,7 +345,9 @@ def _line(thread: Thread) -> str:
 
 
 def _imported_line(thread: ImportedThread) -> str:
-    owner = f", of {plain(thread.owner.user_id)}" if thread.owner is not None else ", without an owner"
+    if thread.state == "left":
+        return f"{plain(thread.thread_id)}  left: {plain(thread.reason)}"
+    owner = f", of {plain(thread.owner.user_id)}" if thread.owner is not None else ""
     return f"{plain(thread.thread_id)}  {thread.checkpoints:,} checkpoints, {thread.state}{owner}"
 
 

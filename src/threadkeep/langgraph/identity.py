@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.config import get_config
@@ -124,8 +124,11 @@ def is_scoped(config: Mapping[str, Any]) -> bool:
     return isinstance(saver, ThreadkeepCheckpointer) and saver.is_scoped
 
 
-_CHECKPOINTS_READ: Final = 50
-"""So many of the newest checkpoints of a thread are looked at for owners."""
+_CHECKPOINTS_READ: Final = 1_000
+"""So many of the newest checkpoints are looked at for an owner if the first one names none."""
+
+_FIRST: Final = {"step": -1}
+"""The metadata of the checkpoint that begins a thread."""
 
 
 def foreign_saver(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
@@ -136,23 +139,55 @@ def foreign_saver(config: Mapping[str, Any]) -> BaseCheckpointSaver[Any] | None:
     return cast("BaseCheckpointSaver[Any]", saver) if foreign else None
 
 
-async def afind_owners(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> frozenset[str]:
-    """Return the user ids that the metadata of a thread's checkpoints name under *key*; ``""`` where it names none."""
+class NamedOwner(NamedTuple):
+    """The user id that the metadata of a thread's checkpoints name.
+
+    Attributes:
+        name: The id that is named first; ``""``: none is.
+        begun: Whether the thread's first checkpoint names it, so that every message is this user's.
+    """
+
+    name: str
+    begun: bool
+
+
+async def afind_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> NamedOwner:
+    """Return the owner that the metadata of a thread's checkpoints name first under *key*.
+
+    Later names do not count: an attempt of another user that was refused leaves a checkpoint with that user's name.
+    """
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
     try:
-        return _owners_in([one async for one in saver.alist(config, limit=_CHECKPOINTS_READ)], key)
+        first = [_name_in(one, key) async for one in saver.alist(config, filter=_FIRST) if _is_root(one)]
+        if _oldest(first):
+            return NamedOwner(_oldest(first), begun=True)
+        names = [_name_in(one, key) async for one in saver.alist(config, limit=_CHECKPOINTS_READ)]
     except NotImplementedError:  # a sync checkpointer; a run would fail with it, too
-        return await asyncio.to_thread(find_owners, saver, thread_id, key)
+        return await asyncio.to_thread(find_owner, saver, thread_id, key)
+    return NamedOwner(_oldest(names), begun=False)
 
 
-def find_owners(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> frozenset[str]:
-    """Do what :func:`afind_owners` does, blocking."""
+def find_owner(saver: BaseCheckpointSaver[Any], thread_id: str, key: str) -> NamedOwner:
+    """Do what :func:`afind_owner` does, blocking."""
     config: RunnableConfig = {"configurable": {"thread_id": thread_id}}
-    return _owners_in([*saver.list(config, limit=_CHECKPOINTS_READ)], key)
+    first = [_name_in(one, key) for one in saver.list(config, filter=_FIRST) if _is_root(one)]
+    if _oldest(first):
+        return NamedOwner(_oldest(first), begun=True)
+    return NamedOwner(_oldest([_name_in(one, key) for one in saver.list(config, limit=_CHECKPOINTS_READ)]), begun=False)
 
 
-def _owners_in(found: Sequence[CheckpointTuple], key: str) -> frozenset[str]:
-    return frozenset(str(dict(one.metadata).get(key) or "") for one in found)
+def _name_in(one: CheckpointTuple, key: str) -> str:
+    return str(dict(one.metadata).get(key) or "")
+
+
+def _is_root(one: CheckpointTuple) -> bool:
+    configurable: Mapping[str, Any] = one.config.get("configurable") or {}
+    return not configurable.get("checkpoint_ns")
+
+
+def _oldest(names: Sequence[str]) -> str:
+    """Return the last name of *names*, which are those of the newest checkpoint first."""
+    return next(filter(None, reversed(names)), "")
 
 
 def allow_response_types(response_format: object, config: Mapping[str, Any]) -> None:

@@ -26,9 +26,10 @@ from threadkeep.capture.models import Receipt
 from threadkeep.errors import ClosedError, ConflictError, OwnerMismatchError, PartitionErasedError, StorageError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import (
-    afind_owners,
+    NamedOwner,
+    afind_owner,
     allow_response_types,
-    find_owners,
+    find_owner,
     foreign_saver,
     is_kept_by_us,
     is_memory_off,
@@ -128,7 +129,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if is_memory_off(get_config()):
             return handler(request)
         if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
-            self._require_vouched(turn, find_owners(saver, turn.thread_id, self._tk.app.owner_key))
+            named = find_owner(saver, turn.thread_id, self._tk.app.owner_key)
+            self._tk.app.event_loop.run_sync(self._require_owner(turn, named))
         before = self._seen.get(turn)
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
@@ -147,7 +149,8 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if is_memory_off(get_config()):
             return await handler(request)
         if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
-            self._require_vouched(turn, await afind_owners(saver, turn.thread_id, self._tk.app.owner_key))
+            named = await afind_owner(saver, turn.thread_id, self._tk.app.owner_key)
+            await self._tk.app.event_loop.run(self._require_owner(turn, named))
         before = self._seen.get(turn)
         seen = self._at_hand(turn, before, request.messages)
         if seen is None:
@@ -281,16 +284,33 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         config = get_config()
         return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
 
-    def _require_vouched(self, turn: _TurnContext, names: frozenset[str]) -> None:
-        """Check that the metadata of a thread that we do not keep names no other user than the owner of the turn.
+    async def _require_owner(self, turn: _TurnContext, named: NamedOwner) -> None:
+        """Check that a thread that we do not keep is not another user's: of whom it is bound to, or else *named*.
 
         Raises:
-            OwnerMismatchError: It names another user.
+            OwnerMismatchError: The metadata name another user, and the thread is not bound to the owner of the turn.
         """
-        if names - {"", turn.owner.user_id, turn.owner.label}:
-            msg = "The checkpoints of this thread name another user; use a thread id of your own."
+        theirs = named.name in (turn.owner.user_id, turn.owner.label)
+        if named.name and not theirs and not await self._is_bound(turn):
+            msg = (
+                "The checkpoints of this thread name another user; use a thread id of your own, or bind it to its "
+                "owner: threadkeep threads adopt --from URL --mapping FILE."
+            )
             raise OwnerMismatchError(msg, thread_id=turn.thread_id)
-        self._vouched[turn.owner, turn.thread_id or ""] = "" not in names
+        self._vouched[turn.owner, turn.thread_id or ""] = named.begun and theirs
+
+    async def _is_bound(self, turn: _TurnContext) -> bool:
+        """Return whether the thread is bound to the owner of the turn; not if the storage does not answer."""
+        app = self._tk.app
+
+        async def owner() -> str | None:
+            return await (await app.connect_threads()).owner_of(turn.thread_id or "")
+
+        try:
+            return await app.timeout_budget.wait(owner()) == turn.owner.label
+        except (StorageError, TimeoutError) as error:
+            app.telemetry.degraded("binding", error)
+            return False
 
     def _with(self, found: Recall, request: ModelRequest[Any]) -> ModelRequest[Any]:
         if not found.memories:
@@ -371,10 +391,10 @@ class LearningMiddleware(ThreadkeepMiddleware):
         if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
             return None
         messages = list(state["messages"])
-        if not self._vouched.get(
-            (turn.owner, turn.thread_id or ""), True
-        ):  # nothing says that the earlier messages are theirs
+        if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
             messages = messages[newest_human(messages)[0] :]
+        elif foreign_saver(config) is not None:
+            messages = _answered(messages)
         noting = partial(self._note_turn, turn, newest_human(messages)[2], scoped=is_scoped(config))
         return self._record(turn, messages, seen, current_run(), self._to_bind(turn), noting)
 
@@ -443,6 +463,16 @@ class LearningMiddleware(ThreadkeepMiddleware):
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
+
+
+def _answered(messages: Sequence[Any]) -> list[Any]:
+    """Leave out earlier inputs without a reply: another user's attempt that was refused leaves one in the thread."""
+    roles = [message.role for message in plain_messages(messages)]
+    return [
+        message
+        for number, (message, role) in enumerate(zip(messages, roles, strict=True))
+        if (role, *roles[number + 1 : number + 2]) != ("user", "user")
+    ]
 
 
 def _tell_captured(receipt: Receipt, runtime: Runtime[Any]) -> None:

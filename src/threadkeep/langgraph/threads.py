@@ -7,15 +7,21 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from threadkeep.checkpoints.directory import ThreadStatus
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.checkpoints.thread_ids import thread_id_from
-from threadkeep.errors import ConflictError, InvalidInputError, ThreadBusyError, ThreadNotFoundError
+from threadkeep.errors import (
+    ConflictError,
+    InvalidInputError,
+    OwnerMismatchError,
+    ThreadBusyError,
+    ThreadNotFoundError,
+)
 from threadkeep.ids import ThreadId
 from threadkeep.models.langchain import plain_messages
-from threadkeep.transfer.threads import CopiedThread, copy_thread, list_checkpoints, list_thread_ids, open_saver, raw
+from threadkeep.transfer.threads import CopiedThread, ThreadClaims, copy_thread, list_thread_ids, open_saver
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -91,19 +97,21 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True)
 class ImportedThread:
-    """A thread that came from another saver.
+    """A thread of another saver, or one without an owner.
 
     Attributes:
         thread_id: Its id.
-        checkpoints: How many checkpoints it has; 0 if it was only adopted.
-        state: ``copied``, ``present`` if all of it was there already, or ``adopted``.
-        owner: The owner it is bound to; ``None``: none was named.
+        checkpoints: How many checkpoints it has; 0 if it was adopted or left.
+        state: ``copied``, ``present`` if all of it was there already, ``adopted``, or ``left`` where it is.
+        owner: The owner it is bound to; ``None``: it was left.
+        reason: Why it was left.
     """
 
     thread_id: str
     checkpoints: int
-    state: Literal["copied", "present", "adopted"]
+    state: Literal["copied", "present", "adopted", "left"]
     owner: Owner | None
+    reason: str = ""
 
 
 class ThreadService:
@@ -367,34 +375,34 @@ class ThreadService:
         thread_ids: Sequence[str] | None = None,
         *,
         owner: str | Owner | None = None,
-        owners: Mapping[str, str | Owner] | None = None,
+        owners: Mapping[str, str | Owner | None] | None = None,
         owner_key: str | None = None,
     ) -> AsyncGenerator[ImportedThread]:
         """Copy threads from another saver, verified; what was copied already is skipped. Yield each.
 
-        A thread is bound to its owner before anything of it is copied. Metadata is believed only with *owner_key*: in
-        some applications a client writes it.
+        A thread is bound to its owner before anything of it is copied. A thread without an owner is left where it is:
+        the first user who continued it could read another person's messages. Metadata is believed only with
+        *owner_key*: in some applications a client writes it.
 
         Args:
             source: A LangGraph saver, or the URL of one: ``sqlite:///file``, ``postgresql://…``, ``redis://…``,
                 ``mongodb://…``.
             thread_ids: Which threads; ``None``: all.
             owner: The owner of every thread.
-            owners: The owner of each thread, by its id.
-            owner_key: The key of the checkpoints' metadata that names the owner, ``user_id`` for example.
+            owners: The owner of each thread, by its id; ``None`` leaves a thread where it is.
+            owner_key: The key of the checkpoints' metadata that names the owner of the other threads, ``user_id`` for
+                example.
 
         Raises:
-            InvalidInputError: Two arguments name owners.
-            OwnerMismatchError: A thread of this id belongs to another owner.
+            InvalidInputError: Nothing says which owners, or *owners* names a thread that is not there.
         """
-        if sum(one is not None for one in (owner, owners, owner_key)) > 1:
-            msg = "Give one of owner, owners and owner_key."
-            raise InvalidInputError(msg)
+        claims = self._claims(owner, owners, owner_key)
         async with _opened(source) as saver:
-            for thread_id in thread_ids or await list_thread_ids(saver):
-                named = await self._importing_owner(saver, thread_id, owner, owners, owner_key)
-                if named is not None:
-                    await self._saver.run(self._saver.maintenance.bind(thread_id, named))
+            for thread_id in await _chosen(saver, thread_ids, claims):
+                named = await self._claim(saver, thread_id, claims)
+                if isinstance(named, ImportedThread):
+                    yield named
+                    continue
                 copied = await copy_thread(saver, self._saver, thread_id)
                 yield ImportedThread(thread_id, copied.checkpoints, copied.state, named)
 
@@ -413,7 +421,7 @@ class ThreadService:
             owner: The owner.
         """
         owner = self._scope.resolve(owner)
-        async with _opened(target) as saver:
+        async with _opened(target, creates=True) as saver:
             for thread_id in await self._selected(thread_ids, owner, None):
                 yield await copy_thread(await self._view(thread_id, owner), saver, thread_id)
 
@@ -421,49 +429,65 @@ class ThreadService:
         self,
         thread_ids: Sequence[str] | None = None,
         *,
-        owners: Mapping[str, str | Owner] | None = None,
+        owners: Mapping[str, str | Owner | None] | None = None,
         owner_key: str | None = None,
+        source: BaseCheckpointSaver[Any] | str | None = None,
     ) -> list[ImportedThread]:
-        """Bind threads without an owner to one: by *owners*, or by the *owner_key* of their metadata.
+        """Bind threads without an owner to one; return those that were bound, and those that were left.
+
+        Args:
+            thread_ids: Which threads; ``None``: all that *owners* names, or with *owner_key* all.
+            owners: As in :meth:`import_from`.
+            owner_key: As in :meth:`import_from`.
+            source: LangGraph's saver, or its URL, if the application keeps its threads there; ``None``: ours.
 
         Raises:
-            InvalidInputError: Neither is given, or *owners* names a thread that is not there.
-            OwnerMismatchError: A thread belongs to another owner.
+            InvalidInputError: Neither is given, or *owners* names a thread that is not there; nothing was changed.
         """
-        if (owners is None) == (owner_key is None):
-            msg = "Give either owners, the owner of each thread, or owner_key, the key of the metadata that names them."
+        if owners is None and owner_key is None:
+            msg = "Give owners, the owner of each thread, or owner_key, the key of the metadata that names them."
             raise InvalidInputError(msg)
-        there = await list_thread_ids(self._saver)
-        if missing := sorted(set(owners or ()) - set(there)):
-            msg = f"There is no thread {missing[0][:60]!r}; nothing was changed."
-            raise InvalidInputError(msg, thread_ids=tuple(missing))
+        claims = self._claims(None, owners, owner_key)
         done: list[ImportedThread] = []
-        for thread_id in there if thread_ids is None else thread_ids:
-            named = await self._importing_owner(self._saver, thread_id, None, owners, owner_key)
-            if named is not None and await self._saver.run(self._saver.maintenance.owner_of(thread_id)) != named.label:
-                await self._saver.run(self._saver.maintenance.bind(thread_id, named))
-                done.append(ImportedThread(thread_id, 0, "adopted", named))
+        async with _opened(self._saver if source is None else source) as saver:
+            for thread_id in await _chosen(saver, thread_ids, claims):
+                if owner_key is None and thread_id not in claims.owners:
+                    continue
+                before = await self._saver.run(self._saver.maintenance.owner_of(thread_id))
+                named = await self._claim(saver, thread_id, claims)
+                if isinstance(named, ImportedThread):
+                    done += [named] if before is None or thread_id in claims.owners else []
+                elif before is None:
+                    done.append(ImportedThread(thread_id, 0, "adopted", named))
         return done
 
-    async def _importing_owner(
+    def _claims(
         self,
-        saver: BaseCheckpointSaver[Any],
-        thread_id: str,
         owner: str | Owner | None,
-        owners: Mapping[str, str | Owner] | None,
+        owners: Mapping[str, str | Owner | None] | None,
         owner_key: str | None,
-    ) -> Owner | None:
-        if owner is not None or (owners is not None and thread_id in owners):
-            return self._scope.resolve(owner if owners is None else owners[thread_id])
-        if owner_key is None:
-            return None
-        found = await list_checkpoints(raw(saver), thread_id)
-        metadata = [cast("Mapping[str, Any]", one.metadata) for one in found]
-        names = {str(one[owner_key]) for one in metadata if owner_key in one}
-        if len(names) > 1:
-            msg = f"The checkpoints of a thread name {len(names)} owners under {owner_key}; name its owner in owners."
-            raise InvalidInputError(msg, thread_id=thread_id)
-        return self._scope.resolve(names.pop()) if names else None
+    ) -> ThreadClaims:
+        if owners is None and owner_key is None:
+            if owner is None and self._scope.default is None:
+                msg = "Say to whom the threads belong: give owner, or owners by thread, or owner_key of the metadata."
+                raise InvalidInputError(msg)
+            return ThreadClaims(self._scope.resolve(owner))
+        if owner is not None:
+            msg = "Give either owner, which is that of every thread, or owners and owner_key."
+            raise InvalidInputError(msg)
+        named = {one: None if name is None else self._scope.resolve(name) for one, name in (owners or {}).items()}
+        return ThreadClaims(None, named, owner_key)
+
+    async def _claim(
+        self, saver: BaseCheckpointSaver[Any], thread_id: str, claims: ThreadClaims
+    ) -> Owner | ImportedThread:
+        """Bind a thread to the owner that *claims* name; return the owner, or the thread that is left."""
+        try:
+            named = self._scope.resolve(await claims.find(saver, thread_id))
+            await self._saver.run(self._saver.maintenance.bind(thread_id, named))
+        except (InvalidInputError, OwnerMismatchError) as error:
+            return ImportedThread(thread_id, 0, "left", None, str(error))
+        return named
 
     async def _copy(self, thread_id: str, to: str, owner: str | Owner | None, until: str | None) -> Thread:
         owner, named, other = self._scope.resolve(owner), thread_id_from(thread_id), thread_id_from(to)
@@ -533,10 +557,27 @@ def _checked_title(title: str) -> str:
     return text
 
 
+async def _chosen(
+    saver: BaseCheckpointSaver[Any], thread_ids: Sequence[str] | None, claims: ThreadClaims
+) -> Sequence[str]:
+    """Return the threads that are meant, all of them in *saver*.
+
+    Raises:
+        InvalidInputError: One is not there.
+    """
+    there = await list_thread_ids(saver)
+    if missing := sorted({*claims.owners, *(thread_ids or ())} - set(there)):
+        msg = f"There is no thread {missing[0][:60]!r}; nothing was changed."
+        raise InvalidInputError(msg, thread_ids=tuple(missing))
+    return there if thread_ids is None else thread_ids
+
+
 @asynccontextmanager
-async def _opened(saver: BaseCheckpointSaver[Any] | str) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
+async def _opened(
+    saver: BaseCheckpointSaver[Any] | str, *, creates: bool = False
+) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
     if not isinstance(saver, str):
         yield saver
         return
-    async with open_saver(saver) as opened:
+    async with open_saver(saver, creates=creates) as opened:
         yield opened

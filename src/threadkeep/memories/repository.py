@@ -374,7 +374,8 @@ class MemoryRepository(MemoryReader):
             operations += await self.unsaying(owner, statements_of(gone), among=rest)
             if self._tombstones:
                 said = {(one.namespace, one.key) for one in also}
-                unlearnt = await self._tombstones.forgetting(owner, statements_of(gone))
+                deleted = {one.key for one in operations if isinstance(one, Delete)}
+                unlearnt = await self._tombstones.forgetting(owner, statements_of(gone), memory_ids=deleted)
                 operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
             await self._audited_writer.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
             return Forgotten(

@@ -166,11 +166,13 @@ class Tombstones:
         tombstone = Tombstone(key, "rejected", text, now, by, self._until(now), embedding=embedding)
         return [tombstone_put(tombstone, owner, now=now)]
 
-    async def forgetting(self, owner: Owner, statements: Sequence[str]) -> Sequence[Operation]:
+    async def forgetting(
+        self, owner: Owner, statements: Sequence[str], *, memory_ids: Collection[str] = ()
+    ) -> Sequence[Operation]:
         """Return what keeps forgotten *statements* from being learnt again, and removes where they still wait.
 
         Nothing of their text stays: keyed digests of their terms do. Proposals and tombstones that say
-        one of them go.
+        one of them go, and proposals about one of *memory_ids*, which are gone.
         """
         now = self._clock.now()
         items = await self._items(owner, tombstones_namespace(owner))
@@ -192,7 +194,11 @@ class Tombstones:
         ]
         for item in await self._items(owner, (PROPOSALS, owner.label)):
             proposal = proposal_of(item)
-            if proposal is None or any(_says_one(text, gists) for text in _texts_of(proposal)):
+            if (
+                proposal is None
+                or (proposal.state == "pending" and proposal.memory_id in memory_ids)
+                or any(_says_one(text, gists) for text in _texts_of(proposal))
+            ):
                 operations.append(Delete(item.ref.namespace, item.ref.key))
         return operations
 

@@ -8,6 +8,7 @@ id only where a mapping says so, or where it is said that labels are ids. One wi
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -87,6 +88,27 @@ class Labels:
     mapping: Mapping[str, Owner | None]
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse a mapping that exchanges users: ``{"a_b": "c_d", "c_d": "a_b"}``.
+
+        Raises:
+            InvalidInputError: It goes in a circle.
+        """
+        for label in self.mapping:
+            passed, here = [label], self._other_label(label)
+            while here is not None and here not in passed:
+                passed.append(here)
+                here = self._other_label(here)
+            if here is not None:
+                circle = " → ".join([*passed, here])
+                msg = f"The mapping goes in a circle ({circle[:200]}), which would exchange users; correct it."
+                raise InvalidInputError(msg)
+
+    def _other_label(self, label: str) -> str | None:
+        """Return the user id of *label* where it is another label of the mapping."""
+        owner = self.mapping.get(label)
+        return owner.user_id if owner is not None and owner.user_id != label and owner.user_id in self.mapping else None
+
     def owner(self, label: str) -> Owner:
         """Return the owner of *label*.
 
@@ -115,22 +137,30 @@ class Labels:
 
 
 def mapping_of(text: str) -> dict[str, Owner | None]:
-    """Read a mapping file: a JSON object with labels as keys.
+    """Read a mapping file: a JSON object with labels, or ids of threads, as keys.
 
-    A value is a user id, ``{"user_id": …, "tenant": …}``, or ``null``, which leaves the label's items out.
+    A value is a user id, ``{"user_id": …, "tenant": …}``, or ``null``, which leaves out what the key names.
 
     Raises:
-        InvalidInputError: It is something else.
+        InvalidInputError: It is something else, or a key stands there twice.
     """
     try:
-        read: object = json.loads(text)
+        read: object = json.loads(text, object_pairs_hook=_once)
     except ValueError as error:
-        msg = f"The mapping is no JSON ({error}); write an object of labels and user ids."
+        msg = f"The mapping is no JSON ({error}); write an object of labels or thread ids, and user ids."
         raise InvalidInputError(msg) from error
     if not isinstance(read, dict):
         msg = 'The mapping is no JSON object; write {"a_b@x_org": "a.b@x.org"}.'
         raise InvalidInputError(msg)
     return {label: _mapped(label, meant) for label, meant in cast("dict[str, object]", read).items()}
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    counted = Counter(name for name, _ in pairs)
+    if twice := [name for name, count in counted.items() if count > 1]:
+        msg = f"The mapping names {twice[0][:60]!r} twice; name it once."
+        raise InvalidInputError(msg)
+    return dict(pairs)
 
 
 def arrived(item: ForeignItem, labels: Labels, approval: Approval | None = None) -> TransferItem:

@@ -5,17 +5,26 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+import sqlite3
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import ormsgpack
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from threadkeep.errors import InvalidInputError, OwnerMismatchError, StorageError, optional_import
+from threadkeep.errors import (
+    InvalidInputError,
+    NotAStorageError,
+    OwnerMismatchError,
+    StorageError,
+    optional_import,
+)
+from threadkeep.transfer.sources import reading, shown
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -99,7 +108,12 @@ def _packed(obj: Any) -> Any:
 
 async def list_thread_ids(saver: BaseCheckpointSaver[Any]) -> list[str]:
     """Return the ids of all threads of *saver*, sorted; it reads every checkpoint."""
-    return sorted({_address(found)[0] for found in await list_checkpoints(saver, None)})
+    saver = raw(saver)
+    try:
+        ids = {_address(one)[0] async for one in saver.alist(None)}
+    except NotImplementedError:
+        ids = await asyncio.to_thread(lambda: {_address(one)[0] for one in saver.list(None)})
+    return sorted(ids)
 
 
 async def list_checkpoints(saver: BaseCheckpointSaver[Any], thread_id: str | None) -> list[CheckpointTuple]:
@@ -221,72 +235,177 @@ class ThreadSource:
         await copy_thread(self._saver, target, thread_id)
 
     def _require_owner(self, found: Sequence[CheckpointTuple], thread_id: ThreadId, owner: Owner) -> None:
-        named = {str(name) for one in found if (name := dict(one.metadata).get(self._owner_key)) is not None}
-        if named == {owner.user_id}:
-            return
-        whom = "another owner" if named else "no owner"
-        msg = (
-            f"The thread comes from another checkpointer, and its metadata names {whom} under {self._owner_key!r}; use "
-            "a new thread_id, or adopt it: threadkeep threads import --mapping FILE."
-        )
-        raise OwnerMismatchError(msg, thread_id=thread_id)
+        try:
+            named = _owner_in(found, self._owner_key)
+        except InvalidInputError as error:
+            msg = f"The thread comes from another checkpointer and has no owner: {error}"
+            raise OwnerMismatchError(msg, thread_id=thread_id) from error
+        if named != owner.user_id:
+            msg = (
+                "The thread comes from another checkpointer, and its metadata names another owner; use a new thread_id."
+            )
+            raise OwnerMismatchError(msg, thread_id=thread_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadClaims:
+    """Says to which owner each thread of a saver belongs.
+
+    Attributes:
+        owner: The owner of every thread; ``None``: see the others.
+        owners: The owner of a thread by its id; ``None`` leaves the thread without one.
+        owner_key: The key of the metadata that names the owner of other threads; ``None``: they have none.
+    """
+
+    owner: Owner | None = None
+    owners: Mapping[str, Owner | None] = field(default_factory=dict[str, "Owner | None"])
+    owner_key: str | None = None
+
+    async def find(self, saver: BaseCheckpointSaver[Any], thread_id: str) -> Owner | str:
+        """Return the owner of a thread of *saver*, or its user id.
+
+        Raises:
+            InvalidInputError: It has none; the message says why.
+        """
+        if (owner := self.owner or self.owners.get(thread_id)) is not None:
+            return owner
+        if thread_id in self.owners:
+            msg = "the mapping leaves it out."
+            raise InvalidInputError(msg)
+        if self.owner_key is None:
+            msg = "nothing names its owner."
+            raise InvalidInputError(msg)
+        return _owner_in(await list_checkpoints(raw(saver), thread_id), self.owner_key)
+
+
+def _owner_in(found: Sequence[CheckpointTuple], key: str) -> str:
+    """Return the user id that the metadata of a thread's checkpoints, oldest first, name under *key*.
+
+    The oldest must name it: who only continued a thread may be another person than the one who began it.
+
+    Raises:
+        InvalidInputError: It names none, or they name several.
+    """
+    names = [str(name) if (name := dict(one.metadata).get(key)) is not None else "" for one in found]
+    several = {*names} - {""}
+    if len(several) > 1:
+        msg = f"its checkpoints name {len(several)} owners under {key!r}; name its owner in --mapping FILE."
+        raise InvalidInputError(msg)
+    if not names or not names[0]:
+        msg = f"its first checkpoint names no owner under {key!r}; name its owner in --mapping FILE."
+        raise InvalidInputError(msg)
+    return names[0]
 
 
 @asynccontextmanager
-async def open_saver(url: str) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
-    """Open LangGraph's own saver for *url*, with its tables.
+async def open_saver(url: str, *, creates: bool = False) -> AsyncGenerator[BaseCheckpointSaver[Any]]:
+    """Open LangGraph's own saver for *url*.
 
     Args:
-        url: ``sqlite:///file``, ``postgresql://…``, ``redis://…`` or ``mongodb://…``.
+        url: ``sqlite:///file``, ``postgresql://…``, ``redis://…`` or ``mongodb://…``; ``langgraph+`` may precede it.
+        creates: Whether it is written to, so that its tables are made or brought up to date.
 
     Raises:
-        InvalidInputError: There is no saver for it.
+        InvalidInputError: There is no saver for it, or no such file.
+        NotAStorageError: It holds no checkpoints of LangGraph.
         SettingsError: Its package is not installed.
+        StorageUnavailableError: The server does not answer.
     """
+    url = url.removeprefix("langgraph+")
     make = _SAVERS.get(urlsplit(url).scheme.partition("+")[0])
     if make is None:
         msg = "Give the URL of LangGraph's checkpoints: sqlite:///file, postgresql://…, redis://… or mongodb://…."
         raise InvalidInputError(msg)
     stack = ExitStack()
-
-    def opened() -> Any:
-        saver: Any = stack.enter_context(make(url))
-        if hasattr(saver, "setup"):
-            saver.setup()
-        return saver
-
-    saver = await asyncio.to_thread(opened)
     try:
-        yield saver
+        with make(url, stack, creates) as opened:
+            saver = await asyncio.to_thread(opened)
+            yield saver
     finally:
         await asyncio.to_thread(stack.close)
 
 
-def _sqlite(url: str) -> AbstractContextManager[Any]:
+_Opened: TypeAlias = AbstractContextManager[Callable[[], BaseCheckpointSaver[Any]]]
+
+
+@contextmanager
+def _sqlite(url: str, stack: ExitStack, creates: bool) -> Generator[Callable[[], BaseCheckpointSaver[Any]]]:  # noqa: FBT001 - see _SAVERS
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    return SqliteSaver.from_conn_string(url.removeprefix("sqlite:///"))
+    path = Path(url.removeprefix("sqlite:///"))
+
+    def opened() -> SqliteSaver:
+        if not creates:
+            _require_checkpoints(path)
+        return stack.enter_context(SqliteSaver.from_conn_string(str(path)))
+
+    with reading(shown(url), sqlite3.Error):
+        yield opened
 
 
-def _postgres(url: str) -> AbstractContextManager[Any]:
+def _require_checkpoints(path: Path) -> None:
+    if not path.is_file():
+        msg = f"There is no file {path}; give the one that LangGraph's SqliteSaver writes."
+        raise InvalidInputError(msg)
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'checkpoints'").fetchone():
+            raise _no_checkpoints(str(path))
+
+
+@contextmanager
+def _postgres(url: str, stack: ExitStack, creates: bool) -> Generator[Callable[[], BaseCheckpointSaver[Any]]]:  # noqa: FBT001
     with optional_import("threads import", extra="import-postgres"):
+        import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
-    return PostgresSaver.from_conn_string(url)
+
+    def opened() -> PostgresSaver:
+        saver = stack.enter_context(PostgresSaver.from_conn_string(url))
+        if creates:
+            saver.setup()
+            return saver
+        with psycopg.connect(url) as connection:
+            if connection.execute("SELECT to_regclass('checkpoints')").fetchone() == (None,):
+                raise _no_checkpoints(shown(url))
+        return saver
+
+    with reading(shown(url), psycopg.Error):
+        yield opened
 
 
-def _redis(url: str) -> AbstractContextManager[Any]:
+@contextmanager
+def _redis(url: str, stack: ExitStack, creates: bool) -> Generator[Callable[[], BaseCheckpointSaver[Any]]]:  # noqa: FBT001
+    del creates  # lists are read by its search index
     with optional_import("threads import", extra="import-redis"):
+        import redis
         from langgraph.checkpoint.redis import RedisSaver
-    return RedisSaver.from_conn_string(url)
+
+    def opened() -> RedisSaver:
+        saver = stack.enter_context(RedisSaver.from_conn_string(url))
+        saver.setup()
+        return saver
+
+    with reading(shown(url), redis.RedisError):
+        yield opened
 
 
-def _mongodb(url: str) -> AbstractContextManager[Any]:
+@contextmanager
+def _mongodb(url: str, stack: ExitStack, creates: bool) -> Generator[Callable[[], BaseCheckpointSaver[Any]]]:  # noqa: FBT001
+    del creates  # collections are made by the first write
     with optional_import("threads import", extra="import-mongodb"):
+        import pymongo.errors
         from langgraph.checkpoint.mongodb import MongoDBSaver
-    return MongoDBSaver.from_conn_string(url, db_name=urlsplit(url).path.strip("/") or _MONGODB)
+
+    name = urlsplit(url).path.strip("/") or _MONGODB
+    with reading(shown(url), pymongo.errors.PyMongoError):
+        yield lambda: stack.enter_context(MongoDBSaver.from_conn_string(url, db_name=name))
 
 
-_SAVERS: Final[Mapping[str, Callable[[str], AbstractContextManager[Any]]]] = {
+def _no_checkpoints(where: str) -> NotAStorageError:
+    msg = f"{where} holds no checkpoints of LangGraph's; it was not touched."
+    return NotAStorageError(msg, path=where)
+
+
+_SAVERS: Final[Mapping[str, Callable[[str, ExitStack, bool], _Opened]]] = {
     "sqlite": _sqlite,
     "postgres": _postgres,
     "postgresql": _postgres,
