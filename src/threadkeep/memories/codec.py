@@ -8,12 +8,14 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, cast, get_args
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
 from threadkeep.memories.models import (
+    NEEDS_APPROVAL,
     Approval,
     Archived,
     Kind,
@@ -23,7 +25,6 @@ from threadkeep.memories.models import (
     Speaker,
     Status,
     Version,
-    is_asked,
 )
 from threadkeep.storage.interface import Embedding, Expectation, Item, Namespace, Partition, Put, Ref
 from threadkeep.text.semantics import same_words
@@ -47,6 +48,7 @@ SCHEMA_NAMES: Final[Mapping[Kind, str]] = {
 LANGMEM_KIND: Final = "Memory"
 """The schema that LangMem's manager uses unless it is given others, and the only one that it then can update."""
 _KINDS: Final[dict[str, Kind]] = {name: kind for kind, schema in SCHEMA_NAMES.items() for name in (kind, schema)}
+_SHORT_TIME: Final = 40
 _STATUSES: Final = frozenset(get_args(Status))
 _SPEAKERS: Final = frozenset(get_args(Speaker))
 
@@ -172,16 +174,22 @@ def memory_of(item: Item) -> Memory | None:
     if not text:
         return None
     get = value.get
-    said_at = moment_of(said) if (said := get("timestamp")) else None
+    said_at = None
+    if said := get("timestamp"):
+        said_at = _moment_of_text(said) if isinstance(said, str) and len(said) <= _SHORT_TIME else moment_of(said)
     sources = sources_of(get("sources"))
     if not sources:
         thread = get("source_thread", get("thread_id"))
         sources = (Source("import", _thread(thread), at=said_at),)
-    kind = _kind_of(item.ref.namespace, value)
+    kind = _KINDS.get(told) if isinstance(told := get("kind"), str) else None
+    if kind is None:
+        namespace = item.ref.namespace
+        episode = get("type") == "episodic" or namespace[-1:] == ("episodic",) or namespace[:1] == (SUMMARIES,)
+        kind = "episodic" if episode else "semantic"
     status = cast("Status", _one_of(_STATUSES, given) or "active") if (given := get("status")) != "active" else "active"
     trust = cast("Speaker", _one_of(_SPEAKERS, given) or "import") if (given := get("trust")) != "user" else "user"
     approval = _approval_of(approved) if (approved := get("approval")) else None
-    if status == "active" and approval is None and is_asked(kind, trust):
+    if status == "active" and approval is None and (kind, trust) in NEEDS_APPROVAL:
         status = "proposed"
     # Most memories have none of the fields further below; a search reads ten memories each time.
     return Memory(
@@ -272,11 +280,26 @@ def put_of(memory: Memory, *, embedding: Embedding | None, expect: Expectation, 
 
 def sources_of(rows: object) -> tuple[Source, ...]:
     """Parse a list of sources; invalid ones are left out."""
-    if not isinstance(rows, list):
-        return ()
-    # dict first: isinstance() of Mapping takes five times as long, and a search parses ten memories.
-    mappings = [cast("Mapping[str, Any]", row) for row in cast("list[object]", rows) if isinstance(row, dict | Mapping)]
-    return tuple(filter(None, map(_source_of, mappings)))
+    sources: list[Source] = []
+    for row in cast("list[object]", rows) if isinstance(rows, list) else ():
+        # dict first: isinstance() of Mapping takes five times as long, and a search parses ten memories.
+        if not isinstance(row, dict | Mapping):
+            continue
+        get = cast("Mapping[str, Any]", row).get
+        speaker, thread, message, turn = get("speaker"), get("thread_id"), get("message_id"), get("turn_id")
+        if not isinstance(speaker, str) or speaker not in _SPEAKERS:
+            continue
+        at = get("at")
+        sources.append(
+            Source(
+                cast("Speaker", speaker),
+                ThreadId(thread) if isinstance(thread, str) and thread else None,
+                MessageId(message) if isinstance(message, str) else None,
+                TurnId(turn) if isinstance(turn, str) else None,
+                _moment_of_text(at) if isinstance(at, str) and len(at) <= _SHORT_TIME else moment_of(at),
+            )
+        )
+    return tuple(sources)
 
 
 def spell_sources(sources: Iterable[Source]) -> list[dict[str, Any]]:
@@ -298,28 +321,6 @@ def _prynai_type(memory: Memory) -> str | None:
     if memory.namespace[:1] != ("users",):
         return None
     return "episodic" if memory.kind == "episodic" else "user"
-
-
-def _kind_of(namespace: Namespace, value: Mapping[str, Any]) -> Kind:
-    if kind := _KINDS.get(told) if isinstance(told := value.get("kind"), str) else None:
-        return kind
-    if value.get("type") == "episodic" or namespace[-1:] == ("episodic",) or namespace[:1] == (SUMMARIES,):
-        return "episodic"
-    return "semantic"
-
-
-def _source_of(row: Mapping[str, Any]) -> Source | None:
-    get = row.get
-    speaker, thread, message, turn = get("speaker"), get("thread_id"), get("message_id"), get("turn_id")
-    if not isinstance(speaker, str) or speaker not in _SPEAKERS:
-        return None
-    return Source(
-        cast("Speaker", speaker),
-        ThreadId(thread) if isinstance(thread, str) and thread else None,
-        MessageId(message) if isinstance(message, str) else None,
-        TurnId(turn) if isinstance(turn, str) else None,
-        moment_of(get("at")),
-    )
 
 
 def _spell_source(source: Source) -> dict[str, Any]:
@@ -406,6 +407,10 @@ def moment_of(value: object) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return None
+
+
+_moment_of_text: Final = lru_cache(maxsize=4096)(moment_of)
+"""The same for a short text: a memory and its sources often have the same time, and rows are read again."""
 
 
 _FLOAT_BYTES = 4

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId
@@ -37,9 +37,10 @@ TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})
 """Speakers of statements that are kept without an approval."""
 
 
-def is_asked(kind: Kind, speaker: Speaker) -> bool:
-    """Return whether a statement of *kind* with *speaker* as its least trusted source needs an approval."""
-    return kind == "procedural" or speaker not in TRUSTED
+NEEDS_APPROVAL: Final[frozenset[tuple[Kind, Speaker]]] = frozenset(
+    (kind, speaker) for kind in get_args(Kind) for speaker in TRUST if kind == "procedural" or speaker not in TRUSTED
+)
+"""The kinds of statements, each with its least trusted source, that are kept only with an approval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +349,7 @@ def require_approval(kind: Kind, speaker: Speaker, approval: Approval | None) ->
     Raises:
         ApprovalRequiredError: It needs an approval and has none.
     """
-    if approval is not None or not is_asked(kind, speaker):
+    if approval is not None or (kind, speaker) not in NEEDS_APPROVAL:
         return
     what = "How to behave is always asked: it" if kind == "procedural" else "A statement that"
     who = "" if kind == "procedural" else f" {_SPEAKERS[speaker]} stands behind"

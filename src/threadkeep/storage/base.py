@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -25,10 +26,11 @@ from threadkeep.clock import Clock
 from threadkeep.concurrency import PriorityGate, asking
 from threadkeep.errors import ClosedError
 from threadkeep.storage.encoding import (
+    EPOCH,
+    MICROSECOND,
     Cursor,
     check_filter,
     check_limit,
-    check_namespace,
     decode_cursor,
     distinct_namespaces,
     encode_cursor,
@@ -73,7 +75,10 @@ _INLINE_OPERATIONS: Final = 64
 
 _INLINE_NAMESPACES: Final = 1_000
 _MAX_INT64: Final = (1 << 63) - 1
-_MIN_INT64: Final = -(1 << 63)
+# "~" sorts after, and the empty text before, every encoded namespace and key.
+_BEFORE_NEWEST: Final = Cursor(_MAX_INT64, _MAX_INT64, "~", "~")
+_BEFORE_OLDEST: Final = Cursor(-_MAX_INT64 - 1, -_MAX_INT64 - 1, "", "")
+_get_item: Final[Callable[[tuple[Cursor, Item]], Item]] = itemgetter(1)
 
 _STATEMENT_HEADING: Final = re.compile(r"^-- name: *(\w+)\s*$", re.MULTILINE)
 
@@ -96,7 +101,19 @@ class ChangedRows(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScanQuery:
-    """The checked arguments of a scan; *after* is the position of the previous page's last item."""
+    """The checked arguments of a scan, and what a backend needs to know of them.
+
+    Attributes:
+        partition: The partition.
+        prefix: The first labels of the namespaces.
+        filter: The conditions on a value; ``None``: none.
+        direction: Which items come first.
+        after: The position of the previous page's last item; ``None``: the first page.
+        limit: How many items the page holds at most.
+        fetch_limit: How many items a backend reads: one more shows that another page follows.
+        namespace_range: The first and the last encoded namespace, both included.
+        start: The position after which the page begins.
+    """
 
     partition: Partition
     prefix: Namespace
@@ -104,6 +121,9 @@ class ScanQuery:
     direction: Direction
     after: Cursor | None
     limit: int
+    fetch_limit: int
+    namespace_range: tuple[str, str]
+    start: Cursor
 
     @classmethod
     def create(
@@ -122,44 +142,25 @@ class ScanQuery:
             InvalidInputError, TooLargeError: One of them is invalid.
         """
         check_limit(limit, name="limit")
-        check_namespace(prefix)
-        check_filter(filter or {})
-        return cls(partition, prefix, filter, direction, None if after is None else decode_cursor(after), limit)
-
-    @property
-    def start(self) -> Cursor:
-        """The position after which the page begins.
-
-        ``~`` sorts after, and the empty text before, every encoded namespace and key.
-        """
-        if self.after is not None:
-            return self.after
-        newest = self.direction == "newest"
-        return Cursor(_MAX_INT64, _MAX_INT64, "~", "~") if newest else Cursor(_MIN_INT64, _MIN_INT64, "", "")
-
-    @property
-    def namespace_range(self) -> tuple[str, str]:
-        """The first and the last encoded namespace of the scan, both included."""
-        return prefix_range(self.prefix)
-
-    @property
-    def fetch_limit(self) -> int:
-        """How many items a backend reads: one more than the page holds shows that another page follows."""
-        return self.limit + 1
+        namespaces = prefix_range(prefix)
+        if filter:
+            check_filter(filter)
+        cursor = None if after is None else decode_cursor(after)
+        start = cursor or (_BEFORE_NEWEST if direction == "newest" else _BEFORE_OLDEST)
+        return cls(partition, prefix, filter, direction, cursor, limit, limit + 1, namespaces, start)
 
     def select(self, rows: Sequence[ItemRow]) -> list[tuple[Cursor, Item]]:
         """Return the items of *rows* that match the filter, with their positions in the order."""
-        return [
-            (to_cursor(row), item)
-            for row, item in zip(rows, parse_rows(rows, self.partition), strict=True)
-            if not self.filter or meets(item.value, self.filter)
-        ]
+        cursors = [Cursor(row.updated_at, row.revision, row.namespace, row.key) for row in rows]
+        selected = list(zip(cursors, parse_rows(rows, self.partition), strict=True))
+        conditions = self.filter
+        return [one for one in selected if meets(one[1].value, conditions)] if conditions else selected
 
     def to_page(self, items: Sequence[tuple[Cursor, Item]]) -> Page:
         """Return the page of *items*, of which there are up to :attr:`fetch_limit`."""
         more = len(items) > self.limit
         after = encode_cursor(items[self.limit - 1][0]) if more else None
-        return Page(tuple(item for _, item in items[: self.limit]), after)
+        return Page(tuple(map(_get_item, items[: self.limit])), after)
 
 
 def to_cursor(row: ItemRow) -> Cursor:
@@ -326,7 +327,7 @@ class StorageBase(ABC):
 
     def _now(self) -> int:
         """Return the storage's time in microseconds."""
-        return to_micros(self._clock.now())
+        return (self._clock.now() - EPOCH) // MICROSECOND
 
     async def _encode(self, batch: Batch) -> EncodedBatch:
         """Check and encode *batch*, in a thread if it is large."""

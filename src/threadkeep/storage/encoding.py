@@ -50,10 +50,13 @@ MAX_TTL: Final = timedelta(days=1000 * 366)
 _MAX_CONTAINERS: Final = MAX_VALUE_BYTES // 3
 """Each takes two brackets and a comma; counting them bounds the work on a value that holds one list very often."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_EXACT_AS_FLOAT: Final = 4_000_000_000_000_000
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
+EXACT_AS_FLOAT: Final = 4_000_000_000_000_000
 """Until 2096 the seconds as a float are off by less than a quarter of a microsecond."""
+
+_CACHED_LABELS: Final = 8
+_CACHED_CHARACTERS: Final = 1_000
 
 _encode: Final = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
@@ -75,9 +78,8 @@ class Cursor(NamedTuple):
     key: str
 
 
-def encode_text(text: str) -> str:
-    """Return *text* as a JSON string in ASCII."""
-    return _encode(text)
+encode_text: Final[Callable[[str], str]] = _encode
+"""Return a text as a JSON string in ASCII."""
 
 
 def decode_text(text: str) -> str:
@@ -102,9 +104,26 @@ def partition_key(prefix: str, digest: bytes) -> bytes:
     return hashlib.sha256(prefix.encode("ascii") + digest).digest()
 
 
-@lru_cache(maxsize=1024)
 def encode_namespace(namespace: Namespace) -> str:
-    """Return *namespace* as a JSON array in ASCII: ``["memories","ana"]``."""
+    """Check *namespace* and return it as a JSON array in ASCII: ``["memories","ana"]``.
+
+    Most namespaces are short and come again, so those are cached.
+
+    Raises:
+        InvalidInputError, TooLargeError: See :func:`check_namespace`.
+    """
+    try:
+        if len(namespace) <= _CACHED_LABELS and sum(map(len, namespace)) <= _CACHED_CHARACTERS:
+            return _encode_short_namespace(namespace)
+    except TypeError:  # not a tuple of strings; check_namespace raises the better error
+        pass
+    check_namespace(namespace)
+    return _encode(namespace)
+
+
+@lru_cache(maxsize=4096)
+def _encode_short_namespace(namespace: Namespace) -> str:
+    check_namespace(namespace)
     return _encode(namespace)
 
 
@@ -115,7 +134,7 @@ def decode_namespace(text: str) -> Namespace:
 
 
 def prefix_range(prefix: Namespace) -> tuple[str, str]:
-    """Return the first and last text, both included, of the namespaces that begin with the labels *prefix*.
+    """Check *prefix* and return the first and last text, both included, of the namespaces that begin with its labels.
 
     A label's closing quote is followed by ``,`` or ``]``, so one range holds the prefix itself and every
     namespace below it, and never ``["user10"]`` for ``["user1"]``.
@@ -190,14 +209,14 @@ def to_micros(time: datetime) -> int:
     if not isinstance(cast("object", time), datetime) or time.tzinfo is None:
         msg = "The time is invalid: pass a datetime with a time zone, e.g. datetime.now(UTC)."
         raise InvalidInputError(msg)
-    return (time - _EPOCH) // _MICROSECOND
+    return (time - EPOCH) // MICROSECOND
 
 
 def from_micros(microseconds: int) -> datetime:
     """Undo :func:`to_micros`; the result is in UTC."""
-    if 0 <= microseconds < _EXACT_AS_FLOAT:
+    if 0 <= microseconds < EXACT_AS_FLOAT:
         return datetime.fromtimestamp(microseconds / 1e6, UTC)  # half the time of the sum
-    return _EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(microseconds=microseconds)
 
 
 def ttl_to_micros(ttl: timedelta) -> int:
@@ -209,7 +228,7 @@ def ttl_to_micros(ttl: timedelta) -> int:
     if not isinstance(cast("object", ttl), timedelta) or not timedelta(0) < ttl <= MAX_TTL:
         msg = "The ttl is invalid: pass a positive timedelta of at most a thousand years, or None for no expiry."
         raise InvalidInputError(msg)
-    return ttl // _MICROSECOND
+    return ttl // MICROSECOND
 
 
 def check_limit(number: int, *, name: str) -> None:
@@ -262,28 +281,25 @@ def _check_json(value: object) -> None:
         if containers > _MAX_CONTAINERS:
             msg = f"The value is too large: more than {MAX_VALUE_BYTES:,} bytes as JSON. Split it."
             raise TooLargeError(msg)
-        for inner in _inner_values(container):
+        parts: Iterable[object] = cast("Iterable[object]", container)
+        if isinstance(container, dict):
+            fields = cast("dict[object, object]", container)
+            if not {str}.issuperset(map(type, fields)) and not all(isinstance(name, str) for name in fields):
+                msg = "The value has a key that is not a string: JSON keys are strings. Convert it with str()."
+                raise InvalidInputError(msg)
+            parts = fields.values()
+        for inner in parts:
             if isinstance(inner, dict | list | tuple):
                 pending.append((cast("object", inner), depth + 1))
-            elif not isinstance(inner, str):
+            elif inner is not None and not isinstance(inner, str | int):
                 _check_leaf(inner)
-
-
-def _inner_values(container: object) -> Iterable[object]:
-    if not isinstance(container, dict):
-        return cast("list[object] | tuple[object, ...]", container)
-    fields = cast("dict[object, object]", container)
-    if not {str}.issuperset(map(type, fields)) and not all(isinstance(name, str) for name in fields):
-        msg = "The value has a key that is not a string: JSON keys are strings. Convert it with str()."
-        raise InvalidInputError(msg)
-    return fields.values()
 
 
 def _check_leaf(leaf: object) -> None:
     if isinstance(leaf, float) and not math.isfinite(leaf):
         msg = "The value contains NaN or infinity, which JSON cannot represent: store None or a string."
         raise InvalidInputError(msg)
-    if leaf is not None and not isinstance(leaf, str | int | float):
+    if not isinstance(leaf, float):
         msg = (
             f"The value contains {type(leaf).__name__}, which JSON cannot represent: "
             "use strings, numbers, booleans, None, lists and dicts."
