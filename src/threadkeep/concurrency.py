@@ -17,7 +17,7 @@ import math
 import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from datetime import timedelta
 from enum import IntEnum
@@ -185,7 +185,10 @@ class StalledError(Exception):
 
 
 class AnswerTime:
-    """How long a piece of work has waited for a storage or a model to answer, without the queues of this process."""
+    """How long a piece of work has waited for a storage or a model to answer, without the queues of this process.
+
+    It counts the time in ``with`` blocks of it, which may be nested or overlap.
+    """
 
     __slots__ = ("_asked", "_outer", "_paused", "_since", "_spent")
 
@@ -199,12 +202,12 @@ class AnswerTime:
         """Seconds until now."""
         return self._spent + (time.monotonic() - self._since if self._asked and not self._paused else 0.0)
 
-    def begin(self) -> None:
+    def __enter__(self) -> None:
         """Count from now on."""
         self._change(1, 0)
 
-    def end(self) -> None:
-        """End what :meth:`begin` began."""
+    def __exit__(self, *_: object) -> None:
+        """End what the beginning of the block began."""
         self._change(-1, 0)
 
     def pause(self) -> None:
@@ -216,8 +219,10 @@ class AnswerTime:
         self._change(0, -1)
 
     def _change(self, asked: int, paused: int) -> None:
-        self._spent = self.spent
-        self._since = time.monotonic()
+        now = time.monotonic()
+        if self._asked and not self._paused:
+            self._spent += now - self._since
+        self._since = now
         self._asked += asked
         self._paused += paused
         if self._outer is not None:
@@ -227,18 +232,12 @@ class AnswerTime:
 _answer_time: ContextVar[AnswerTime | None] = ContextVar("threadkeep_answer_time", default=None)
 
 
-@contextmanager
-def asking() -> Generator[None]:
-    """Count the time in this block as time of a storage or a model."""
-    answers = _answer_time.get()
-    if answers is None:
-        yield
-        return
-    answers.begin()
-    try:
-        yield
-    finally:
-        answers.end()
+_NOT_COUNTED: Final = nullcontext()
+
+
+def asking() -> AbstractContextManager[None]:
+    """Return the context manager in which time counts as time of a storage or a model, where a timeout counts it."""
+    return _answer_time.get() or _NOT_COUNTED
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -28,10 +28,15 @@ class Owner:
     Attributes:
         user_id: Any text of 1–1,000 characters: an e-mail address, a path, Unicode.
         tenant: Any text of up to 1,000 characters; by default the only one, ``""``. Gateways use the token's issuer.
+        label: The owner as a LangGraph namespace label: legal, and different for every owner. An id that is legal as it
+            is, and does not begin with the mark ``~tk~``, is its own label.
+        partition: The partition that holds everything of this owner.
     """
 
     user_id: str
     tenant: str = ""
+    label: str = field(init=False, repr=False, compare=False)
+    partition: Partition = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, text in (("user id", self.user_id), ("tenant", self.tenant)):
@@ -44,23 +49,15 @@ class Owner:
         if not self.user_id:
             msg = "The user id is empty; give the id that your application knows the user by."
             raise InvalidInputError(msg)
+        object.__setattr__(self, "label", _label(self.tenant, self.user_id))
+        object.__setattr__(self, "partition", _partition(self.tenant, self.user_id))
 
-    @property
-    def partition(self) -> Partition:
-        """The partition that holds everything of this owner."""
-        return _partition(self.tenant, self.user_id)
 
-    @property
-    def label(self) -> str:
-        """This owner as a LangGraph namespace label: legal, and different for every owner.
-
-        An id that is legal as it is, and does not begin with the mark ``~tk~``, is its own label.
-        """
-        if not self.tenant and not self.user_id.startswith(_MARK) and not _ILLEGAL.search(self.user_id):
-            return self.user_id
-        if not self.tenant:
-            return _MARK + _escape(self.user_id)
-        return f"{_MARK}{_escape(self.tenant)}~{_escape(self.user_id)}"
+@lru_cache(maxsize=4096)
+def _label(tenant: str, user_id: str) -> str:
+    if not tenant and not user_id.startswith(_MARK) and not _ILLEGAL.search(user_id):
+        return user_id
+    return _MARK + (f"{_escape(tenant)}~{_escape(user_id)}" if tenant else _escape(user_id))
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
+from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from threadkeep.errors import ApprovalRequiredError, InvalidInputError
@@ -301,6 +303,7 @@ def checked_name(text: object, argument: str) -> str:
 
 _WORDS: Final = re.compile(r"\w+")
 _HOLDS: Final = 0.6
+_turn_of: Final = attrgetter("turn_id")
 _SPEAKERS: Final[Mapping[Speaker, str]] = {
     "user": "a user",
     "import": "an import",
@@ -364,11 +367,21 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
     its turns that hold most of its words, now or in its history, and nothing else (see :func:`without_sentences`).
     """
     rest = [known for known in everything if known.memory_id != memory.memory_id]
-    statements = [memory.text, *(old.text for old in memory.history)]
-    said = {same_words(text) for text in statements}
-    vocabularies = [_vocabulary(text) for text in statements]
-    turns = {s.turn_id for s in _sources(memory) if s.turn_id}
+    statements = [memory.text, *[old.text for old in memory.history]]
+    said = set(map(same_words, statements))
+    vocabularies = list(map(_vocabulary, statements))
+    turns = {source.turn_id for source in sources_in([memory])} - {None, ""}
     says = says_one_of(statements)
+
+    def repeats(known: Memory) -> bool:
+        if same_words(known.text) in said:
+            return True
+        if known.kind != "episodic" or turns.isdisjoint(map(_turn_of, known.sources)):
+            return not known.text
+        left = without_sentences(known.text, says)
+        return not left or any(_holds(left, words) for words in vocabularies)
+
+    repeating = {known.memory_id for known in rest if repeats(known)}
     gone = {memory.memory_id: memory}
     grew = True
     while grew:
@@ -376,11 +389,8 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
         for known in rest:
             if known.memory_id in gone:
                 continue
-            derived = any(parent in gone for parent in known.derived_from) or known.merged_into in gone
-            same = same_words(known.text) in said
-            episode = known.kind == "episodic" and any(s.turn_id in turns for s in known.sources)
-            left = without_sentences(known.text, says) if episode else known.text
-            if derived or same or not left or (episode and any(_holds(left, words) for words in vocabularies)):
+            derived = known.merged_into in gone or not gone.keys().isdisjoint(known.derived_from)
+            if derived or known.memory_id in repeating:
                 gone[known.memory_id] = known
                 grew = True
     return list(gone.values())
@@ -420,7 +430,8 @@ def says_one_of(statements: Iterable[str]) -> Callable[[str], bool]:
     """Return a function that returns whether a text says the same as one of *statements*."""
     gists: list[Gist] = [gist_of(statement) for statement in statements]
     same = {normalised(statement) for statement in statements}
-    return lambda text: normalised(text) in same or any(same_meaning(gist_of(text), gist) for gist in gists)
+
+    return lambda text: normalised(text) in same or any(map(same_meaning, repeat(gist_of(text)), gists))
 
 
 def distinct(memories: Sequence[Memory]) -> list[Memory]:
@@ -446,26 +457,28 @@ def distinct(memories: Sequence[Memory]) -> list[Memory]:
 
 def statements_of(memories: Sequence[Memory]) -> tuple[str, ...]:
     """Return what *memories* say and said, each once; an episode is a statement of each sentence, beside no fact."""
-    facts = [memory for memory in memories if memory.kind != "episodic"]
-    if not facts:
-        return tuple(dict.fromkeys(one for memory in memories for one in sentences_in(memory.text)))
-    return tuple(dict.fromkeys(text for m in facts for text in (m.text, *(old.text for old in m.history))))
+    stated: dict[str, None] = {}
+    for memory in memories:
+        if memory.kind != "episodic":
+            stated |= dict.fromkeys((memory.text, *[old.text for old in memory.history]))
+    if not stated:
+        for memory in memories:
+            stated |= dict.fromkeys(sentences_in(memory.text))
+    return tuple(stated)
 
 
 def sources_in(memories: Iterable[Memory]) -> tuple[Source, ...]:
     """Return everywhere that *memories* were said, now and before, each once."""
-    return tuple(dict.fromkeys(source for memory in memories for source in _sources(memory)))
+    sources: dict[Source, None] = {}
+    for memory in memories:
+        for version in (memory, *memory.history):
+            sources |= dict.fromkeys(version.sources)
+    return tuple(sources)
 
 
 def messages_of(sources: Sequence[Source]) -> tuple[Source, ...]:
     """Return one source for each message of a thread."""
     return tuple({(s.thread_id, s.message_id, s.speaker): s for s in reversed(sources) if s.thread_id}.values())
-
-
-def _sources(memory: Memory) -> Iterable[Source]:
-    yield from memory.sources
-    for old in memory.history:
-        yield from old.sources
 
 
 def _vocabulary(text: str) -> frozenset[str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.errors import InvalidInputError, MemoryNotFoundError
 from threadkeep.memories.codec import MEMORIES, SUMMARIES, memory_namespaces, memory_of
-from threadkeep.storage.interface import PAGE_SIZE, Item, Namespace, Ref, Storage
+from threadkeep.storage.interface import PAGE_SIZE, Item, Namespace, Ref, Storage, read_items
 
 if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Kind, Memory
-
 
 _NEWEST: Final = 1000
 _CHANGED: Final = attrgetter("updated_at", "revision")
@@ -32,13 +33,7 @@ class MemoryReader:
 
     async def items(self, memory_ids: Collection[str], owner: Owner) -> dict[str, Item]:
         """Return the rows with these keys, wherever below the owner's memories they are kept; those that are there."""
-        label = owner.label
-        places: tuple[Namespace, ...] = (
-            (MEMORIES, label),
-            ("users", label, MEMORIES, "user"),
-            ("users", label, MEMORIES, "episodic"),
-            (SUMMARIES, label),
-        )
+        places = _places(owner.label)
         refs = [Ref(owner.partition, place, key) for key in memory_ids for place in places]
         found: dict[str, Item] = {}
         for item in await self._storage.get(refs) if refs else ():
@@ -47,6 +42,15 @@ class MemoryReader:
         if left := {key for key in memory_ids if key not in found}:
             found |= await self._items_below(left, owner)
         return found
+
+    async def everything(self, owner: Owner) -> tuple[list[Memory], list[Memory]]:
+        """Return all memories of the owner, most recently changed first, and all summaries of their threads."""
+        prefixes = (*memory_namespaces(owner.label), (SUMMARIES, owner.label))
+        *items, summaries = await asyncio.gather(
+            *[read_items(self._storage, owner.partition, prefix=prefix) for prefix in prefixes]
+        )
+        changed = sorted(chain.from_iterable(items), key=_CHANGED, reverse=True)
+        return list(filter(None, map(memory_of, changed))), list(filter(None, map(memory_of, summaries)))
 
     async def walk(self, *, owner: Owner) -> AsyncIterator[Memory]:
         """Yield every memory of the owner, most recently changed first."""
@@ -68,8 +72,7 @@ class MemoryReader:
         """
         if memory := await self.get(memory_id, owner=owner):
             return memory
-        msg = f"There is no memory {memory_id[:80]!r} of this owner; list the memories to see which there are."
-        raise MemoryNotFoundError(msg, memory_id=memory_id)
+        raise _not_found(memory_id)
 
     async def list(self, *, owner: Owner, kind: Kind | None = None, limit: int = 100, offset: int = 0) -> list[Memory]:
         """Return the owner's memories, most recently changed first, whatever their status."""
@@ -132,3 +135,30 @@ class MemoryReader:
                 batch += unread[:count]
                 items[prefix] = unread[count:]
             yield sorted(batch, key=_CHANGED, reverse=True)
+
+
+def require_one(memory_id: str, memories: Iterable[Memory], owner: Owner) -> Memory:
+    """Return the memory with this key among all of the owner's.
+
+    Raises:
+        MemoryNotFoundError: There is none.
+    """
+    found: dict[Namespace, Memory] = {}
+    for memory in memories:
+        if memory.memory_id == memory_id:
+            found.setdefault(memory.namespace, memory)
+    if not found:
+        raise _not_found(memory_id)
+    places = filter(found.__contains__, _places(owner.label))
+    return found[next(places, next(iter(found)))]
+
+
+def _places(label: str) -> tuple[Namespace, ...]:
+    """Return where a memory is looked for by its key, before deeper namespaces, which only other programs write to."""
+    users = ("users", label, MEMORIES)
+    return (MEMORIES, label), (*users, "user"), (*users, "episodic"), (SUMMARIES, label)
+
+
+def _not_found(memory_id: str) -> MemoryNotFoundError:
+    msg = f"There is no memory {memory_id[:80]!r} of this owner; list the memories to see which there are."
+    return MemoryNotFoundError(msg, memory_id=memory_id)

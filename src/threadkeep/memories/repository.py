@@ -41,7 +41,7 @@ from threadkeep.memories.models import (
     statements_of,
     without_sentences,
 )
-from threadkeep.memories.reader import MemoryReader
+from threadkeep.memories.reader import MemoryReader, require_one
 from threadkeep.storage.interface import (
     Delete,
     Embedding,
@@ -52,7 +52,7 @@ from threadkeep.storage.interface import (
     Put,
     Ref,
     Storage,
-    iterate_items,
+    read_items,
 )
 from threadkeep.text.semantics import gist_of, same_meaning, same_words
 
@@ -360,17 +360,17 @@ class MemoryRepository(MemoryReader):
 
         async def commit() -> Forgotten:
             head = await self._audited_writer.head(owner)
-            memory = await self.require(memory_id, owner=owner)
+            memories, summaries = await self.everything(owner)
+            memory = require_one(memory_id, (*memories, *summaries), owner)
             _require_revision(memory, revision)
-            everything = [known async for known in self.walk(owner=owner)]
-            gone = goes_with(memory, everything)
+            gone = goes_with(memory, memories)
             sources = sources_in(gone)
             turn_ids = tuple(dict.fromkeys(s.turn_id for s in sources if s.turn_id))
             emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
             operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
             operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
             removed = {one.memory_id for one in gone}
-            rest = [one for one in (*everything, *await self._summaries(owner)) if one.memory_id not in removed]
+            rest = [one for one in (*memories, *summaries) if one.memory_id not in removed]
             operations += await self.unsaying(owner, statements_of(gone), among=rest)
             if self._tombstones:
                 said = {(one.namespace, one.key) for one in also}
@@ -421,8 +421,8 @@ class MemoryRepository(MemoryReader):
         return [one.text for one in found[:limit]]
 
     async def _summaries(self, owner: Owner) -> list[Memory]:
-        items = iterate_items(self._storage, owner.partition, prefix=(SUMMARIES, owner.label))
-        return [memory async for item in items if (memory := memory_of(item)) is not None]
+        items = await read_items(self._storage, owner.partition, prefix=(SUMMARIES, owner.label))
+        return list(filter(None, map(memory_of, items)))
 
     async def _remember(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -22,7 +23,7 @@ from threadkeep.proposals.codec import (
     tombstones_namespace,
 )
 from threadkeep.proposals.models import Proposal, Tombstone
-from threadkeep.storage.interface import Delete, Embedding, Item, Namespace, Operation, Put, Storage, iterate_items
+from threadkeep.storage.interface import Delete, Embedding, Item, Namespace, Operation, Put, Storage, read_items
 from threadkeep.text.facts import clauses
 from threadkeep.text.semantics import Gist, agrees, gist_of, normalised, same_meaning, signature
 
@@ -175,7 +176,9 @@ class Tombstones:
         one of them go, and proposals about one of *memory_ids*, which are gone.
         """
         now = self._clock.now()
-        items = await self._items(owner, tombstones_namespace(owner))
+        items, proposals = await asyncio.gather(
+            self._items(owner, tombstones_namespace(owner)), self._items(owner, (PROPOSALS, owner.label))
+        )
         operations: list[Operation] = []
         secret = _secret_of(items)
         if not secret:
@@ -192,7 +195,7 @@ class Tombstones:
             for item in items
             if (one := tombstone_of(item)) is not None and one.text is not None and _says_one(one.text, gists)
         ]
-        for item in await self._items(owner, (PROPOSALS, owner.label)):
+        for item in proposals:
             proposal = proposal_of(item)
             if (
                 proposal is None
@@ -224,7 +227,7 @@ class Tombstones:
         return now + self._lifetime if self._lifetime else None
 
     async def _items(self, owner: Owner, namespace: Namespace) -> Sequence[Item]:
-        return [item async for item in iterate_items(self._storage, owner.partition, prefix=namespace)]
+        return await read_items(self._storage, owner.partition, prefix=namespace)
 
 
 def lifting_operations(owner: Owner, tombstones: Iterable[Tombstone]) -> list[Operation]:

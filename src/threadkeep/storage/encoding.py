@@ -173,7 +173,10 @@ def check_namespace(namespace: Namespace) -> None:
         TooLargeError: Its labels have more than 50,000 characters together.
     """
     labels = cast("object", namespace)
-    if not isinstance(labels, tuple) or not all(isinstance(label, str) for label in cast("tuple[object, ...]", labels)):
+    if not isinstance(labels, tuple) or not (
+        {str}.issuperset(map(type, namespace))
+        or all(isinstance(label, str) for label in cast("tuple[object, ...]", labels))
+    ):
         msg = 'The namespace is invalid: pass a tuple of strings, e.g. ("memories", "ana").'
         raise InvalidInputError(msg)
     size = max(sum(map(len, namespace)), len(namespace))

@@ -441,6 +441,16 @@ async def iterate_pages(
         after = page.after
 
 
+async def read_items(storage: Storage, partition: Partition, *, prefix: Namespace) -> list[Item]:
+    """Return all items of *partition* below *prefix*, newest first; of a namespace that holds few."""
+    page = await storage.scan(partition, prefix=prefix, limit=PAGE_SIZE)
+    items = list(page.items)
+    while page.after is not None:
+        page = await storage.scan(partition, prefix=prefix, after=page.after, limit=PAGE_SIZE)
+        items += page.items
+    return items
+
+
 async def iterate_items(
     storage: Storage, partition: Partition, *, prefix: Namespace = (), direction: Direction = "newest"
 ) -> AsyncGenerator[Item]:
