@@ -112,9 +112,9 @@ class TestTryPrepare:
 
                 assert result == prepared
                 assert result is not None
-                assert [result.memory(place) for place in range(len(result.hits))] == await search.memories(
-                    ANA, prepared, range(len(prepared.hits))
-                )
+                places = range(len(result.hits))
+                memories = result.memories(places)
+                assert [memories[place] for place in places] == await search.memories(ANA, prepared, places)
             await search.close()
 
         asyncio.run(compare(ImmediateHashingEmbedder()))

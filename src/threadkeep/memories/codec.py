@@ -65,7 +65,7 @@ def memory_namespaces(label: str) -> tuple[Namespace, Namespace]:
 
 def recalled_namespaces(label: str) -> tuple[Namespace, ...]:
     """Return the namespaces that recall and search read: memories, and summaries of threads."""
-    return (*memory_namespaces(label), (SUMMARIES, label))
+    return (MEMORIES, label), ("users", label, MEMORIES), (SUMMARIES, label)
 
 
 def is_summary(memory: Memory) -> bool:

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.memories.models import ASKED, SAID, Memory
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+
+    from threadkeep.ids import TurnId
+    from threadkeep.memories.models import Source
 
 LEAST_ALIKE: Final = 0.25
 """Two statements with a word in common are about the same thing from this cosine on."""
@@ -34,6 +41,8 @@ Source:
 ALIKE_WITHOUT_A_WORD_OF_ONE: Final = 0.12
 """The same where there is one other statement: the nearest of few is less near by chance."""
 _MANY: Final = 60
+_turn_of: Final[Callable[[Source], TurnId | None]] = attrgetter("turn_id")
+_in_time: Final[Callable[[_Said], tuple[datetime, int]]] = attrgetter("at", "place")
 _COMMON: Final = 3
 _COMMON_SHARE: Final = 0.08
 """A word that more turns than these have tells nothing of what a pair is about."""
@@ -86,32 +95,39 @@ def _least_without_a_word(count: int) -> float:
     return ALIKE_WITHOUT_A_WORD_OF_ONE + share * (ALIKE_WITHOUT_A_WORD - ALIKE_WITHOUT_A_WORD_OF_ONE)
 
 
+@dataclass(slots=True)
 class _Said:
     """A statement, with the places of the memories that hold it: a fact, and a passage of the turn."""
 
-    __slots__ = ("at", "english", "place", "places", "text", "turns")
+    at: datetime
+    text: str
+    english: bool
+    turns: frozenset[TurnId]
+    place: int
+    places: list[int]
 
-    def __init__(self, place: int, memory: Memory) -> None:
-        source = memory.sources[-1] if memory.sources else None
-        self.at: datetime = (source.at if source is not None else None) or memory.created_at
-        self.text = memory.text.removeprefix(SAID).removeprefix(ASKED)
-        self.english = is_english(self.text)
-        self.turns = {source.turn_id for source in memory.sources if source.turn_id is not None}
-        self.place = place
-        self.places = [place]
+
+@lru_cache(maxsize=4096)
+def _features(text: str) -> tuple[str, bool]:
+    """Return how *text* is compared, and whether it is English: the same memories are found again and again."""
+    return normalised(text), is_english(text)
 
 
 def _statements(memories: Sequence[Memory | None]) -> list[_Said]:
     """Return what *memories* state, oldest first, and what two of one turn state once."""
     by_text: dict[tuple[str, frozenset[str]], _Said] = {}
     for place, memory in enumerate(memories):
-        if memory is None or not _tells(memory):
+        if memory is None or (memory.kind == "episodic" and not _tells(memory.text)):
             continue
-        said = _Said(place, memory)
-        known = by_text.setdefault((normalised(said.text), frozenset(said.turns)), said)
-        if known is not said:
+        text = memory.text.removeprefix(SAID).removeprefix(ASKED)
+        compared, english = _features(text)
+        turns = frozenset(map(_turn_of, memory.sources)) - {None}
+        if known := by_text.get((compared, turns)):
             known.places.append(place)
-    return sorted(by_text.values(), key=lambda one: (one.at, one.place))
+            continue
+        at = (memory.sources[-1].at if memory.sources else None) or memory.created_at
+        by_text[compared, turns] = _Said(at, text, english, turns, place, [place])
+    return sorted(by_text.values(), key=_in_time)
 
 
 def _common(said: Iterable[_Said]) -> frozenset[str]:
@@ -119,13 +135,11 @@ def _common(said: Iterable[_Said]) -> frozenset[str]:
     of_turns: dict[object, set[str]] = {}
     for one in said:
         of_turns.setdefault(min(one.turns, default=one.place), set()).update(subjects_of(one.text))
-    counts = Counter(word for words in of_turns.values() for word in words)
+    counts = Counter(chain.from_iterable(of_turns.values()))
     most = max(_COMMON, _COMMON_SHARE * len(of_turns))
-    return frozenset(word for word, count in counts.items() if count > most)
+    return frozenset([word for word, count in counts.items() if count > most])
 
 
-def _tells(memory: Memory) -> bool:
-    """Return whether *memory* is a statement; a question, and a whole message of a conversation, changes nothing."""
-    if memory.kind != "episodic":
-        return True
-    return memory.text.startswith(SAID) or (memory.text.startswith(ASKED) and "?" not in memory.text)
+def _tells(text: str) -> bool:
+    """Return whether an episode is a statement; a question, and a whole message of a conversation, changes nothing."""
+    return text.startswith(SAID) or (text.startswith(ASKED) and "?" not in text)

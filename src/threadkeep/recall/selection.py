@@ -8,19 +8,19 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.memories.codec import is_summary
-from threadkeep.memories.models import ASKED, SAID, Memory, Source, sentences_in
+from threadkeep.memories.codec import SUMMARIES
+from threadkeep.memories.models import ASKED, SAID, Memory, sentences_in
 from threadkeep.recall.currency import find_earlier
 from threadkeep.recall.models import Recalled
 from threadkeep.recall.relevance import concerns, matters
 from threadkeep.recall.rendering import line
-from threadkeep.search.ranking import ValueNotIndexedError
 from threadkeep.text.block import END, HEADING
 from threadkeep.text.facts import is_filler
 from threadkeep.text.semantics import gist_of
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from threadkeep.ids import MemoryId, ThreadId, TurnId
     from threadkeep.search.query import Query
     from threadkeep.search.ranking import Ranking
-    from threadkeep.text.questions import QuestionKind
 
 _PIECES: Final = re.compile(r"[A-Za-z]+|[0-9]+|[^\S\n]+|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]")
 _ASCII_TOKENS: Final = re.compile(r"[A-Za-z]{1,5}|[0-9]{1,3}|[^\S\n]{8}|[.?!]\"|[!-/:-@\[-`{-~]?\n|[^A-Za-z0-9\s]")
@@ -67,11 +66,10 @@ Source:
 
 
 def in_order(ranking: Ranking) -> Iterator[int]:
-    """Yield the places of the hits in the order in which they are offered: the best by what they add to each other."""
+    """Return the places of the hits in the order in which they are offered: the best by what they add to each other."""
     first = 0 if ranking.alike is None else len(ranking.alike)
-    if ranking.alike is not None:
-        yield from spread(ranking.hits.strength[:first], ranking.alike)
-    yield from range(first, len(ranking.hits))
+    best = () if ranking.alike is None else spread(ranking.hits.strength[:first], ranking.alike)
+    return chain(best, range(first, len(ranking.hits)))
 
 
 def spread(strengths: NDArray[np.float64], alike: NDArray[np.float32], *, weight: float = ALIKE) -> Iterator[int]:
@@ -145,6 +143,18 @@ def says_no_more(text: str, than: str) -> bool:
     return not rest or (not rest[0].isalnum() and _TAKE_BACK.isdisjoint(_WORDS.findall(rest)))
 
 
+def check_bounds(**bounds: int | None) -> None:
+    """Check the bounds of a block.
+
+    Raises:
+        InvalidInputError: One of them is negative.
+    """
+    for name, bound in bounds.items():
+        if bound is not None and bound < 0:
+            msg = f"{name} must be 0 or more, not {bound}."
+            raise InvalidInputError(msg, name=name)
+
+
 class ContextPacker:
     """Fill a block within its budget, best statement first; whole statements only.
 
@@ -177,16 +187,7 @@ class ContextPacker:
         max_facts: int | None = None,
         max_episodes: int | None = None,
     ) -> None:
-        bounds = {
-            "budget_tokens": budget_tokens,
-            "max_chars": max_chars,
-            "max_facts": max_facts,
-            "max_episodes": max_episodes,
-        }
-        for name, bound in bounds.items():
-            if bound is not None and bound < 0:
-                msg = f"{name} must be 0 or more, not {bound}."
-                raise InvalidInputError(msg, name=name)
+        check_bounds(budget_tokens=budget_tokens, max_chars=max_chars, max_facts=max_facts, max_episodes=max_episodes)
         self.chosen: list[Recalled] = []
         self.lines: list[str] = []
         self._line_of = line_of
@@ -195,7 +196,10 @@ class ContextPacker:
         self._taken: list[str] = []
         self._all_taken = ""
         self._skipped = 0
-        self._spend(len(frame), estimate_tokens(frame))
+        if budget_tokens is not None:
+            self._tokens = budget_tokens - estimate_tokens(frame)
+        if max_chars is not None:
+            self._characters = max_chars - len(frame)
 
     @property
     def full(self) -> bool:
@@ -206,10 +210,14 @@ class ContextPacker:
             return True
         return self._facts == 0 and self._episodes == 0
 
-    def offer(self, candidate: Recalled) -> bool:
-        """Take *candidate* if it adds something and fits; return whether it was taken."""
+    def offer(self, candidate: Recalled, text: str) -> bool:
+        """Take *candidate* if it adds something and fits; return whether it was taken.
+
+        Args:
+            candidate: The candidate.
+            text: What it says, :func:`normalised`.
+        """
         episode = candidate.memory.kind == "episodic"
-        text = normalised(candidate.memory.text)
         if (self._episodes if episode else self._facts) == 0:
             return False
         if text in self._all_taken and any(says_no_more(text, taken) for taken in self._taken):  # rare
@@ -222,7 +230,10 @@ class ContextPacker:
         ):
             self._skipped += 1
             return False
-        self._spend(characters, tokens)
+        if self._tokens is not None:
+            self._tokens -= tokens
+        if self._characters is not None:
+            self._characters -= characters
         if episode and self._episodes is not None:
             self._episodes -= 1
         elif not episode and self._facts is not None:
@@ -232,12 +243,6 @@ class ContextPacker:
         self.chosen.append(candidate)
         self.lines.append(line)
         return True
-
-    def _spend(self, characters: int, tokens: int) -> None:
-        if self._tokens is not None:
-            self._tokens -= tokens
-        if self._characters is not None:
-            self._characters -= characters
 
 
 def fit(
@@ -262,7 +267,7 @@ def fit(
     for candidate in candidates:
         if packer.full:
             break
-        packer.offer(candidate)
+        packer.offer(candidate, normalised(candidate.memory.text))
     return packer.chosen
 
 
@@ -285,6 +290,7 @@ MAX_EXCERPT_CHARACTERS: Final = 240
 """A block has so much of a summary."""
 
 _CHUNK: Final = 20
+_SUMMARIES: Final = (SUMMARIES,)
 _FRAME: Final = f"{HEADING}\n{END}"
 
 
@@ -316,7 +322,7 @@ class StoredFacts:
     Selection skips what it needs and does not know; the caller reads that, and selects again.
 
     Attributes:
-        memories: The memories at places of the ranking that have no values in the index.
+        memories: The memories at the places of the ranking that are known; ``None`` for what is none, or is gone.
         other_branch: Of memories learnt in the thread in progress: whether on another branch of it.
         is_doubtful: Whether the storage must tell the branch of a memory; ``None``: of none.
         missing: The places of the memories that are needed.
@@ -334,15 +340,21 @@ class StoredFacts:
         """Whether nothing more is needed."""
         return not self.missing and not self.undecided
 
+    def learn(self, ranking: Ranking, places: Iterable[int]) -> None:
+        """Make the memories at *places* known, each once; those that only the storage has are :attr:`missing`."""
+        unknown = [place for place in places if place not in self.memories]
+        if not unknown:
+            return
+        known = ranking.memories(unknown)
+        self.memories |= known
+        if len(known) < len(unknown):
+            self.missing += [place for place in unknown if place not in known]
+
     def memory(self, ranking: Ranking, place: int) -> Memory | None:
         """Return the memory at *place*; ``None`` if it is none, is gone, or has to be read first."""
-        if place in self.memories:
-            return self.memories[place]
-        try:
-            return ranking.memory(place)
-        except ValueNotIndexedError:
-            self.missing.append(place)
-            return None
+        if place not in self.memories:
+            self.learn(ranking, [place])
+        return self.memories.get(place)
 
     def is_elsewhere(self, memory: Memory) -> bool:
         """Return whether *memory* was learnt on another branch of the thread, or may have been."""
@@ -369,14 +381,17 @@ class CandidatePlaces:
 
 def find_candidates(query: Query, ranking: Ranking, stored: StoredFacts) -> CandidatePlaces:
     """Return the hits to offer to a block: first the answers to the question, then what is relevant to it."""
+    stored.learn(ranking, range(min(COMPARED, len(ranking.hits))))
     answers = _answers(query, ranking, stored)
     kind = "open" if answers else query.kind  # beside an answer, less that is hardly near is of use
-    close = query.about_everything or concerns(
-        ranking, lambda place: stored.memory(ranking, place), kind=kind, about_questions=query.about_questions
-    )
-    return CandidatePlaces(
-        _offered(ranking, answers, close=close, kind="all" if query.about_everything else kind), frozenset(answers)
-    )
+    first = frozenset(answers)
+    if query.about_everything:
+        relevant = frozenset(range(len(ranking.hits)))
+    elif concerns(ranking, partial(stored.memory, ranking), kind=kind, about_questions=query.about_questions):
+        relevant = frozenset(matters(ranking, kind=kind))
+    else:
+        return CandidatePlaces(iter(answers), first)
+    return CandidatePlaces(chain(answers, filter((relevant - first).__contains__, in_order(ranking))), first)
 
 
 def pack(
@@ -385,26 +400,24 @@ def pack(
     """Fill a block with the valid memories among *candidates*, in their order."""
     packer = packer_for(request)
     offer, answers = _Offer(packer, request), candidates.answers
-    compared = [stored.memory(ranking, place) for place in range(min(COMPARED, len(ranking.hits)))]
-    valid = [memory if memory is not None and is_valid(memory, at=now) else None for memory in compared]
-    earlier = find_earlier(valid, ranking.alike)
+    compared = range(min(COMPARED, len(ranking.hits)))
+    stored.learn(ranking, compared)
+    earlier = find_earlier(valid_ones(map(stored.memories.get, compared), at=now), ranking.alike)
     offered: set[int] = set()
     while not packer.full and (chunk := list(islice(candidates.places, _CHUNK))):
         places = [one for place in chunk for one in (earlier.get(place), place) if one is not None]
         places = [place for place in dict.fromkeys(places) if place not in offered]
         offered.update(places)
-        memories = [(place, stored.memory(ranking, place)) for place in places]
-        offer.take(
-            [
-                Recalled(
-                    excerpt(memory, request.query),
-                    ranking.hits.score(0 if place in answers else place),
-                    place in earlier,
-                )
-                for place, memory in memories
-                if memory is not None and is_valid(memory, at=now) and not stored.is_elsewhere(memory)
-            ]
-        )
+        stored.learn(ranking, places)
+        memories = valid_ones(map(stored.memories.get, places), at=now)
+        scores = ranking.hits.scores([0 if place in answers else place for place in places])
+        recalled: list[Recalled] = []
+        for place, memory, score in zip(places, memories, scores, strict=True):
+            if memory is None or (stored.is_doubtful is not None and stored.is_elsewhere(memory)):
+                continue
+            long = memory.namespace[:1] == _SUMMARIES and len(memory.text) > MAX_EXCERPT_CHARACTERS
+            recalled.append(Recalled(excerpt(memory, request.query) if long else memory, score, place in earlier))
+        offer.take(recalled)
     offer.take_the_rest()
     return packer
 
@@ -416,7 +429,7 @@ def pack_newest(request: BlockRequest, memories: Iterable[Memory], stored: Store
         if packer.full:
             break
         if not is_shown(memory, request) and not stored.is_elsewhere(memory):
-            packer.offer(Recalled(memory, 0.0))
+            packer.offer(Recalled(memory, 0.0), normalised(memory.text))
     return packer
 
 
@@ -426,8 +439,9 @@ def packer_for(request: BlockRequest) -> ContextPacker:
     Raises:
         InvalidInputError: A bound is negative.
     """
+    thread_id = request.thread_id
     return ContextPacker(
-        lambda candidate: line(candidate.memory, thread_id=request.thread_id, earlier=candidate.earlier),
+        lambda candidate: line(candidate.memory, thread_id=thread_id, earlier=candidate.earlier),
         frame=_FRAME,
         budget_tokens=request.budget_tokens,
         max_facts=request.max_facts,
@@ -449,37 +463,38 @@ class _Offer:
     def take(self, recalled: Sequence[Recalled]) -> None:
         """Offer *recalled*, except what repeats other candidates or the messages that the model is shown."""
         for candidate in recalled:
-            for turn, said in words_of_fact(candidate.memory).items():
-                self._taught.setdefault(turn, set()).update(said)
+            if candidate.memory.kind != "episodic":
+                add_words_of_fact(candidate.memory, self._taught)
         for candidate in recalled:
-            memory = candidate.memory
-            if self._repeats(memory):
-                continue
-            if not memory.text.startswith(ASKED):
-                self._offer(candidate)
-            elif self._questions_left > 0:
-                self._questions_left -= self._offer(candidate)
-            else:
+            if candidate.memory.text.startswith(ASKED) and self._questions_left <= 0:
                 self._waiting.append(candidate)
+            else:
+                self._questions_left -= self._offer(candidate) and candidate.memory.text.startswith(ASKED)
 
     def take_the_rest(self) -> None:
         """Offer what was kept back."""
         for candidate in self._waiting:
-            if not self._repeats(candidate.memory):
-                self._offer(candidate)
+            self._offer(candidate)
 
     def _offer(self, candidate: Recalled) -> bool:
-        taken = self._packer.offer(candidate)
-        if taken and candidate.memory.kind == "episodic":
-            for turn in _turns(candidate.memory.sources):
-                self._told[turn] = f"{self._told.get(turn, '')} {normalised(candidate.memory.text)}"
-        return taken
-
-    def _repeats(self, memory: Memory) -> bool:
-        if memory.kind != "episodic":
-            said = normalised(memory.text)
-            return any(said in self._told.get(turn, "") for turn in _turns(memory.sources))
-        return repeats(memory, self._taught) or is_shown(memory, self._request)
+        """Offer *candidate*, unless it repeats others; return whether it was taken."""
+        memory = candidate.memory
+        text = normalised(memory.text)
+        if memory.kind == "episodic":
+            if (
+                repeats(memory, self._taught)
+                or is_shown(memory, self._request)
+                or not self._packer.offer(candidate, text)
+            ):
+                return False
+            for source in memory.sources:
+                if (turn := source.turn_id) is not None:
+                    self._told[turn] = f"{self._told.get(turn, '')} {text}"
+            return True
+        for source in memory.sources:
+            if source.turn_id is not None and text in self._told.get(source.turn_id, ""):
+                return False
+        return self._packer.offer(candidate, text)
 
 
 def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
@@ -489,29 +504,14 @@ def _answers(query: Query, ranking: Ranking, stored: StoredFacts) -> list[int]:
     """
     if not query.slots or ranking.index is None:
         return []
-    statements, answers = ranking.index.statements, list[int]()
-    for place, slot in enumerate(ranking.hits.slots(len(ranking.hits)).tolist()):
-        if slot in statements.filled:
-            fills = statements.filled[slot]
-        else:
-            memory = stored.memory(ranking, place)
-            fills = None if memory is None else statements.fills(slot, memory)
-        if fills in query.slots:
-            answers.append(place)
-    return answers
-
-
-def _offered(
-    ranking: Ranking, answers: Sequence[int], *, close: bool, kind: QuestionKind | Literal["all"]
-) -> Iterator[int]:
-    yield from answers
-    if not close:
-        return
-    relevant = range(len(ranking.hits)) if kind == "all" else frozenset(matters(ranking, kind=kind))
-    first = frozenset(answers)
-    for place in in_order(ranking):
-        if place in relevant and place not in first:
-            yield place
+    statements = ranking.index.statements
+    slots: list[int] = ranking.hits.slots(len(ranking.hits)).tolist()
+    unfilled = {place: slot for place, slot in enumerate(slots) if slot not in statements.filled}
+    stored.learn(ranking, unfilled)
+    for place, slot in unfilled.items():
+        if (memory := stored.memories.get(place)) is not None:
+            statements.fill(slot, memory)
+    return [place for place, slot in enumerate(slots) if statements.filled.get(slot) in query.slots]
 
 
 _ADDED: Final = 3
@@ -519,49 +519,39 @@ _ADDED: Final = 3
 _SENTENCE_ENDS: Final = re.compile(r"(?<=[.!?。！？])\s+")
 
 
-def words_of_fact(memory: Memory) -> dict[TurnId, set[str]]:
-    """Return the words of a fact and of its earlier versions by the turns that taught them; none of an episode."""
-    if memory.kind == "episodic":
-        return {}
-    said: dict[TurnId, set[str]] = {}
+def add_words_of_fact(memory: Memory, taught: dict[TurnId, set[str]]) -> None:
+    """Add the words of a fact and of its earlier versions to those that their turns have *taught*."""
     for version in (memory, *memory.history):
-        for turn in _turns(version.sources):
-            said.setdefault(turn, set()).update(gist_of(version.text).words)
-    return said
+        for source in version.sources:
+            if source.turn_id is not None:
+                taught.setdefault(source.turn_id, set()).update(gist_of(version.text).words)
 
 
 def repeats(memory: Memory, taught: Mapping[TurnId, Collection[str]]) -> bool:
-    """Return whether *memory* is a passage of a turn that says hardly more than recalled facts of the turn."""
-    if memory.kind != "episodic":
-        return False
-    turns = [turn for turn in _turns(memory.sources) if turn in taught]
+    """Return whether *memory*, a passage of a turn, says hardly more than recalled facts of the turn."""
+    turns = [turn for source in memory.sources if (turn := source.turn_id) is not None and turn in taught]
     if not turns:
         return False
-    known = frozenset[str]().union(*(taught[turn] for turn in turns))
+    known = frozenset[str]().union(*map(taught.__getitem__, turns))
     said = memory.text.removeprefix(SAID).removeprefix(ASKED)
-    return all(
-        sum(word not in known for word in gist_of(sentence).words) < _ADDED or is_filler(sentence)
-        for sentence in _SENTENCE_ENDS.split(said)
-    )
-
-
-def _turns(sources: Iterable[Source]) -> list[TurnId]:
-    return [source.turn_id for source in sources if source.turn_id is not None]
+    for sentence in _SENTENCE_ENDS.split(said):
+        words = gist_of(sentence).words
+        if len(words) - sum(map(known.__contains__, words)) >= _ADDED and not is_filler(sentence):
+            return False
+    return True
 
 
 def is_shown(memory: Memory, request: BlockRequest) -> bool:
     """Return whether the model is given *memory* anyway: the episode of a shown message, or its thread's summary."""
-    if is_summary(memory):
+    if memory.namespace[:1] == _SUMMARIES:
         return request.thread_id is not None and any(one.thread_id == request.thread_id for one in memory.sources)
-    return memory.kind == "episodic" and any(
-        source.message_id in request.shown and source.thread_id == request.thread_id for source in memory.sources
-    )
+    if memory.kind != "episodic" or not request.shown:
+        return False
+    return any(one.message_id in request.shown and one.thread_id == request.thread_id for one in memory.sources)
 
 
 def excerpt(memory: Memory, query: Query) -> Memory:
-    """Return *memory*; of a long summary, the sentences around the one that has most words of *query*."""
-    if not is_summary(memory) or len(memory.text) <= MAX_EXCERPT_CHARACTERS:
-        return memory
+    """Return *memory*, a long summary, with the sentences around the one that has most words of *query*."""
     wanted = {term for terms in query.terms for term in terms}
     sentences = sentences_in(memory.text)
     best = max(range(len(sentences)), key=lambda place: len(wanted.intersection(tokenise(sentences[place]))))
@@ -575,11 +565,16 @@ def excerpt(memory: Memory, query: Query) -> Memory:
 
 def is_unchanged(recalled: Memory, memory: Memory) -> bool:
     """Return whether *memory* still says what was recalled of it."""
-    if not is_summary(recalled):
+    if recalled.namespace[:1] != _SUMMARIES:
         return recalled.text == memory.text
     return " ".join(recalled.text.split()) in " ".join(memory.text.split())
 
 
-def is_valid(memory: Memory, *, at: datetime) -> bool:
-    """Return whether *memory* may be recalled: active, and true as far as known."""
-    return memory.status == "active" and (memory.valid_to is None or memory.valid_to > at)
+def valid_ones(memories: Iterable[Memory | None], *, at: datetime) -> list[Memory | None]:
+    """Return *memories* with ``None`` for those that may not be recalled: not active, or known to be true no more."""
+    return [
+        memory
+        if memory is not None and memory.status == "active" and (memory.valid_to is None or memory.valid_to > at)
+        else None
+        for memory in memories
+    ]

@@ -27,16 +27,16 @@ from threadkeep.recall.selection import (
     CandidatePlaces,
     ContextPacker,
     StoredFacts,
+    check_bounds,
     estimate_tokens,
     find_candidates,
     is_unchanged,
-    is_valid,
     pack,
     pack_newest,
     packer_for,
+    valid_ones,
 )
 from threadkeep.search.query import Query
-from threadkeep.search.ranking import ValueNotIndexedError
 from threadkeep.storage.interface import Namespace, Ref, Storage
 from threadkeep.text.block import END, HEADING
 
@@ -117,7 +117,7 @@ class RecallRequest:
 
     Raises:
         OwnerRequiredError: *owner* is ``None``.
-        InvalidInputError: *question* or *owner* has another type.
+        InvalidInputError: *question* or *owner* has another type, or a bound is negative.
     """
 
     question: str
@@ -132,6 +132,7 @@ class RecallRequest:
 
     def __post_init__(self) -> None:
         _check(self.question, self.owner)
+        check_bounds(budget_tokens=self.budget_tokens, max_facts=self.max_facts, max_episodes=self.max_episodes)
 
     def query(self, parse: Callable[[str], Query]) -> Query:
         """Return the parsed question; it is parsed once."""
@@ -142,7 +143,7 @@ class RecallRequest:
     @cached_property
     def shown(self) -> frozenset[str]:
         """The ids of the messages that the model is given."""
-        return frozenset(message.message_id for message in self.messages if message.message_id is not None)
+        return frozenset([message.message_id for message in self.messages if message.message_id is not None])
 
 
 class RecallService:
@@ -205,12 +206,7 @@ class RecallService:
         )
 
     def try_run(self, request: RecallRequest) -> Recall | None:
-        """Return what :meth:`run` would, on any thread and without I/O; ``None``: call that on the event loop.
-
-        Raises:
-            InvalidInputError: A bound is negative.
-        """
-        packer_for(self._block(request, None))  # checks the bounds
+        """Return what :meth:`run` would, on any thread and without I/O; ``None``: call that on the event loop."""
         if self._reranker is not None or not request.question.strip():
             return None
         try:
@@ -218,10 +214,9 @@ class RecallService:
             if prepared is None:
                 return None
             stored = self._stored(request)
-            ranking = prepared.rank(**self._scope(request))
+            ranking = prepared.rank(**_scope(request))
             candidates = find_candidates(prepared.query, ranking, stored)
-            block = self._block(request, prepared.query)
-            packer = pack(block, ranking, candidates, stored, now=self._clock.now())
+            packer = pack(_block(request, prepared.query), ranking, candidates, stored, now=self._clock.now())
         except Exception:  # noqa: BLE001 - run() meets the same failure, and reports it
             return None
         return self._rendered(packer, request, prepared.degraded) if stored.complete else None
@@ -234,11 +229,8 @@ class RecallService:
         is given anyway takes no budget.
         If something fails, the result is empty or poorer, and names the part in ``degraded``; loading that has
         begun continues, and the next turn benefits.
-
-        Raises:
-            InvalidInputError: A bound is negative.
         """
-        empty = packer_for(self._block(request, None))
+        empty = packer_for(_block(request, None))
         progress = _Progress(select=lambda: empty)
         try:
             progress.until = asyncio.get_running_loop().time() + request.timeout.total_seconds()
@@ -257,12 +249,11 @@ class RecallService:
             StorageError: The storage cannot be used.
         """
         refs = [Ref(owner.partition, each.memory.namespace, each.memory.memory_id) for each in recalled]
-        now = self._clock.now()
-        for item, each in zip(await self._storage.get(refs), recalled, strict=True):
-            memory = memory_of(item) if item is not None else None
-            if memory is None or not is_unchanged(each.memory, memory) or not is_valid(memory, at=now):
-                return False
-        return True
+        memories = [None if item is None else memory_of(item) for item in await self._storage.get(refs)]
+        return all(
+            memory is not None and is_unchanged(each.memory, memory)
+            for each, memory in zip(recalled, valid_ones(memories, at=self._clock.now()), strict=True)
+        )
 
     def try_search(
         self, query: str, *, owner: Owner, kind: Kind | None = None, limit: int = 10
@@ -280,11 +271,10 @@ class RecallService:
             return None
         ranking = prepared.rank(prefixes=recalled_namespaces(owner.label), limit=limit)
         places = range(len(ranking.hits))
-        try:
-            memories = [ranking.memory(place) for place in places]
-        except ValueNotIndexedError:
+        memories = ranking.memories(places)
+        if len(memories) < len(places):
             return None
-        recalled = _recalled(ranking, places, memories, kind)
+        recalled = _recalled(ranking, places, [memories[place] for place in places], kind)
         self._note_use(recalled, owner)
         return recalled
 
@@ -315,15 +305,15 @@ class RecallService:
         stored = self._stored(request)
         if not request.question.strip():
             newest = await self._memories.newest(owner=request.owner, limit=CONSIDERED)
-            block = self._block(request, None)
+            block = _block(request, None)
             progress.select = lambda: pack_newest(block, newest, stored)
             return await self._completed(request, None, stored, progress.select)
-        scope, partition = self._scope(request), request.owner.partition
+        scope, partition = _scope(request), request.owner.partition
         query = request.query(self._search.parse)
         prepared = await self._search.prepare(partition, query, prefixes=scope["prefixes"], limit=scope["limit"])
         ranking = await self._search.rank(partition, prepared, **scope)
         progress.degraded.extend(ranking.degraded)
-        block, first = self._block(request, query), list[int]()
+        block, first = _block(request, query), list[int]()
 
         def best() -> list[int]:
             return list(islice(find_candidates(query, ranking, stored).places, _RERANKED))
@@ -403,26 +393,11 @@ class RecallService:
         if self._uses is not None and recalled:
             self._uses.note(owner, [each.memory.memory_id for each in recalled])
 
-    def _scope(self, request: RecallRequest) -> _Scope:
-        threads = () if request.thread_id is None else (request.thread_id,)
-        prefixes = recalled_namespaces(request.owner.label)
-        return {"prefixes": prefixes, "limit": CONSIDERED, "threads": threads, "compared": COMPARED}
-
     def _stored(self, request: RecallRequest) -> StoredFacts:
         branches, thread_id = self._branches, request.thread_id
         if branches is None or thread_id is None or not request.messages:
             return StoredFacts()
         return StoredFacts(is_doubtful=lambda memory: branches.is_doubtful(memory, request.shown, thread_id=thread_id))
-
-    def _block(self, request: RecallRequest, query: Query | None) -> BlockRequest:
-        return BlockRequest(
-            query or _NO_QUERY,
-            request.thread_id,
-            request.shown,
-            request.budget_tokens,
-            request.max_facts,
-            request.max_episodes,
-        )
 
 
 @dataclass(slots=True)
@@ -447,13 +422,30 @@ class _Scope(TypedDict):
     compared: int
 
 
+def _scope(request: RecallRequest) -> _Scope:
+    threads = () if request.thread_id is None else (request.thread_id,)
+    prefixes = recalled_namespaces(request.owner.label)
+    return {"prefixes": prefixes, "limit": CONSIDERED, "threads": threads, "compared": COMPARED}
+
+
+def _block(request: RecallRequest, query: Query | None) -> BlockRequest:
+    return BlockRequest(
+        query or _NO_QUERY,
+        request.thread_id,
+        request.shown,
+        request.budget_tokens,
+        request.max_facts,
+        request.max_episodes,
+    )
+
+
 def _recalled(
     ranking: Ranking, places: Sequence[int], memories: Sequence[Memory | None], kind: Kind | None
 ) -> list[Recalled]:
     """Return those of *memories*, at these *places*, that are of this *kind*; ``None``: of any."""
     return [
-        Recalled(memory, ranking.hits.score(place))
-        for place, memory in zip(places, memories, strict=True)
+        Recalled(memory, score)
+        for score, memory in zip(ranking.hits.scores(places), memories, strict=True)
         if memory is not None and kind in (None, memory.kind)
     ]
 

@@ -120,20 +120,22 @@ class Hits(Sequence[Hit]):
 
     def closeness_at(self, place: int) -> float:
         """Return how close the hit at *place* is, wherever it stands."""
-        self._settle(place)
+        if self._tied:
+            self._settle(place)
         return self.closeness.item(self._rows.item(place))
 
-    def score(self, place: int) -> float:
-        """Return the score of the hit at *place*."""
-        self._settle(place)
-        return self._scores.item(place)
+    def scores(self, places: Sequence[int]) -> list[float]:
+        """Return the scores of the hits at *places*."""
+        if self._tied:
+            self._settle(max(places, default=-1))
+        return list(map(self._scores.item, places))
 
     def where(self, mask: NDArray[np.bool_]) -> list[int]:
         """Return the places of the hits with rows where *mask* is true, ascending."""
-        mixed = [start for start, end in self._tied if 0 < np.count_nonzero(mask[start:end]) < end - start]
-        if mixed:
-            self._settle(max(mixed))
-        return [place for place in mask[self._rows].nonzero()[0].tolist() if place < self._length]
+        if self._tied:
+            mixed = [start for start, end in self._tied if 0 < np.count_nonzero(mask[start:end]) < end - start]
+            self._settle(max(mixed, default=-1))
+        return mask[self._rows[: self._length]].nonzero()[0].tolist()
 
     def slots(self, first: int) -> NDArray[np.intp]:
         """Return where the *first* so many hits stand in the index, or all if there are fewer."""
@@ -141,10 +143,11 @@ class Hits(Sequence[Hit]):
         self._settle(first - 1)
         return self._slots[self._rows[:first]]
 
-    def slot(self, place: int) -> int:
-        """Return the slot of the hit at *place* in the index."""
-        self._settle(place)
-        return self._slots.item(self._rows.item(place))
+    def slots_at(self, places: Sequence[int]) -> list[int]:
+        """Return the slots of the hits at *places* in the index."""
+        if self._tied:
+            self._settle(max(places, default=-1))
+        return self._slots[self._rows[list(places)]].tolist()
 
     def _hit(self, place: int) -> Hit:
         self._settle(place)

@@ -19,7 +19,7 @@ from threadkeep.ids import digest
 from threadkeep.memories.codec import is_memory_namespace, memory_of
 from threadkeep.search.conversations import Conversations, traits_of
 from threadkeep.search.lexical import Postings
-from threadkeep.search.ranking import IndexSnapshot, ValueNotIndexedError
+from threadkeep.search.ranking import IndexSnapshot
 from threadkeep.search.vectors import Column, Matrix, Precision
 from threadkeep.storage.interface import Item, Partition, Ref
 from threadkeep.storage.rows import NEVER, read_columns
@@ -289,7 +289,7 @@ class Values:
     """The value of each slot of an index, as JSON; of memories only, and only short ones.
 
     A value as text takes a fifth of the bytes of the objects that it is parsed to, and parsing it a
-    microsecond or two. One writer at a time; :meth:`memory` is safe to call from any thread.
+    microsecond or two. One writer at a time; :meth:`memories` is safe to call from any thread.
     """
 
     def __init__(self) -> None:
@@ -332,24 +332,30 @@ class Values:
         kept._bytes = _size(kept._texts)
         return kept
 
-    def memory(self, slot: int, name: tuple[Namespace, str], revision: int, updated_at: float) -> Memory | None:
-        """Return the memory in *slot*; ``None`` if it is no memory.
+    def memories(self, slots: Iterable[int], snapshot: IndexSnapshot) -> dict[int, Memory | None]:
+        """Return the memories in *slots* of *snapshot*, by slot; ``None`` for what is no memory.
 
-        Raises:
-            ValueNotIndexedError: Only the storage has it, or it is gone.
+        What only the storage has, or is gone, is left out.
         """
-        try:
-            return self._parsed[slot]
-        except KeyError:
-            text = self._texts[slot]
-        if text is None:
-            raise ValueNotIndexedError
-        ref, created_at = Ref(_ANY_PARTITION, *name), datetime.fromtimestamp(self._created_at.filled.item(slot), UTC)
-        memory = memory_of(Item(ref, json.loads(text), revision, created_at, datetime.fromtimestamp(updated_at, UTC)))
-        if len(self._parsed) >= _MAX_PARSED:
-            self._parsed.clear()
-        self._parsed[slot] = memory
-        return memory
+        memories: dict[int, Memory | None] = {}
+        for slot in slots:
+            try:
+                memories[slot] = self._parsed[slot]
+            except KeyError:
+                text = self._texts[slot]
+                if text is None:
+                    continue
+                item = Item(
+                    Ref(_ANY_PARTITION, *snapshot.names[slot]),
+                    json.loads(text),
+                    snapshot.revisions.item(slot),
+                    datetime.fromtimestamp(self._created_at.filled.item(slot), UTC),
+                    datetime.fromtimestamp(snapshot.updated_at.item(slot), UTC),
+                )
+                if len(self._parsed) >= _MAX_PARSED:
+                    self._parsed.clear()
+                memories[slot] = self._parsed[slot] = memory_of(item)
+        return memories
 
 
 class StatementKeys:
@@ -378,11 +384,9 @@ class StatementKeys:
         """Return the slots of the memories that may say the same as *text*, or fill the same slot; dead ones, too."""
         return [slot for key in statement_keys(text) for slot in self._slots.get(key, ())]
 
-    def fills(self, slot: int, memory: Memory) -> str | None:
-        """Return the slot of meaning that the *memory* in *slot* fills; ``None``: none, or it is an episode."""
-        if slot not in self.filled:
-            self.filled[slot] = None if memory.kind == "episodic" else slot_of(memory.text)
-        return self.filled[slot]
+    def fill(self, slot: int, memory: Memory) -> None:
+        """Note which slot of meaning the *memory* in *slot* fills; ``None``: none, or it is an episode."""
+        self.filled[slot] = None if memory.kind == "episodic" else slot_of(memory.text)
 
     def kept(self, alive: NDArray[np.bool_]) -> StatementKeys:
         """Return the keys of the slots in the mask *alive*, numbered anew."""

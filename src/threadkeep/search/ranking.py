@@ -77,17 +77,20 @@ class Ranking:
     alike: NDArray[np.float32] | None = field(default=None, compare=False)
     index: IndexSnapshot | None = field(default=None, compare=False, repr=False)
 
-    def memory(self, place: int) -> Memory | None:
-        """Return the memory at *place* of the hits; ``None`` if it is no memory.
+    def memories(self, places: Sequence[int]) -> dict[int, Memory | None]:
+        """Return the memories at *places* of the hits, by place; ``None`` for what is no memory.
 
-        Raises:
-            ValueNotIndexedError: Only the storage has it, or it is gone.
+        What only the storage has, or is gone, is left out.
         """
-        return self.index.memory(self.hits.slot(place)) if self.index is not None else None
+        if self.index is None:
+            return dict.fromkeys(places)
+        slots = self.hits.slots_at(places)
+        memories = self.index.values.memories(slots, self.index)
+        return {place: memories[slot] for place, slot in zip(places, slots, strict=True) if slot in memories}
 
     def beside(self, place: int) -> tuple[Memory | None, Memory | None]:
         """Return what was said before and after the hit at *place* in its session; ``None`` if it is not indexed."""
-        return self.index.beside(self.hits.slot(place)) if self.index is not None else (None, None)
+        return self.index.beside(*self.hits.slots_at([place])) if self.index is not None else (None, None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,10 +105,6 @@ class Far:
 
     cosines: tuple[NDArray[np.float64], NDArray[np.float64] | None]
     spread: tuple[Spread, Spread | None]
-
-
-class ValueNotIndexedError(LookupError):
-    """An item's value must be read from the storage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,14 +257,6 @@ class IndexSnapshot:
         more = len(cosines) > 1
         return Far((cosines[0], cosines[1] if more else None), (spread[0], spread[1] if more else None))
 
-    def memory(self, slot: int) -> Memory | None:
-        """Return the memory in *slot*; ``None`` if it is no memory.
-
-        Raises:
-            ValueNotIndexedError: Only the storage has it, or it is gone.
-        """
-        return self.values.memory(slot, self.names[slot], self.revisions.item(slot), self.updated_at.item(slot))
-
     def beside(self, slot: int) -> tuple[Memory | None, Memory | None]:
         """Return the memories before and after *slot* in its session; ``None`` if there is none, or not here."""
         order, follows = self.conversations.order, self.conversations.neighbours.follows
@@ -273,15 +264,13 @@ class IndexSnapshot:
         if not len(found):
             return None, None
         at = int(found[0])
-        before = self._held(int(order[at - 1])) if at and follows[at] else None
-        after = self._held(int(order[at + 1])) if at + 1 < len(order) and follows[at + 1] else None
-        return before, after
-
-    def _held(self, slot: int) -> Memory | None:
-        try:
-            return self.memory(slot)
-        except ValueNotIndexedError:
-            return None
+        before = int(order[at - 1]) if at and follows[at] else None
+        after = int(order[at + 1]) if at + 1 < len(order) and follows[at + 1] else None
+        memories = self.values.memories([slot for slot in (before, after) if slot is not None], self)
+        return (
+            None if before is None else memories.get(before),
+            None if after is None else memories.get(after),
+        )
 
     def unkeyed(self) -> list[int]:
         """Return the slots of the memories without secondary keys so far."""
@@ -293,16 +282,11 @@ class IndexSnapshot:
 
     def key(self, slots: Sequence[int]) -> list[int]:
         """Compute the secondary keys of the memories in *slots*; return those that only the storage has."""
-        missing: list[int] = []
-        for slot in slots:
-            try:
-                memory = self.memory(slot)
-            except ValueNotIndexedError:
-                missing.append(slot)
-            else:
-                if memory is not None:
-                    self.statements.add(slot, memory)
-        return missing
+        memories = self.values.memories(slots, self)
+        for slot, memory in memories.items():
+            if memory is not None:
+                self.statements.add(slot, memory)
+        return [slot for slot in slots if slot not in memories]
 
     def find_statements(self, texts: Iterable[str]) -> set[tuple[Namespace, str]]:
         """Return where the memories are that may say the same as one of *texts*, or fill the same slot."""

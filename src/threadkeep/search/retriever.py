@@ -17,7 +17,7 @@ from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
 from threadkeep.search.hits import Hit
 from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex
 from threadkeep.search.query import Query, parse_query
-from threadkeep.search.ranking import Far, IndexSnapshot, Method, Ranking, ValueNotIndexedError
+from threadkeep.search.ranking import Far, IndexSnapshot, Method, Ranking
 from threadkeep.search.vectors import stale, unit
 from threadkeep.search.vectorstores.base import Replicator, Space, sample_of, spread_of
 from threadkeep.storage.interface import Embedding, ImmediateReads, Ref
@@ -297,20 +297,13 @@ class Retriever:
 
         Only values that the index does not hold are read from the storage.
         """
-        memories: list[Memory | None] = []
-        missing: list[int] = []
-        for number, place in enumerate(places):
-            try:
-                memories.append(ranking.memory(place))
-            except ValueNotIndexedError:
-                memories.append(None)
-                missing.append(number)
-        if missing:
-            hits = [ranking.hits[places[number]] for number in missing]
+        memories = ranking.memories(places)
+        if missing := [place for place in places if place not in memories]:
+            hits = [ranking.hits[place] for place in missing]
             items = await self._storage.get([Ref(partition, hit.namespace, hit.key) for hit in hits])
-            for number, item in zip(missing, items, strict=True):
-                memories[number] = memory_of(item) if item is not None else None
-        return memories
+            for place, item in zip(missing, items, strict=True):
+                memories[place] = memory_of(item) if item is not None else None
+        return [memories[place] for place in places]
 
     async def statements(self, partition: Partition, texts: Sequence[str]) -> frozenset[tuple[Namespace, str]]:
         """Return where the memories are that may say the same as one of *texts*, or answer the same question.

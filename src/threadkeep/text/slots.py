@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from threadkeep.text.semantics import as_said, plain, straight, words
@@ -80,8 +81,11 @@ def slot_of(text: str) -> str | None:
     English only; equal for every spelling of the same subject: ``My favorite color is blue now.`` and
     ``my favourite colour is red`` both give ``favourite colour``.
     """
-    if len(text) > _MAX_CHARACTERS:
-        return None
+    return None if len(text) > _MAX_CHARACTERS else _slot_of_short(text)
+
+
+@lru_cache(maxsize=4096)
+def _slot_of_short(text: str) -> str | None:
     said = straight(plain(as_said(text))).rstrip(".! ")
     said = _LEAD.sub("", said)
     while (shorter := _TAIL.sub("", said)) != said:
