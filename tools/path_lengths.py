@@ -24,15 +24,15 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (67, 2800),
-    "learn one sentence": (56, 2400),
-    "warm recall": (39, 670),
-    "list memories": (17, 255),
-    "forget a memory": (28, 1000),
-    "store put": (20, 180),
-    "warm store search": (29, 290),
-    "store get": (13, 62),
-    "command: memories list": (28, 590),
+    "agent turn": (67, 2500),
+    "learn one sentence": (56, 2150),
+    "warm recall": (39, 295),
+    "list memories": (16, 120),
+    "forget a memory": (28, 590),
+    "store put": (20, 170),
+    "warm store search": (29, 255),
+    "store get": (13, 56),
+    "command: memories list": (28, 475),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
