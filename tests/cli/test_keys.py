@@ -55,8 +55,8 @@ class TestKeys:
     def test_in_the_clear_it_says_so(self) -> None:
         """And there is nothing to rotate."""
         assert answer("keys", "status") == {"sealed": False}
-        assert "in the clear" in run("keys", "status").output
-        assert "in the clear" in run("doctor").output
+        assert "not encrypted" in run("keys", "status").output
+        assert "not encrypted" in run("doctor").output
         with pytest.raises(SettingsError):
             run("keys", "rotate")
 
@@ -76,7 +76,7 @@ class TestKeys:
         assert [row["text"] for row in answer("memories", "list", "--user", USER)] == ["I live in Lisbon."]
         assert answer("keys", "status")["master_key"] != status["master_key"]
         told = run("doctor").output
-        assert "sealed; the owners' keys are in sqlite" in told
+        assert "encrypted; the owners' keys are in sqlite" in told
         assert not any(key in told for key in (old, new))
 
     def test_what_is_in_the_clear_is_copied_into_a_sealed_storage(

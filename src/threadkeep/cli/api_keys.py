@@ -30,7 +30,7 @@ def create(
     *,
     json: Json = False,
 ) -> None:
-    """Create a key and print its secret, which is shown only once."""
+    """Create a key and print its secret once."""
 
     async def created(tk: Threadkeep) -> tuple[str, ApiKey]:
         from threadkeep.identity import Owner

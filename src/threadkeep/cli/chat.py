@@ -66,7 +66,7 @@ _ANSWERS: Final = {"y": True, "yes": True, "n": False, "no": False}
 def chat(
     user: User = DEFAULT_USER,
     thread: Annotated[
-        str | None, typer.Option("--thread", "-t", help="Go on with this thread; unset: a new one.")
+        str | None, typer.Option("--thread", "-t", help="Continue this thread; unset: begin a new one.")
     ] = None,
     data_dir: DataDir = None,
     *,

@@ -32,7 +32,7 @@ def ingest(
     *,
     json: Json = False,
 ) -> None:
-    """Keep files in a collection; one that was ingested before is replaced."""
+    """Add files to a collection; a file with a known id is replaced."""
     texts = [(file, _text(file)) for file in files]
 
     async def ingest_all(tk: Threadkeep) -> list[Ingested]:
@@ -79,7 +79,7 @@ def similar(
     *,
     json: Json = False,
 ) -> None:
-    """Show the documents that are most like one."""
+    """Show the documents that are most similar to one."""
     similar = run(lambda tk: tk.collections.similar(name, document, limit=limit, tenant=tenant), data_dir)
     rows = [{"document_id": other.document_id, "title": other.title, "score": other.score} for other in similar]
     emit(rows, (f"{other.score:.2f}  {plain(other.document_id)}" for other in similar), json=json)
@@ -121,7 +121,7 @@ def delete(
 ) -> None:
     """Remove a document, or with --all the whole collection."""
     if (document is None) != everything:
-        msg = "Name a document, or give --all for the whole collection."
+        msg = "The document is missing: name one, or give --all for the whole collection."
         raise typer.BadParameter(msg)
 
     async def delete_confirmed(tk: Threadkeep) -> int:

@@ -80,7 +80,7 @@ _DEFAULT_DIMS: Final = 384
 def init(
     folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path(),
     *,
-    force: Annotated[bool, typer.Option(help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
     json: Json = False,
 ) -> None:
     """Write langgraph.json, auth.py and .env for `langgraph dev`."""
@@ -112,7 +112,7 @@ def agents(
     *,
     json: Json = False,
 ) -> None:
-    """Ask the server of each declared sub-agent; tell which can be used, and why others cannot."""
+    """Connect to each declared sub-agent's server, and list which agents can be used and why others cannot."""
     with open_memory(data_dir) as tk:
         statuses: list[Standing] = tk.sync.agents.standing(file)
     if json:
@@ -128,7 +128,7 @@ def doctor(
     data_dir: DataDir = None,
     *,
     data_flows: Annotated[
-        bool, typer.Option("--data-flows", help="Which model, embedder or tracer gets text.")
+        bool, typer.Option("--data-flows", help="List the models, embedders and tracers that receive text.")
     ] = False,
     measure: Annotated[
         bool, typer.Option("--measure", help="With pgvector: measure up to which size this server compares exactly.")
@@ -271,9 +271,9 @@ def _threads(tk: Threadkeep, wanted: Settings) -> list[dict[str, str]]:
 def _seal(tk: Threadkeep) -> str:
     sealed = tk.app.sealed
     if sealed is None:
-        return "in the clear; threadkeep keys new makes a key to seal them with"
+        return "not encrypted; create a key with: threadkeep keys new"
     keys = sealed.keys
-    return f"sealed; the owners' keys are in {keys.location}, wrapped by the master key {keys.masters.current}"
+    return f"encrypted; the owners' keys are in {keys.location}, wrapped by the master key {keys.masters.current}"
 
 
 def _lifecycle(tk: Threadkeep) -> str:

@@ -44,7 +44,8 @@ MemoryKey = Annotated[
     str, typer.Argument(help="The memory's id, as `list` shows it, or its first characters, 4 or more.")
 ]
 ApprovedBy = Annotated[
-    str | None, typer.Option(help="Who approved it: how to behave is kept only so.", show_default=False)
+    str | None,
+    typer.Option(help="The person who approved it; required for a statement about how to behave.", show_default=False),
 ]
 Kind = Annotated[str | None, typer.Option(help="Only semantic, episodic or procedural ones.", show_default=False)]
 
@@ -77,7 +78,7 @@ def search(
 ) -> None:
     """Search memories by words and meaning, best first."""
     if not query.strip():
-        msg = "There is nothing to search for; threadkeep memories list shows all."
+        msg = "The query is empty: pass words to search for, or run threadkeep memories list."
         raise InvalidInputError(msg)
     results = run(lambda tk: tk.memories.search(query, owner=user, kind=_kind(kind), limit=limit), data_dir)
     lines = (_line(result.memory, score=result.score) for result in results)
@@ -86,7 +87,7 @@ def search(
 
 @app.command()
 def show(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Show one memory: what it says, where that was said, and what it said before."""
+    """Show one memory with its sources and earlier versions."""
     memory = read(_with_id(memory_id, user, lambda tk, one: tk.memories.require(one, owner=user)), data_dir)
     pinned = ", pinned" if memory.pinned else ""
     lines = [
@@ -109,7 +110,7 @@ def add(
     approved_by: ApprovedBy = None,
     json: Json = False,
 ) -> None:
-    """Remember a statement; how to behave is proposed."""
+    """Remember a statement; a statement about how to behave becomes a proposal."""
     result = run(
         lambda tk: tk.memories.remember(
             text, owner=user, kind=_kind(kind) or "semantic", pinned=pin, approved_by=approved_by
@@ -136,7 +137,7 @@ def correct(
     approved_by: ApprovedBy = None,
     json: Json = False,
 ) -> None:
-    """Replace what a memory says; what it said before stays in its history."""
+    """Replace the text of a memory; the earlier text stays in its history."""
     memory = run(
         _with_id(memory_id, user, lambda tk, one: tk.memories.correct(one, text, owner=user, approved_by=approved_by)),
         data_dir,
@@ -172,14 +173,14 @@ def pin(
     undo: Annotated[bool, typer.Option("--undo", help="Let it expire again.")] = False,
     json: Json = False,
 ) -> None:
-    """Let a memory never expire."""
+    """Keep a memory from expiring."""
     memory = run(_with_id(memory_id, user, lambda tk, one: tk.memories.pin(one, owner=user, pinned=not undo)), data_dir)
     emit(memory, [f"{'Pinned' if memory.pinned else 'No longer pinned'}: {memory.memory_id}"], json=json)
 
 
 @app.command()
 def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Show what a memory says and what it said before, oldest first."""
+    """Show the versions of a memory, oldest first."""
     memory = read(_with_id(memory_id, user, lambda tk, one: tk.memories.require(one, owner=user)), data_dir)
     until = f"until {memory.valid_to:%Y-%m-%d %H:%M}" if memory.valid_to else "now"
     lines = [
@@ -191,7 +192,7 @@ def history(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir =
 
 @app.command()
 def why(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Tell why something is remembered: thread, message, date, who approved it, and what was changed."""
+    """Show why something is remembered: thread, message, date, approver and changes."""
     report = read(_with_id(memory_id, user, lambda tk, one: tk.memories.why(one, owner=user)), data_dir)
     emit(report, _why_lines(report), json=json)
 
@@ -204,7 +205,7 @@ def undo(
     *,
     json: Json = False,
 ) -> None:
-    """Undo the last changes of memories; what was forgotten stays so."""
+    """Undo the last changes of memories; a forgotten memory stays forgotten."""
     result = run(lambda tk: tk.memories.undo(last, owner=user), data_dir)
     lines = [
         f"{len(result.numbers)} changes undone: {len(result.memory_ids)} as before, {len(result.removed)} gone.",
@@ -218,10 +219,10 @@ def consolidate(
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be merged.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be merged, and change nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Merge memories that say the same in other words; `undo` takes it back for thirty days."""
+    """Merge memories with the same meaning; `undo` can restore them for thirty days."""
     merges = run(lambda tk: tk.memories.consolidate(owner=user, dry=dry_run), data_dir)
     lines: list[str] = []
     for merge in merges:
@@ -236,10 +237,12 @@ def tidy(
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be archived.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be archived, and change nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Archive what was not used for THREADKEEP_INACTIVE_DAYS, or is more than THREADKEEP_MAX_MEMORIES_PER_OWNER."""
+    """Archive memories unused for THREADKEEP_INACTIVE_DAYS, or above THREADKEEP_MAX_MEMORIES_PER_OWNER."""
     report = run(lambda tk: tk.memories.tidy(owner=user, dry=dry_run), data_dir)
     verb, active = ("would be", "would stay") if dry_run else ("were", "are")
     over = f"; {report.over} too many, all of them pinned, approved or asked about" if report.over else ""
@@ -255,7 +258,7 @@ def tidy(
 
 @app.command()
 def restore(memory_id: MemoryKey, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Let a memory that was archived or merged be recalled again."""
+    """Restore an archived or merged memory, so that it is recalled again."""
     memory = run(_with_id(memory_id, user, lambda tk, one: tk.memories.restore(one, owner=user)), data_dir)
     emit(memory, [f"Recalled again: {memory.memory_id}"], json=json)
 
@@ -270,7 +273,7 @@ def import_(
     *,
     json: Json = False,
 ) -> None:
-    """Bring in memories; ids are kept, and it may be repeated. The exit code is 1 where a line could not be read."""
+    """Import memories with their ids; repeating it changes nothing. The exit code is 1 if a line is invalid."""
     source = "standard input" if is_stream(file) else str(file)
     try:
         content = sys.stdin.buffer.read() if is_stream(file) else file.read_bytes()

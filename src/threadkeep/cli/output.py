@@ -30,7 +30,7 @@ T = TypeVar("T")
 def _folder(path: str) -> Path:
     """Refuse an empty path, which would be the current directory."""
     if not path:
-        msg = "it is empty; name a folder, or leave the option out."
+        msg = "it is empty: name a folder, or omit the option."
         raise typer.BadParameter(msg)
     return Path(path)
 

@@ -47,7 +47,7 @@ audit_app = typer.Typer(
 
 @app.command()
 def show(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Count what is held about a user."""
+    """Count the data of a user."""
     report = read(lambda tk: tk.owners.show(user), data_dir)
     emit(report, _report_lines(user, report), json=json)
 
@@ -65,7 +65,7 @@ def export(
     *,
     json: Json = False,
 ) -> None:
-    """Write everything that is held as JSON Lines (with or without --json), messages of threads included."""
+    """Write all data of a user, messages of threads included, as JSON Lines (with or without --json)."""
     del json
 
     async def walk(tk: Threadkeep) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def opt_out(
     undo: Annotated[bool, typer.Option("--undo", help="Recall and learn again.")] = False,
     json: Json = False,
 ) -> None:
-    """Recall and learn nothing of a user from now on, or nothing in one thread. What is remembered stays."""
+    """Stop recalling and learning for a user, or in one thread. Existing memories stay."""
     run(lambda tk: tk.owners.opt_out(user, thread_id=thread, out=not undo), data_dir, creates=True)
     where = f" in thread {plain(thread)}" if thread is not None else ""
     emit(
@@ -106,7 +106,7 @@ def erase(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Remove everything that is held about a user, threads included. It cannot be undone."""
+    """Remove all data of a user, threads included. It cannot be undone."""
 
     async def erase_confirmed(tk: Threadkeep) -> Erased:
         report = await tk.owners.show(user)
@@ -155,7 +155,7 @@ def erasure_receipts(
     *,
     json: Json = False,
 ) -> None:
-    """Write the receipts of all erasures as JSON Lines (with or without --json): to be kept apart from backups."""
+    """Write the receipts of all erasures as JSON Lines (with or without --json). Keep them apart from backups."""
     del json
     write_rows(output, read(lambda tk: tk.owners.erasure_receipts(), data_dir), noun="receipts")
 
@@ -168,7 +168,7 @@ def list_(
     *,
     json: Json = False,
 ) -> None:
-    """List changes, newest first: when, who, what and why."""
+    """List changes, newest first: time, actor, change and reason."""
     entries = read(lambda tk: tk.owners.audit(user, limit=limit), data_dir)
     lines = (line for entry in entries for line in _entry_lines(entry))
     emit(entries, lines if entries else [f"Nothing was changed about {plain(user)}."], json=json)
@@ -178,13 +178,13 @@ def list_(
 def verify(
     user: User = DEFAULT_USER,
     anchor: Annotated[
-        str | None, typer.Option(help="What an earlier check printed: nothing before it may have changed since.")
+        str | None, typer.Option(help="The anchor that an earlier check printed; older entries must be unchanged.")
     ] = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
-    """Check that no entry was changed, taken out or put in; the exit code is 1 where one was."""
+    """Check that no entry was changed, removed or inserted; the exit code is 1 if one was."""
     report = read(lambda tk: tk.owners.verify_audit(user, anchor=anchor), data_dir)
     if report.fault is not None:
         lines = [f"The audit of {plain(user)} does not hold: {report.fault}."]

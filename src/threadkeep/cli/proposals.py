@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from threadkeep.proposals.models import DecisionResult, Proposal, State, Tombstone
 
 app = typer.Typer(
-    cls=CommandGroup, help="Decide on what is proposed to be remembered about a user.", no_args_is_help=True
+    cls=CommandGroup,
+    help="List and decide proposals: changes to a user's memory that wait for approval.",
+    no_args_is_help=True,
 )
 
 _MOST: Final = 100_000
@@ -32,8 +34,8 @@ Key = Annotated[
         help="The proposal's id, as `list` shows it, or its first characters, 4 or more.", metavar="PROPOSAL_ID"
     ),
 ]
-By = Annotated[str | None, typer.Option(help="Who decides; unset: the user.", show_default=False)]
-Comment = Annotated[str | None, typer.Option(help="What there is to say to it.", show_default=False)]
+By = Annotated[str | None, typer.Option(help="The person who decides; unset: the user.", show_default=False)]
+Comment = Annotated[str | None, typer.Option(help="A comment, stored with the decision.", show_default=False)]
 
 
 @app.command("list")
@@ -56,7 +58,7 @@ def list_(
 
 @app.command()
 def show(proposal_id: Key, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Show one proposal: what would be done, where it comes from, and how it was decided."""
+    """Show one proposal: its change, its sources and its decision."""
 
     async def require(tk: Threadkeep) -> Proposal:
         (full,) = await _full_ids(tk, [proposal_id], user)
@@ -81,7 +83,7 @@ def approve(
     *,
     json: Json = False,
 ) -> None:
-    """Do what was proposed."""
+    """Approve proposals and make their changes."""
     _decide(proposal_ids, user, by, comment, data_dir, approved=True, json=json)
 
 
@@ -95,7 +97,7 @@ def reject(
     *,
     json: Json = False,
 ) -> None:
-    """Refuse what was proposed; what it says is not learnt again."""
+    """Reject proposals; their statements are not learnt again."""
     _decide(proposal_ids, user, by, comment, data_dir, approved=False, json=json)
 
 
@@ -122,7 +124,7 @@ def edit(
 
 @app.command()
 def tombstones(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """List what is not learnt again: rejected statements, and forgotten ones, of which no text is kept."""
+    """List rejected and forgotten statements, which are not learnt again; forgotten ones have no text."""
     tombstones = read(lambda tk: tk.proposals.tombstones(user), data_dir)
     lines = map(_tombstone_line, tombstones) if tombstones else ["Everything may be learnt."]
     emit([_row(tombstone) for tombstone in tombstones], lines, json=json)
@@ -136,7 +138,7 @@ def lift(
     *,
     json: Json = False,
 ) -> None:
-    """Let a statement be learnt again."""
+    """Remove a tombstone, so that the statement can be learnt again."""
 
     async def lifted(tk: Threadkeep) -> bool:
         ids = [tombstone.tombstone_id for tombstone in await tk.proposals.tombstones(user)]
@@ -159,7 +161,7 @@ def policy(
     *,
     json: Json = False,
 ) -> None:
-    """Show, or set for a user, what is kept by itself, asked, or never kept."""
+    """Show, or set for a user, which statements are kept (auto), proposed (ask) or dropped (never)."""
     from threadkeep.memories.models import Kind, Speaker
 
     if rules is None:

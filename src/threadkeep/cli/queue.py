@@ -42,15 +42,17 @@ TurnOwner = Annotated[str | None, typer.Option("--user", "-u", help="The user of
 def worker(
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=256, help="From how many threads to learn at once; unset: the setting, else 4."),
+        typer.Option(
+            min=1, max=256, help="Number of threads to learn from at once; unset: THREADKEEP_CAPTURE_WORKERS, else 4."
+        ),
     ] = None,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
-    """Learn from recorded turns until it is told to stop (SIGTERM, Ctrl-C); then it ends within 10 seconds.
+    """Learn from recorded turns until SIGTERM or Ctrl-C; then end within 10 seconds.
 
-    With --json it says at its end from how many turns it has learnt.
+    With --json the number of learnt turns is printed at the end.
     """
     import asyncio
 
@@ -93,7 +95,7 @@ def worker(
 
 @app.command("list")
 def list_(user: TurnOwner = None, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """List turns that wait, run, or were tried often enough and are dead, with the reason; never their text."""
+    """List waiting, running and dead turns with the reason; their text is not shown."""
     turns = read(lambda tk: tk.queue.list(user), data_dir)
     emit([_row(turn) for turn in turns], map(_line, turns) if turns else ["No turn waits."], json=json)
 
@@ -104,12 +106,12 @@ def retry(
     user: TurnOwner = None,
     data_dir: DataDir = None,
     *,
-    dead: Annotated[bool, typer.Option("--all", help="All that are dead.")] = False,
+    dead: Annotated[bool, typer.Option("--all", help="All dead turns.")] = False,
     json: Json = False,
 ) -> None:
-    """Let turns be tried at once, as if they had never been."""
+    """Retry turns at once, with a new count of failures."""
     if bool(turn_ids) == dead:
-        msg = "Name turns, or give --all for those that are dead."
+        msg = "Turns are missing: name turns, or give --all for all dead turns."
         raise typer.BadParameter(msg)
 
     settings = load_settings(data_dir).model_copy(update={"capture_workers": 0})  # a worker learns from them

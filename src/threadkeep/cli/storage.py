@@ -55,20 +55,20 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 keys_app = typer.Typer(
-    cls=CommandGroup, help="Make, rotate and check the keys that items are sealed with.", no_args_is_help=True
+    cls=CommandGroup, help="Create, rotate and check the keys that encrypt items.", no_args_is_help=True
 )
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", help="The storage, e.g. sqlite:///m.db; unset: what the settings say.", show_default=False),
+    typer.Option("--url", help="The storage, e.g. sqlite:///m.db; unset: that of the settings.", show_default=False),
 ]
 
 
 @app.command()
 def migrate(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Bring the tables of the storage, and of the checkpointer that was chosen, to this version, or make them.
+    """Create the tables of the storage and of the checkpointer, or migrate them to this version.
 
-    What is up to date stays as it is. THREADKEEP_MIGRATE=check leaves it to this command.
+    Current tables stay unchanged. With THREADKEEP_MIGRATE=check only this command changes tables.
     """
     import threadkeep
 
@@ -89,7 +89,7 @@ def migrate(url: Url = None, data_dir: DataDir = None, *, json: Json = False) ->
 
 @app.command()
 def stats(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Count what the storage holds."""
+    """Count the contents of the storage."""
 
     async def work(storage: Storage, moving: Moving) -> dict[str, Any]:
         found = await moving.stats()
@@ -108,9 +108,9 @@ def stats(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> N
 
 @app.command()
 def sweep(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Remove what has expired, which a running application does every ten minutes, and threads of erased owners.
+    """Remove expired rows, as a running application does every ten minutes, and threads of erased owners.
 
-    Threads of other owners that are missing on their lists are listed again.
+    Threads that are missing from their owner's list are listed again.
     """
 
     async def work(_storage: Storage, moving: Moving) -> tuple[int, int]:
@@ -127,7 +127,7 @@ def check(
     against: Annotated[
         str | None,
         typer.Option(
-            help="Another storage's URL, or a file with what --json printed of it: both must hold the same.",
+            help="Another storage's URL, or a file with its output of --json: both must have the same contents.",
             show_default=False,
         ),
     ] = None,
@@ -135,9 +135,9 @@ def check(
     *,
     json: Json = False,
 ) -> None:
-    """Read everything and say what is not as it must be; exit code 1 where something is.
+    """Read the whole storage and report faults; the exit code is 1 if there are any.
 
-    With --against it is also compared with another storage, or with how it was: after a copy, or a restored backup.
+    With --against it is also compared with another storage, or with an earlier report, as after a copy or a restore.
     """
     settings = load_settings(data_dir)
     with progress("Checking", quiet=json) as bar:
@@ -189,7 +189,7 @@ def _difference(here: dict[str, Any], there: dict[str, Any]) -> str:
 
 @app.command("re-embed")
 def re_embed(url: Url = None, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Make the vectors anew with the embedding model in use; run again, it goes on where it was."""
+    """Compute all vectors with the current embedding model. Repeat the command to continue after an interruption."""
     from threadkeep.transfer.models import Embedded
 
     with progress("Embedding", quiet=json) as bar:
@@ -218,7 +218,7 @@ def copy(
     ],
     target: Annotated[
         str | None,
-        typer.Option("--to", help="The storage to copy into; unset: what the settings say.", show_default=False),
+        typer.Option("--to", help="The storage to copy into; unset: that of the settings.", show_default=False),
     ] = None,
     mapping: Annotated[
         Path | None,
@@ -235,36 +235,40 @@ def copy(
     approved_by: Annotated[
         str | None,
         typer.Option(
-            help="Who has approved how to behave, of foreign memories; unset: it becomes proposals.", show_default=False
+            help="The person who approved foreign statements about how to behave; unset: they become proposals.",
+            show_default=False,
         ),
     ] = None,
     data_dir: DataDir = None,
     *,
     from_unsealed: Annotated[
-        bool, typer.Option("--from-unsealed", help="The source is not sealed, though a master key is set.")
+        bool, typer.Option("--from-unsealed", help="The source is not encrypted, although a master key is set.")
     ] = False,
     to_unsealed: Annotated[
-        bool, typer.Option("--to-unsealed", help="The target shall not be sealed, though a master key is set.")
+        bool, typer.Option("--to-unsealed", help="Do not encrypt the target, although a master key is set.")
     ] = False,
     labels_are_ids: Annotated[
         bool, typer.Option("--labels-are-ids", help="No period was ever replaced in a label: each is a user id.")
     ] = False,
     into_existing: Annotated[
-        bool, typer.Option("--into-existing", help="The target may hold something; what is there stays.")
+        bool, typer.Option("--into-existing", help="Allow a target that is not empty; its items stay.")
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="With --into-existing: replace what differs there.")
+        bool, typer.Option("--overwrite", help="With --into-existing: replace items that differ.")
     ] = False,
     without_vectors: Annotated[
-        bool, typer.Option("--without-vectors", help="Do not embed foreign items on the way; re-embed does it later.")
+        bool,
+        typer.Option(
+            "--without-vectors", help="Do not embed foreign items now; `threadkeep storage re-embed` does it later."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read everything, write nothing, say what there is.")
+        bool, typer.Option("--dry-run", help="Read the source, write nothing, and report what would be copied.")
     ] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Copy a storage, or move in from elsewhere: everything, then read back; run again, it goes on where it was.
+    """Copy a storage, or another system's memories, and verify the copy. Repeat the command to continue.
 
     Threads are copied with the storage that keeps them.
     """
@@ -479,7 +483,7 @@ def new(
     *,
     json: Json = False,
 ) -> None:
-    """Make a master key. Keep a copy of it apart from the storage: without it, nothing sealed can be read."""
+    """Create a master key. Keep a copy apart from the storage: without it, no encrypted item can be read."""
     from threadkeep.errors import optional_import
 
     with optional_import("A master key", extra="encryption"):
@@ -495,7 +499,7 @@ def new(
 
 @keys_app.command()
 def status(data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Say whether items are sealed, where the owners' keys are, and which master key wraps them."""
+    """Show whether items are encrypted, where the owners' keys are, and which master key wraps them."""
 
     async def count(tk: Threadkeep) -> dict[str, Any]:
         encrypted = tk.app.sealed
@@ -516,7 +520,7 @@ def status(data_dir: DataDir = None, *, json: Json = False) -> None:
 
 @keys_app.command()
 def rotate(data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Wrap the owners' keys with the first master key that is set. Everything may go on meanwhile."""
+    """Wrap the owners' keys with the first configured master key, while processes run."""
 
     async def rewrap(tk: Threadkeep) -> int:
         encrypted = _require_encrypted(tk)
@@ -531,12 +535,12 @@ def check_keys(
     data_dir: DataDir = None,
     *,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove what is damaged, and what is left of erased owners.")
+        bool, typer.Option("--remove", help="Remove damaged items, and remains of erased owners.")
     ] = False,
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Open every item, and say what does not open."""
+    """Decrypt every item, and list those that cannot be decrypted."""
 
     async def verify(tk: Threadkeep) -> VerificationReport:
         encrypted = _require_encrypted(tk)
@@ -562,9 +566,9 @@ def check_keys(
 
 def _status_lines(report: dict[str, Any]) -> Iterator[str]:
     if not report["sealed"]:
-        yield "Items are kept in the clear."
+        yield "Items are not encrypted."
         return
-    yield f"Items are sealed; the owners' keys are in {report['keys']}."
+    yield f"Items are encrypted; the owners' keys are in {report['keys']}."
     for master_id, count in report["wrapped"].items():
         present = master_id == report["master_key"]
         what = "present" if present else "older: run threadkeep keys rotate" if count else "older, needed no more"
@@ -574,6 +578,6 @@ def _status_lines(report: dict[str, Any]) -> Iterator[str]:
 
 def _require_encrypted(tk: Threadkeep) -> EncryptedStorage:
     if tk.app.sealed is None:
-        msg = "Items are not sealed: THREADKEEP_MASTER_KEY is not set."
+        msg = "Items are not encrypted: set THREADKEEP_MASTER_KEY."
         raise SettingsError(msg, variable="THREADKEEP_MASTER_KEY")
     return tk.app.sealed

@@ -48,7 +48,9 @@ Ids = Annotated[
 _COUNTED: Final = 1_000
 """How many threads are counted for a question."""
 
-Days = Annotated[float | None, typer.Option(help="Only threads that have rested so long.", min=0, show_default=False)]
+Days = Annotated[
+    float | None, typer.Option(help="Only threads without a run for so many days.", min=0, show_default=False)
+]
 
 
 Mapping = Annotated[
@@ -82,7 +84,7 @@ def list_(
 
 @app.command()
 def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Print a thread's conversation and how large it is."""
+    """Print a thread's conversation and size."""
 
     async def shown(tk: Threadkeep) -> tuple[Thread, list[Message]]:
         thread = await tk.threads.require(await _full_id(tk, thread_id, user), owner=user)
@@ -95,7 +97,7 @@ def show(thread_id: Id, user: User = DEFAULT_USER, data_dir: DataDir = None, *, 
 
 @app.command()
 def stats(user: User = DEFAULT_USER, data_dir: DataDir = None, *, json: Json = False) -> None:
-    """Show how large all threads are together."""
+    """Show the total size of all threads."""
     total = read(lambda tk: tk.threads.stats(user), data_dir)
     emit(total, [f"{total.checkpoints:,} checkpoints, {total.size_bytes:,} bytes"], json=json)
 
@@ -105,14 +107,14 @@ def fork(
     thread_id: Id,
     to: Annotated[str, typer.Argument(help="The new thread's id.", metavar="NEW_ID")],
     checkpoint: Annotated[
-        str | None, typer.Option(help="Where it begins; unset: the newest.", show_default=False)
+        str | None, typer.Option(help="The checkpoint to begin at; unset: the newest.", show_default=False)
     ] = None,
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
     *,
     json: Json = False,
 ) -> None:
-    """Begin a new thread at a checkpoint of another, with all that led to it."""
+    """Begin a new thread at a checkpoint of another thread, with its history."""
 
     async def forked(tk: Threadkeep) -> Thread:
         full = await _full_id(tk, thread_id, user)
@@ -129,13 +131,11 @@ def prune(
     keep_since: Annotated[
         str | None,
         typer.Option(
-            help="What was made then or later stays: `2026-11-22` or `2026-11-22T09:30+01:00`; UTC without a zone.",
+            help="Keep checkpoints from this time on: `2026-11-22` or `2026-11-22T09:30+01:00`; UTC without a zone.",
             show_default=False,
         ),
     ] = None,
-    keep_interrupted: Annotated[
-        bool, typer.Option(help="Whether ends of branches that wait for an answer stay, too.")
-    ] = True,
+    keep_interrupted: Annotated[bool, typer.Option(help="Keep ends of branches that wait for an answer.")] = True,
     older_than_days: Days = None,
     user: User = DEFAULT_USER,
     data_dir: DataDir = None,
@@ -143,7 +143,7 @@ def prune(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Remove old checkpoints of these threads, or of all; the newest of each always stays."""
+    """Remove old checkpoints of these threads, or of all threads; the newest of each stays."""
     since, rested = _time(keep_since), _days(older_than_days)
 
     async def prune_confirmed(tk: Threadkeep) -> Sequence[Pruned]:
@@ -202,7 +202,7 @@ def import_(
     *,
     json: Json = False,
 ) -> None:
-    """Copy threads from a LangGraph saver, verified; run again, it goes on where it was."""
+    """Copy threads from a LangGraph saver and verify them. Repeat the command to continue."""
 
     async def imported(tk: Threadkeep) -> list[ImportedThread]:
         threads = tk.threads.import_from(source, thread_ids or None, owner=user, owners=owners, owner_key=owner_key)
@@ -226,7 +226,7 @@ def export(
     *,
     json: Json = False,
 ) -> None:
-    """Copy a user's threads to a LangGraph saver, verified; run again, it goes on where it was."""
+    """Copy a user's threads to a LangGraph saver and verify them. Repeat the command to continue."""
 
     async def exported(tk: Threadkeep) -> list[CopiedThread]:
         return [thread async for thread in tk.threads.export_to(target, thread_ids or None, owner=user)]
@@ -253,7 +253,7 @@ def adopt(
     yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Bind threads without an owner to one; from then on no other owner can read them."""
+    """Bind threads without an owner to an owner; then no other owner can read them."""
 
     async def adopted(tk: Threadkeep) -> list[ImportedThread]:
         named = f"the {len(owners):,} threads of {mapping}" if owners is not None else ""

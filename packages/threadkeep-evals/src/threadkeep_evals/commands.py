@@ -202,7 +202,7 @@ def personal(
     show: Annotated[bool, typer.Option("--show", help="With --json: the items that did not pass, too.")] = False,
     json: Json = False,
 ) -> None:
-    """Personal statements told in passing: what capture keeps, and what the block shows when it is asked for."""
+    """Personal statements in passing: what capture keeps, and what the block shows for a question about them."""
     from threadkeep_evals.personal import PARTS, render_table, run_personal
 
     with progress("Personal") as bar:

@@ -30,9 +30,9 @@ def replay(
     *,
     json: Json = False,
 ) -> None:
-    """Say a conversation again to an agent, each speaker in turn as its user, and learn from every turn.
+    """Replay a conversation to an agent, each speaker in turn as its user, and learn from every turn.
 
-    Each session becomes a thread, at the time at which it was held; the other's words are the replies.
+    Each session becomes a thread at its original time; the other speaker's words are the replies.
     """
     from threadkeep_evals.locomo import load_locomo
 
