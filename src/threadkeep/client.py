@@ -317,7 +317,7 @@ class Threadkeep:
 
         settings = self._app.settings
         if max_tokens is not None and max_tokens < 1:
-            msg = "max_tokens must be 1 or more."
+            msg = f"max_tokens must be 1 or more, got {max_tokens}."
             raise InvalidInputError(msg)
         return ThreadkeepWindow(
             self,

@@ -226,7 +226,7 @@ class CollectionService(Service):
         """Return the passages of the collection *name* that are most like *query*, best first."""
         partition = self._readable(name, tenant)
         if not isinstance(query, str) or limit < 0:
-            msg = "A search needs a text, and a limit of 0 or more."
+            msg = "The search is invalid: pass a text, and a limit of 0 or more."
             raise InvalidInputError(msg)
         found = await self._services.search.ranking(partition, query, prefixes=[(_PARTS,)], limit=limit)
         return Passages(await self._passages(partition, found.hits), found.degraded)
@@ -323,7 +323,7 @@ class CollectionService(Service):
     def _readable_tenant(self, tenant: str | None) -> str:
         own = self._scope.default.tenant if self._scope.default is not None else ""
         if self._scope.locked and tenant not in (None, own):
-            msg = "This collection belongs to another tenant."
+            msg = "This collection belongs to another tenant; use one of your own tenant."
             raise OwnerMismatchError(msg)
         return own if tenant is None else tenant
 

@@ -74,7 +74,7 @@ class EventLoopThread:
         """
         if threading.current_thread() is self._thread:
             coroutine.close()
-            msg = "A blocking call was made on Threadkeep's own loop; use the async face there."
+            msg = "A blocking call (tk.sync) was made on Threadkeep's own loop: await the async method there."
             raise RuntimeError(msg)
         future: Future[T] = Future()
 

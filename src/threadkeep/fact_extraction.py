@@ -125,7 +125,7 @@ class FactExtractor:
         configurable: Mapping[str, Any] = (config or {}).get("configurable") or {}
         user_id = configurable.get("user_id")
         if not isinstance(user_id, str):
-            msg = "The owner is required: pass configurable.user_id."
+            msg = "owner is required: pass configurable.user_id in the config."
             raise InvalidInputError(msg)
         return await self.extract(input["messages"], user_id=user_id, thread_id=configurable.get("thread_id"))
 

@@ -361,7 +361,7 @@ async def _put(store: BaseStore | None, root: str, user_id: str, key: str | None
 
 def _present(store: BaseStore | None) -> BaseStore:
     if store is None:
-        msg = "There is no store; pass the one of create_store()."
+        msg = "The store is missing: pass the store of create_store()."
         raise StorageUnavailableError(msg)
     return store
 

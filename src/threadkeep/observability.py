@@ -377,7 +377,7 @@ class Telemetry:
             self._logged_at[key] = now
             times = self._counts[f"{where}.degraded"]
         detail = f": {error}" if hasattr(error, "code") else ""
-        log.warning("%s went on degraded (%s%s); %d so far", where, kind, detail, times)
+        log.warning("%s failed and was left out (%s%s); %d times so far", where, kind, detail, times)
 
     def counts(self) -> dict[str, int]:
         """Return all counters by name."""

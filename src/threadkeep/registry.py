@@ -307,7 +307,7 @@ def resolve_settings(url: str | None, settings: Settings | None) -> Settings:
     if parts.scheme == "sqlite":
         path = unquote(parts.path.removeprefix("/"))
         if parts.netloc or not path:
-            msg = "A SQLite URL is sqlite:///relative/path.db or sqlite:////absolute/path.db."
+            msg = "The SQLite URL is invalid: write sqlite:///relative/path.db or sqlite:////absolute/path.db."
             raise SettingsError(msg)
         return base.model_copy(update={"store_type": "sqlite", "store_sqlite_path": Path(path)})
     if parts.scheme in ("redis", "rediss"):

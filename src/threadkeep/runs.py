@@ -168,7 +168,7 @@ class Runs:
             PartitionErasedError: The owner was erased since *epoch*.
         """
         if not key:
-            msg = "An effect needs a key that is the same each time the node runs, e.g. 'refund'."
+            msg = "The key of an effect is missing: pass one that is the same each time the node runs, e.g. 'refund'."
             raise InvalidInputError(msg)
         named = short_digest("effect", owner.tenant, owner.user_id, thread_id, key)
         effect = Effect(named, await self.epoch(owner) if epoch is None else epoch)

@@ -186,7 +186,7 @@ class TestATargetThatHoldsSomething:
         """And not touched."""
         await commit(target, ANA.partition, memory(ANA, "mine", "was here before"))
 
-        with pytest.raises(InvalidInputError, match="holds 1 items already"):
+        with pytest.raises(InvalidInputError, match="already has 1 items"):
             await moving(target, clock).copy(StorageSource(source))
 
         assert len(await items_of(target)) == 1

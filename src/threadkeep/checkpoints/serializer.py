@@ -89,7 +89,7 @@ class StrictSerializer(JsonPlusSerializer):
             return super().loads_typed(data)
         except ormsgpack.MsgpackDecodeError as error:
             unknown = vars(self).pop("_unknown", None)
-            msg = "A checkpoint cannot be read: it is damaged; restore it from a backup, or delete it."
+            msg = "A checkpoint is damaged and cannot be read: restore it from a backup, or delete it."
             raise DamagedItemError(_how_to_allow(*unknown) if unknown else msg) from error
         except NotImplementedError as error:
             msg = f"A checkpoint is encoded as {data[0][:40]!r}, which is never loaded; only LangGraph's own format is."

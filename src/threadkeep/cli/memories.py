@@ -368,6 +368,6 @@ def _kind(name: str | None) -> KindOf | None:
 
     kind = next((kind for kind in get_args(KindOf) if kind == name), None)
     if name is not None and kind is None:
-        msg = f"A memory's kind is one of {', '.join(get_args(KindOf))}, not {name[:40]!r}."
+        msg = f"The kind of a memory must be one of {', '.join(get_args(KindOf))}, not {name[:40]!r}."
         raise InvalidInputError(msg)
     return kind

@@ -375,8 +375,8 @@ async def _source(
         return ForeignSource(reader, Labels(mapping_of(text), exact=exact), approval)
     if mapping is not None or exact or approved_by is not None:
         msg = (
-            "A mapping of labels and an approval are for foreign stores; Threadkeep's own storages hold "
-            "the owner and the approval of every item."
+            "--mapping, --labels-are-ids and --approved-by are for foreign stores; leave them out: in a Threadkeep "
+            "storage every item has its owner and approval."
         )
         raise InvalidInputError(msg)
     base = settings if prefix is None else settings.model_copy(update={"store_key_prefix": prefix})
@@ -417,7 +417,7 @@ def _require_another(
 ) -> None:
     here, there = (settings.store_key_prefix if given is None else given for given in (from_prefix, to_prefix))
     if source == target and here == there:
-        msg = "The source is the target; give another place as --to."
+        msg = "The source is the target: pass another URL as --to."
         raise InvalidInputError(msg)
 
 

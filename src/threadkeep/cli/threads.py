@@ -315,7 +315,7 @@ def _time(text: str | None) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        msg = f"{text!r} is no date or time; write 2026-11-22, or 2026-11-22T09:30+01:00."
+        msg = f"{text!r} is not a date or time; write 2026-11-22, or 2026-11-22T09:30+01:00."
         raise typer.BadParameter(msg, param_hint="--keep-since") from None
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 

@@ -122,18 +122,18 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None, 
                 _check_page(op.limit, op.offset)
                 query: Any = op.query
                 if query is not None and not isinstance(query, str):
-                    msg = f"A query is a text, not {type(query).__name__}."
+                    msg = f"query must be a string, got {type(query).__name__}."
                     raise InvalidInputError(msg)
                 _check_conditions(op.filter)
                 plan.finds.append(ItemSearch(place, op._replace(namespace_prefix=prefix)))
             case ListNamespacesOp():
                 _check_page(op.limit, op.offset)
                 if op.max_depth is not None and (type(op.max_depth) is not int or op.max_depth < 0):
-                    msg = "max_depth is a whole number of labels, 0 or more, or None."
+                    msg = "max_depth must be an int of 0 or more, or None."
                     raise InvalidInputError(msg)
                 plan.listings.append(NamespaceListing(place, matches_of(op), op.max_depth, op.limit, op.offset))
             case _:
-                msg = f"{type(op).__name__} is no operation of a LangGraph store."
+                msg = f"{type(op).__name__} is not a GetOp, PutOp, SearchOp or ListNamespacesOp; pass one of them."
                 raise InvalidInputError(msg)
     return plan
 
@@ -200,7 +200,7 @@ def _ref(namespace: Any, key: Any, owner: Owner | None, *, shared: bool) -> Ref:
     labels = labels_of(namespace)
     require_own(labels, owner, shared=shared)
     if key is None:
-        msg = "A key is a text, not None."
+        msg = "The key must be a string, not None: pass a key."
         raise InvalidInputError(msg)
     return Ref(partition_of(labels), labels, str(key))
 
@@ -261,7 +261,7 @@ def json_copy(value: Any) -> dict[str, Any]:
         TooLargeError: It has more parts than can be stored.
     """
     if not isinstance(value, Mapping):
-        msg = f"A value is a mapping with text keys, not {type(value).__name__}."
+        msg = f"The value must be a mapping with string keys, got {type(value).__name__}."
         raise InvalidInputError(msg)
     return _Copying().of_object(cast("Mapping[Any, Any]", value), ())
 
@@ -340,7 +340,7 @@ def labels_of(namespace: Any) -> Namespace:
         namespace = (namespace,)
     elif type(namespace) is not tuple:
         if not isinstance(namespace, Iterable):
-            msg = f"A namespace is a tuple of labels, not {type(namespace).__name__}."
+            msg = f"The namespace must be a tuple of labels, got {type(namespace).__name__}."
             raise InvalidNamespaceError(msg)
         namespace = tuple(cast("Iterable[Any]", namespace))
     for label in cast("tuple[Any, ...]", namespace):

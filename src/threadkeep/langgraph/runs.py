@@ -368,7 +368,7 @@ class RunService:
         place = (owner, thread_id)
         epoch = await self._app.call(lambda services: services.runs.epoch(owner))
         if place in self._running and not leased:
-            msg = "The job is running already; wait for it, or cancel it."
+            msg = "The job is already running: wait for it, or cancel it."
             raise ConflictError(msg, thread_id=thread_id)
         steps = asyncio.ensure_future(self._steps(graph, given, owner, thread_id, context, config, epoch))
         self._running[place] = steps

@@ -180,7 +180,7 @@ class ThreadService:
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         view = self._saver.scoped(owner) if self._scope.locked else self._saver
         if await self._find(owner, named, scoped=view.is_scoped) is not None:
-            msg = "There is a thread of this id already; choose another id."
+            msg = "A thread with this id already exists: choose another id."
             raise ConflictError(msg, thread_id=named)
         await view.run(view.maintenance.bind(named, owner))
         listed = await self._edit(owner, named, scoped=view.is_scoped, title=_checked_title(title))
@@ -528,7 +528,9 @@ class ThreadService:
     @property
     def _saver(self) -> ThreadkeepCheckpointer:
         if self._app.checkpointer is None:
-            msg = "A LangGraph server keeps its threads itself; ask that."
+            msg = (
+                "A LangGraph server keeps its own threads, so tk.threads is not available there: use the server's API."
+            )
             raise InvalidInputError(msg)
         return self._app.checkpointer
 

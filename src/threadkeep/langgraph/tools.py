@@ -44,7 +44,7 @@ def memory_tools(tk: Threadkeep, names: tuple[str, ...] = (), *, owner: OwnerSou
     """
     every = (*NAMES, *ON_REQUEST)
     if unknown := [name for name in names if name not in every]:
-        msg = f"There is no tool {unknown[0][:40]!r}; there are {', '.join(every)}."
+        msg = f"The tool {unknown[0][:40]!r} is unknown; pass names of {', '.join(every)}."
         raise InvalidInputError(msg)
     work = _Work(tk, owner)
     return [work.tool(name) for name in names or NAMES]

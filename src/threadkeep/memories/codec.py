@@ -485,10 +485,10 @@ def parsed(line: str) -> NewMemory | None:
     try:
         row: object = json.loads(line)
     except (ValueError, RecursionError) as error:  # the latter of thousands of brackets
-        msg = f"it is no JSON that can be read ({error})"
+        msg = f"it is not valid JSON ({error})"
         raise InvalidInputError(msg) from error
     if not isinstance(row, dict):
-        msg = "it is no JSON object"
+        msg = "it is not a JSON object"
         raise InvalidInputError(msg)
     fields = cast("dict[str, Any]", row)
     exported = isinstance(fields.get("value"), dict)
@@ -498,11 +498,11 @@ def parsed(line: str) -> NewMemory | None:
     key = fields.get("key") if exported else fields.get("memory_id", fields.get("id"))
     value.setdefault("timestamp", fields.get("created_at"))
     if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_ID):
-        msg = "its id is no text of 1 to 1,000 characters"
+        msg = "its id must be a string of 1 to 1,000 characters"
         raise InvalidInputError(msg)
     memory = memory_of(Item(Ref(_NO_PARTITION, (MEMORIES, ""), key or ""), value, 0, _LONG_AGO, _LONG_AGO))
     if memory is None:
-        msg = "it says nothing: there is no text in data, text or content"
+        msg = "its text is missing: data, text or content must have one"
         raise InvalidInputError(msg)
     if value.get("status") in ("proposed", "rejected"):
         return None

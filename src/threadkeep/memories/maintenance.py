@@ -82,11 +82,11 @@ class MemoryMaintenance:
             RevisionConflictError: Another writer changed something meanwhile; read the audit again.
         """
         if last < 1:
-            msg = "Say how many changes to undo, 1 or more."
+            msg = f"last must be 1 or more changes, got {last}."
             raise InvalidInputError(msg)
         head = await self._audited_writer.head(owner)
         if head_of(head).number != (entries[0].number if entries else 0):
-            msg = "Something was changed meanwhile; look at the audit again and repeat."
+            msg = "The memories were changed meanwhile; nothing was undone. Read the audit again and repeat."
             raise RevisionConflictError(msg)
         plan = plan_undo(entries, last=last)
         left = dict(plan.left)

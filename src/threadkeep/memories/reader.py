@@ -77,7 +77,7 @@ class MemoryReader:
     async def list(self, *, owner: Owner, kind: Kind | None = None, limit: int = 100, offset: int = 0) -> list[Memory]:
         """Return the owner's memories, most recently changed first, whatever their status."""
         if limit < 0 or offset < 0:
-            msg = "limit and offset must be 0 or more."
+            msg = f"limit and offset must be 0 or more, got {limit} and {offset}."
             raise InvalidInputError(msg)
         memories: list[Memory] = []
         async for batch in self._batches(owner, page_size=offset + limit if kind is None else PAGE_SIZE):

@@ -504,7 +504,7 @@ class MemoryRepository(MemoryReader):
 
     def _memory(self, new: NewMemory, owner: Owner) -> Memory:
         if new.kind not in get_args(Kind):
-            msg = f"A memory's kind is one of {', '.join(get_args(Kind))}, not {str(new.kind)[:40]!r}."
+            msg = f"The kind of a memory must be one of {', '.join(get_args(Kind))}, not {str(new.kind)[:40]!r}."
             raise InvalidInputError(msg)
         now = self._clock.now()
         created_at = new.created_at or now
@@ -538,7 +538,7 @@ def _valid(text: str) -> str:
         InvalidInputError, TooLargeError: It cannot be kept.
     """
     if not isinstance(text, str):
-        msg = f"A statement is a text, not {type(text).__name__}."
+        msg = f"text must be a string, got {type(text).__name__}."
         raise InvalidInputError(msg)
     text = text.strip()
     if not text:
@@ -587,6 +587,6 @@ def _decided_by(approval: Approval | None, *sources: Source) -> tuple[str, str]:
 
 def _aware(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        msg = "A time needs a time zone; give an aware datetime."
+        msg = "The time has no time zone: pass an aware datetime, e.g. datetime.now(UTC)."
         raise InvalidInputError(msg)
     return moment

@@ -346,7 +346,7 @@ class Retention:
             operations: list[Operation] = []
             for item, (memory, archived) in zip(items, some, strict=True):
                 if item is None:
-                    msg = f"Memory {memory.memory_id} is gone."
+                    msg = f"Memory {memory.memory_id} was removed meanwhile; read the memories again and repeat."
                     raise RevisionConflictError(msg, memory_id=memory.memory_id)
                 operations.append(_put(item, archived, expect=memory.revision))
             stamps = dict.fromkeys(memory.memory_id for memory, _ in some)

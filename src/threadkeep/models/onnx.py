@@ -295,7 +295,7 @@ def _sentence_encoder(folder: Path, pooling: Pooling, *, threads: int) -> Encode
 
     graph = _graph(folder)
     if graph is None:
-        msg = f"{folder} has no ONNX model."
+        msg = f"{folder} has no ONNX model: pass a folder with model_quantized.onnx or model.onnx."
         raise EmbedderUnavailableError(msg)
     session = open_session(graph, threads=threads)
     words = open_tokenizer(folder / _TOKENIZER, max_tokens=MAX_TOKENS)
@@ -341,7 +341,7 @@ def open_cross_encoder(model: str) -> Callable[[str, Sequence[str]], Sequence[fl
     folder = folder or download(known)
     graph = _graph(folder)
     if graph is None:
-        msg = f"{folder} has no ONNX model."
+        msg = f"{folder} has no ONNX model: pass a folder with model_quantized.onnx or model.onnx."
         raise EmbedderUnavailableError(msg)
     session = open_session(graph, threads=min(4, max(1, (os.cpu_count() or 1) // 2)))
     words = open_tokenizer(folder / _TOKENIZER, max_tokens=MAX_TOKENS)

@@ -183,7 +183,7 @@ def reranker(
         return CrossEncoder(model, library=provider)
     if provider == "cohere" and model:
         if not cohere_key:
-            msg = "The reranker is Cohere's, which needs COHERE_API_KEY."
+            msg = "THREADKEEP_RERANKER names Cohere, which needs COHERE_API_KEY: set it."
             raise RerankerUnavailableError(msg)
         return CohereReranker(model, key=cohere_key, url=cohere_url or COHERE_URL)
     msg = (

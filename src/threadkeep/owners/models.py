@@ -153,7 +153,7 @@ class AuditReader:
     async def list(self, owner: Owner, *, limit: int | None = None) -> list[AuditEntry]:
         """Return what was changed, newest first: the *limit* newest, or everything."""
         if limit is not None and limit < 0:
-            msg = "limit must be 0 or more."
+            msg = f"limit must be 0 or more, got {limit}."
             raise InvalidInputError(msg)
         found = [entry for item in await self._items(owner) if (entry := entry_of(item)) is not None]
         return sorted(found, key=lambda entry: entry.number, reverse=True)[:limit]

@@ -225,7 +225,8 @@ def checked(new: NewProposal, redact: Callable[[str], str]) -> NewProposal:
         InvalidInputError, TooLargeError: It cannot be kept.
     """
     if new.action not in get_args(Action) or new.kind not in get_args(Kind):
-        msg = f"A proposal's action is one of {', '.join(get_args(Action))}, its kind of {', '.join(get_args(Kind))}."
+        actions, kinds = ", ".join(get_args(Action)), ", ".join(get_args(Kind))
+        msg = f"The action of a proposal must be one of {actions}, and its kind one of {kinds}."
         raise InvalidInputError(msg)
     text = "" if new.action == "forget" else statement(new.text, redact)
     key = None if new.key is None else checked_name(new.key, "key")

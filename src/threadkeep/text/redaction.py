@@ -451,7 +451,7 @@ def _phones(region: str | None) -> Redact:
     with optional_import(f"{VARIABLE}=phone", extra="redaction", variable=VARIABLE):
         import phonenumbers
     if region is not None and region not in phonenumbers.SUPPORTED_REGIONS:
-        msg = f"{REGION_VARIABLE} is no region with telephone numbers; give two letters, such as US or DE."
+        msg = f"{REGION_VARIABLE} is not a region with telephone numbers: write two letters, such as US or DE."
         raise SettingsError(msg, variable=REGION_VARIABLE)
 
     def step(text: str) -> str:

@@ -112,8 +112,8 @@ class Copying:
             held = await self._held()
             if held:
                 msg = (
-                    f"{self._target.location} holds {held:,} items already; give an empty place, or --into-existing "
-                    "to add to what is there."
+                    f"{self._target.location} already has {held:,} items; give an empty target, or --into-existing "
+                    "to add to it."
                 )
                 raise InvalidInputError(msg, items=held)
         if mark is None:

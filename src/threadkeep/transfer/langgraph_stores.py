@@ -32,7 +32,7 @@ class StockSqlite:
         parts = urlsplit(url)
         path = unquote(parts.path.removeprefix("/"))
         if parts.netloc or not path:
-            msg = "A SQLite URL is langgraph+sqlite:///relative/path.db or langgraph+sqlite:////absolute/path.db."
+            msg = "Invalid SQLite URL: write langgraph+sqlite:///relative/path.db or langgraph+sqlite:////absolute/path.db."
             raise InvalidInputError(msg)
         self.name: str = shown(url)
         self._path = Path(path)
@@ -87,7 +87,7 @@ class StockSqlite:
     async def _rows(self, query: str, *values: object) -> list[Any]:
         connection = self._connection
         if connection is None:
-            msg = "Call connect() first."
+            msg = "The store is not connected: call connect() first."
             raise RuntimeError(msg)
         with reading(self.name, sqlite3.Error):
             return await asyncio.to_thread(lambda: connection.execute(query, values).fetchall())
@@ -183,7 +183,7 @@ class StockPostgres:
 
     def _opened(self) -> psycopg.AsyncConnection[Any]:
         if self._connection is None:
-            msg = "Call connect() first."
+            msg = "The store is not connected: call connect() first."
             raise RuntimeError(msg)
         return self._connection
 
@@ -252,7 +252,7 @@ class StockMongoDB:
 
     def _documents(self) -> AsyncCollection[dict[str, Any]]:
         if self._client is None:
-            msg = "Call connect() first."
+            msg = "The store is not connected: call connect() first."
             raise RuntimeError(msg)
         return self._client[self._database][self._collection]
 
@@ -372,7 +372,7 @@ class StockRedis:
 
     def _opened(self) -> Any:
         if self._client is None:
-            msg = "Call connect() first."
+            msg = "The store is not connected: call connect() first."
             raise RuntimeError(msg)
         return self._client
 

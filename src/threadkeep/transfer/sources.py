@@ -325,7 +325,7 @@ def _rows(text: str, path: Path) -> list[Any]:
         found = cast("dict[str, object]", read)
         read = next((found[name] for name in _LISTS if isinstance(found.get(name), list)), None)
     if not isinstance(read, list):
-        msg = f"{path} is no export of mem0: a list of memories, or an object with one under results or memories."
+        msg = f"{path} is not an export of mem0: pass a list of memories, or an object with a list under results."
         raise InvalidInputError(msg)
     return cast("list[Any]", read)
 

@@ -167,12 +167,12 @@ class LangMemExtractor:
             try:
                 await self._model.ask({"messages": _spoken(turn), "max_steps": 1}, config, shapes=(manager,))
             except self._langmem.configuration_error as error:  # it is no Exception: it would take the worker with it
-                msg = "LangMem could not be set up for this turn."
+                msg = "LangMem could not be set up for this turn; check its version: pip install threadkeep[langmem]"
                 raise ExtractionError(msg) from error
             asked_again = meter.usage(model=self._model.name, prompt="").calls > 1
             if view.faults or meter.faults or (asked_again and not view.written):
                 # LangMem asks up to three times where a model's arguments do not fit, and then says nothing.
-                msg = "LangMem got nothing from the extraction model that fits its schemas."
+                msg = "The extraction model's answer fits no schema of LangMem; choose another FACT_EXTRACTION_MODEL."
                 raise ExtractionError(msg)
             return (ONLY_TALKED,) if meter.words and not view.written else ()
 

@@ -111,7 +111,7 @@ async def metered(
 def _require_answer(message: AIMessage) -> None:
     called = [str(call["args"]) for call in (*message.tool_calls, *message.invalid_tool_calls)]
     if not message.text.strip() and not called:
-        msg = "The extraction model answered with nothing."
+        msg = "The extraction model returned an empty answer; the turn is tried again."
         raise ExtractionError(msg)
     if max(map(len, (message.text, *called))) > MAX_REPLY_CHARACTERS:
         msg = f"The extraction model answered with more than {MAX_REPLY_CHARACTERS:,} characters."
@@ -152,6 +152,6 @@ def instructions_of(extractor: Literal["structured", "langmem"], own: Path | Non
         msg = f"THREADKEEP_EXTRACTION_PROMPT: {own} cannot be read; give a text file in UTF-8."
         raise SettingsError(msg, variable="THREADKEEP_EXTRACTION_PROMPT") from error
     if not text or len(text) > MAX_CHARACTERS:
-        msg = f"THREADKEEP_EXTRACTION_PROMPT: {own} has to hold between 1 and {MAX_CHARACTERS:,} characters."
+        msg = f"THREADKEEP_EXTRACTION_PROMPT: {own} must have between 1 and {MAX_CHARACTERS:,} characters."
         raise SettingsError(msg, variable="THREADKEEP_EXTRACTION_PROMPT")
     return Instructions(f"own-{short_digest('prompt', text)[:8]}", text)

@@ -93,7 +93,7 @@ def connection_of(declaration: Declaration) -> Connection:
         raise AgentUnavailableError(msg, agent=declaration.name, variables=declaration.requires_any)
     if strange := [name for name in (*required, *declaration.environment) if "${" in values.get(name, "")]:
         # The adapter fills in what looks like a reference once more, and logs what it cannot fill in.
-        msg = f"{strange[0]} holds ${{, which cannot be handed on."
+        msg = f"{strange[0]} has ${{ in its value, which cannot be passed on; set it to a value without that."
         raise AgentUnavailableError(msg, agent=declaration.name, variables=tuple(strange))
     return _connection(declaration, values)
 
@@ -144,7 +144,9 @@ async def _tools(declaration: Declaration, connection: Connection, app: Containe
     by_name = {tool.name: tool for tool in offered if tool.name in declaration.tools}
     if wordy := [name for name, tool in by_name.items() if not is_presentable(tool)]:
         log.warning(
-            "The agent %s is not given %s, which says too much of itself", declaration.name, _listed(wordy, "or")
+            "The agent %s does not get the tool %s: its description and arguments are too large",
+            declaration.name,
+            _listed(wordy, "or"),
         )
         by_name = {name: tool for name, tool in by_name.items() if name not in wordy}
     if missing := [name for name in declaration.tools if name not in by_name]:

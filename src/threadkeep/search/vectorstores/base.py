@@ -272,7 +272,7 @@ class Replicator:
             await asyncio.shield(running)
             if fresh:  # it began after this call, so it has seen everything from before
                 return
-        msg = f"{self.engine.name} changes as fast as it is read; nothing is lost."
+        msg = f"{self.engine.name} changes faster than it is read; words are compared until it is current."
         raise VectorEngineError(msg, engine=self.engine.name)
 
     async def knows(self, partition: Partition) -> bool:

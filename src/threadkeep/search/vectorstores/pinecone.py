@@ -182,7 +182,7 @@ class PineconeEngine:
     @property
     def _index(self) -> AsyncIndex:
         if self._opened is None:
-            msg = "The engine is not connected."
+            msg = "The vector store is not connected: search once, or call tk.ready()."
             raise VectorEngineError(msg, engine=self.name)
         return self._opened
 

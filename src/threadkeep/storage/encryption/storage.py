@@ -367,7 +367,7 @@ class EncryptedStorage:
 
     def _require_deployment(self) -> Deployment:
         if self._deployment is None:
-            msg = "Call connect() first."
+            msg = "The storage is not connected: call connect() first."
             raise ClosedError(msg)
         return self._deployment
 
