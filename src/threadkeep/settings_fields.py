@@ -108,13 +108,13 @@ class SettingsFields(BaseSettings):
         default=10,
         validation_alias="LANGGRAPH_STORE_MAX_SUMMARIES",
         ge=0,
-        description="How many summaries the cross-thread context holds, a whole number.",
+        description="Number of summaries in the cross-thread context, a whole number.",
     )
     store_max_memories: int = Field(
         default=50,
         validation_alias="LANGGRAPH_STORE_MAX_MEMORIES",
         ge=0,
-        description="How many memories the cross-thread context holds, a whole number.",
+        description="Number of memories in the cross-thread context, a whole number.",
     )
     embeddings_provider: str | None = Field(
         default=None,
