@@ -71,7 +71,7 @@ class TestMisbehave:
         one = await standing(tk, tmp_path, "boasts")
 
         assert not one.ready
-        assert "The agent it is not given help, which says too much of itself" in caplog.text
+        assert "The agent it does not get the tool help: its description and arguments are too large" in caplog.text
 
     async def test_what_a_description_asks_for_is_not_there(self, tk: threadkeep.Threadkeep, tmp_path: Path):
         """The model reads the words, but has no other tool than those that were declared."""

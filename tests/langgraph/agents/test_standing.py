@@ -161,7 +161,7 @@ class TestDisabled:
 
         aws = by_name(await tk.agents.standing(file))["aws"]
 
-        assert aws.reason.startswith("AWS_SESSION_TOKEN holds ${")
+        assert aws.reason.startswith("AWS_SESSION_TOKEN has ${")
         assert "NOWHERE" not in caplog.text
 
 
