@@ -8,7 +8,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo chat test test-fast check fix bench invariants soak docs conformance lock clean
+.PHONY: help setup demo chat test test-fast check fix bench invariants soak docs conformance lock release clean
 .PHONY: check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 help: ## Show this list
@@ -87,6 +87,9 @@ conformance: $(READY) ## Run the store conformance suite and write its report in
 lock: $(READY) ## Resolve the newest versions anew into requirements.lock
 	@sh tools/lock.sh
 	@$(MAKE) setup
+
+release: $(READY) ## Build what is published and try it as a user gets it (ARGS="--version 0.2.0" sets the version first)
+	@$(BIN)/python -m tools.release $(ARGS)
 
 clean: ## Remove .venv, built models and caches; never anybody's memories
 	@rm -rf .venv .build dist htmlcov .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache uv.lock

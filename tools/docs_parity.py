@@ -35,6 +35,12 @@ CODE: Final = re.compile(
 COMMAND: Final = re.compile(r"(?:^|[\s/$(])threadkeep((?: [a-z][a-z-]*)+)", re.MULTILINE)
 TARGET: Final = re.compile(r"(?:^|[\s(])make ([a-z][a-z-]*)", re.MULTILINE)
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+REPOSITORY: Final = "https://github.com/threadkeep/threadkeep"
+"""Where the README's links lead to, because package indexes show it, too; as ``pyproject.toml`` says."""
+ABSOLUTE: Final = re.compile(rf"\]\({re.escape(REPOSITORY)}/(?:blob|tree)/main/([^)#\s]+)")
+ON_INDEXES: Final = frozenset(
+    {"README.md", *(f"packages/{name}/README.md" for name in ("minilm", "threadkeep-conformance", "threadkeep-evals"))}
+)
 Texts = Mapping[str, str]
 _subcommands: Final = cache(subcommands)
 """Building the commands reads the entry points of every installed package."""
@@ -104,6 +110,11 @@ def check_paths(texts: Texts, root: Path) -> list[Finding]:
     for path, line, target in _matches(texts, LINK, group=1):
         if not (root / path).parent.joinpath(target).exists():
             found.append(Finding(path, line, f"the link leads nowhere: {target}"))
+    for path, line, target in _matches(texts, ABSOLUTE, group=1):
+        if not (root / target).exists():
+            found.append(Finding(path, line, f"the link leads nowhere: {target}"))
+    for path, line, target in _matches({name: texts[name] for name in ON_INDEXES & texts.keys()}, LINK, group=1):
+        found.append(Finding(path, line, f"package indexes show this page, so the link must be absolute: {target}"))
     for path, line, code in _code(texts):
         for word in re.findall(r"[\w./-]+", code):
             head, slash, _ = word.partition("/")

@@ -1,6 +1,6 @@
 """Memory for LangGraph agents.
 
-RecallService what matters before each turn, learns after it, and lets the person the memory is about see,
+Recalls what matters before each turn, learns after it, and lets the person the memory is about see,
 correct and erase it::
 
     tk = threadkeep.open()

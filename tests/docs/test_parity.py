@@ -102,11 +102,11 @@ class TestCheckPaths:
     def test_a_path_that_does_not_exist_is_found(self, tmp_path: Path):
         """A module that was moved, a page that was renamed."""
         (tmp_path / "src").mkdir()
-        texts = {"README.md": "`src/gone.py`, `src/`, [page](docs/gone.md), [site](https://example.org/src/x)"}
+        texts = {"docs/a.md": "`src/gone.py`, `src/`, [page](gone.md), [site](https://example.org/src/x)"}
 
         found = docs_parity.check_paths(texts, tmp_path)
 
-        assert sorted(messages(found)) == ["the link leads nowhere: docs/gone.md", "there is no src/gone.py."]
+        assert sorted(messages(found)) == ["the link leads nowhere: gone.md", "there is no src/gone.py."]
 
 
 class TestThisRepository:

@@ -437,6 +437,8 @@ DEMO_QUESTIONS: Final = (
 
 def demo(*, json: Json = False) -> None:
     """Teach an agent something in one thread and ask for it in another: no server, no key, no network."""
+    if not json:
+        out.print("No model is needed here: an offline stand-in quotes what is remembered.", style="dim")
     with tempfile.TemporaryDirectory(prefix="threadkeep-demo-") as folder:
         taught = _teach(Path(folder), json=json)
         asked = _ask(Path(folder), json=json)
@@ -531,7 +533,7 @@ def _open_demo(folder: Path) -> Threadkeep:
         checkpoint_sqlite_path=folder / "memory.sqlite3",
         recall_timeout_ms=DEMO_TIMEOUT_MS,
     )
-    tk = threadkeep.open(settings=settings, model=OfflineChatModel())
+    tk = threadkeep.open(settings=settings, model=OfflineChatModel(notice=""))
     tk.sync.ready()
     return tk
 
