@@ -454,7 +454,7 @@ class Services:
             return None
         if settings.sealed:
             msg = (
-                f"THREADKEEP_VECTORS is {settings.vectors}, which would hold vectors of encrypted items in the clear; "
+                f"THREADKEEP_VECTORS is {settings.vectors}, which does not encrypt the vectors of encrypted items; "
                 "set it to exact, or remove the master key."
             )
             raise SettingsError(msg, variable="THREADKEEP_VECTORS")

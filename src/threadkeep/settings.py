@@ -129,7 +129,7 @@ class Settings(SettingsFields):
         pairs = [text.partition(":") for text in self.allowed_types.replace(",", " ").split()]
         for module, _, name in pairs:
             if not module or not name:
-                msg = f"THREADKEEP_ALLOWED_TYPES holds {module[:60]!r}; write each class as module:Name."
+                msg = f"THREADKEEP_ALLOWED_TYPES has {module[:60]!r}; write each class as module:Name."
                 raise SettingsError(msg, variable="THREADKEEP_ALLOWED_TYPES")
         return tuple((module, name) for module, _, name in pairs)
 
@@ -180,7 +180,7 @@ class Settings(SettingsFields):
         try:
             return self.master_key_file.expanduser().read_text("utf-8"), variable
         except (OSError, ValueError) as error:
-            msg = f"{variable} names a file that cannot be read ({type(error).__name__}); name one that holds the key."
+            msg = f"{variable} names a file that cannot be read ({type(error).__name__}); name a file with the key."
             raise SettingsError(msg, variable=variable) from error
 
     @property

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
@@ -186,10 +187,13 @@ class TestRun:
             assert "Night trains" in found.passages[0].text
 
     def test_threads(self) -> None:
-        """Threads are listed, pruned, forked and deleted; a run on a free thread is accepted."""
+        """Threads are listed, pruned, forked, deleted and imported; a run on a free thread is accepted."""
         builder = StateGraph(MessagesState).add_node("reply", lambda _: {"messages": [AIMessage("I see.")]})
         builder.add_edge(START, "reply")
         message = {"messages": [HumanMessage("Hello")]}
+        with SqliteSaver.from_conn_string("langgraph.sqlite3") as saver:
+            before: Any = {"configurable": {"thread_id": "before", "user_id": "ana"}}
+            builder.compile(checkpointer=saver).invoke(message, before)
         with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
             config = tk.config(user_id="ana", thread_id="t1")
             graph = builder.compile(checkpointer=tk.checkpointer)
@@ -198,7 +202,7 @@ class TestRun:
 
             run_async("docs/threads.md", tk=tk, builder=builder, message=message, checkpoint_id=checkpoint_id)
 
-            assert {thread.thread_id for thread in tk.sync.threads.list("ana")} == {"t1", "t1-again"}
+            assert {thread.thread_id for thread in tk.sync.threads.list("ana")} == {"t1", "t1-again", "before"}
 
     def test_erasure_and_audit(self) -> None:
         """The audit holds before the owner is erased, and nothing is left after it."""

@@ -194,7 +194,7 @@ class TestLabels:
         """Before anything is written; the message names the labels."""
         source = source_of(stock.url, "{}")
         async with reading_from(source):
-            with pytest.raises(InvalidInputError, match=r"1 labels hold '_'.*'a_b@x_org'"):
+            with pytest.raises(InvalidInputError, match=r"1 labels have '_'.*'a_b@x_org'"):
                 await source.require_labels()
 
     async def test_a_dry_run_tells_what_would_come(self, stock: Stock):

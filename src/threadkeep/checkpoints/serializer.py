@@ -73,7 +73,7 @@ class StrictSerializer(JsonPlusSerializer):
         try:
             encoding, data = super().dumps_typed(obj)
         except (TypeError, ValueError) as error:  # ormsgpack's error is a TypeError
-            msg = f"The state holds a value that a checkpoint cannot keep ({error}); convert it, or leave it out."
+            msg = f"The state has a value that a checkpoint cannot store ({error}); convert it, or leave it out."
             raise InvalidInputError(msg) from error
         if encoding == "msgpack" and _EXTENSIONS.search(data):
             self._require_allowed(data)

@@ -192,7 +192,7 @@ def ttl_of(minutes: Any) -> timedelta | None:
         said = f"{minutes}"
     else:
         said = type(cast("object", minutes)).__name__
-    msg = f"A ttl is a positive number of minutes, or None for ever; it is {said}."
+    msg = f"ttl must be a positive number of minutes, or None for ever, got {said}."
     raise InvalidInputError(msg)
 
 
@@ -236,14 +236,14 @@ def _check_conditions(conditions: Any) -> None:
     # As fields they would match nothing, in silence.
     joined = next((name for name in conditions if name in _JOINING), None)
     if joined is not None:
-        msg = f"A filter has no operator {joined!r}: all its conditions must hold."
+        msg = f"A filter has no operator {joined!r}: an item must meet all conditions."
         raise InvalidInputError(msg)
 
 
 def _check_page(limit: Any, offset: Any) -> None:
     for name, number in (("limit", limit), ("offset", offset)):
         if type(number) is not int or number < 0:
-            msg = f"{name} is a whole number, 0 or more; it is {str(number)[:40]}."
+            msg = f"{name} must be an int of 0 or more, got {str(number)[:40]}."
             raise InvalidInputError(msg)
 
 
@@ -288,7 +288,7 @@ class _Copying:
             msg = f"The value takes more than {MAX_VALUE_BYTES:,} bytes as JSON. Split it."
             raise TooLargeError(msg)
         if len(path) >= MAX_VALUE_DEPTH:
-            msg = f"The value is nested deeper than {MAX_VALUE_DEPTH} levels, or holds itself. Flatten it."
+            msg = f"The value is nested deeper than {MAX_VALUE_DEPTH} levels, or contains itself. Flatten it."
             raise InvalidInputError(msg)
         match value:
             case bool() | None:

@@ -569,7 +569,7 @@ async def _chosen(
     """
     there = await list_thread_ids(saver)
     if missing := sorted({*claims.owners, *(thread_ids or ())} - set(there)):
-        msg = f"There is no thread {missing[0][:60]!r}; nothing was changed."
+        msg = f"There is no thread {missing[0][:60]!r}; nothing was changed. List the threads to see which there are."
         raise InvalidInputError(msg, thread_ids=tuple(missing))
     return there if thread_ids is None else thread_ids
 

@@ -228,7 +228,7 @@ def download(model: OnnxModel) -> Path:
     """
     _require()
     if importlib.util.find_spec("huggingface_hub") is None:
-        msg = f"{model.repository} has to be downloaded; run: pip install huggingface-hub, or name a folder."
+        msg = f"{model.repository} must be downloaded; run: pip install huggingface-hub, or name a folder."
         raise EmbedderUnavailableError(msg)
     hub: Any = importlib.import_module("huggingface_hub")
     patterns = [*_GRAPHS[:1], _TOKENIZER]
@@ -311,7 +311,7 @@ def _sentence_encoder(folder: Path, pooling: Pooling, *, threads: int) -> Encode
         vectors = output if output.ndim == 2 else _pooled(output, mask, pooling)  # noqa: PLR2004 - one vector for each text
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not np.isfinite(lengths).all():
-            msg = f"The embedding model of {folder.name} gave a vector that is no number."
+            msg = f"The embedding model of {folder.name} returned a vector that is not finite; choose another model."
             raise EmbedderUnavailableError(msg)
         return (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
 

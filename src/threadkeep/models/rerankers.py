@@ -113,7 +113,7 @@ class CohereReranker:
             msg = f"Cohere answered {error.response.status_code}; check COHERE_API_KEY and the model's name."
             raise RerankerUnavailableError(msg) from None  # a reply may quote the key
         except (http.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
-            msg = f"Cohere gave no usable answer ({type(error).__name__})."
+            msg = f"Cohere returned an invalid answer ({type(error).__name__})."
             raise RerankerUnavailableError(msg) from None
         return found
 
@@ -146,7 +146,7 @@ class ChatReranker:
             raise RerankerUnavailableError(msg) from None
         named = _LIST.search(str(reply.text))
         if named is None:
-            msg = "The chat model gave no list of numbers."
+            msg = "The chat model returned no list of numbers; choose another THREADKEEP_RERANKER."
             raise RerankerUnavailableError(msg)
         order = [number for number in cast("list[int]", json.loads(named[0])) if number in notes]
         found = [0.0] * len(texts)

@@ -172,7 +172,7 @@ def receipts_in(path: Path) -> list[ErasureReceipt]:
             continue
         receipt = receipt_of(cast("Mapping[str, Any]", row)) if isinstance(row, Mapping) else None
         if receipt is None:
-            msg = f"Line {number} of {path} is no receipt of an erasure; repair or remove that line."
+            msg = f"Line {number} of {path} is not a receipt of an erasure; repair or remove that line."
             raise InvalidInputError(msg)
         found.append(receipt)
     return found
@@ -247,7 +247,7 @@ def _key_in(path: Path) -> str:
         )
         raise SettingsError(msg, variable="THREADKEEP_ERASURE_KEY") from error
     if len(text) < FEWEST_KEY_CHARACTERS:
-        msg = f"{path} holds no key of {FEWEST_KEY_CHARACTERS} or more characters; restore it, or remove it."
+        msg = f"{path} has no key of {FEWEST_KEY_CHARACTERS} or more characters; restore it, or remove it."
         raise SettingsError(msg, variable="THREADKEEP_ERASURE_KEY")
     return text
 

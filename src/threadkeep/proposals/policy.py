@@ -59,7 +59,7 @@ def rules_of(text: str) -> dict[Rule, Verdict]:
     for rule_text in filter(None, (part.strip() for part in text.split(","))):
         what, equals, verdict = (part.strip() for part in rule_text.partition("="))
         if not equals or verdict not in get_args(Verdict):
-            msg = f"A rule is what=verdict with auto, ask or never, such as tool=never; it is {rule_text[:80]!r}."
+            msg = f"A rule must be what=verdict with auto, ask or never, such as tool=never, got {rule_text[:80]!r}."
             raise InvalidInputError(msg)
         rule = _rule(what)
         if rule[1] == "procedural" and verdict == "auto":

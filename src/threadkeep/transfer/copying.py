@@ -283,7 +283,7 @@ class _Checking:
             detail = f"the newest revision is {newest}, and the partition has come to {changes.position.sequence}"
             self._wrong("revision", (partition.kind, *partition.parts), "", detail)
         if changes.position == before and len(changes.puts) != searchable:
-            detail = f"{searchable} items are searchable, and the index is told of {len(changes.puts)}"
+            detail = f"{searchable} items are searchable, and the index gets {len(changes.puts)}"
             self._wrong("index", (partition.kind, *partition.parts), "", detail)
 
     def _item(self, item: Item) -> None:

@@ -80,7 +80,7 @@ class StockSqlite:
             raise
         if "store" not in names:
             connection.close()
-            msg = f"{self._path} holds no store of LangGraph's (it has no table called store); it was not touched."
+            msg = f"{self._path} has no store of LangGraph's (it has no table called store); it was not touched."
             raise NotAStorageError(msg, path=str(self._path))
         return connection
 
@@ -139,7 +139,7 @@ class StockPostgres:
             found = await (await connection.execute("SELECT to_regclass('store')")).fetchone()
             await connection.rollback()
         if found is None or found[0] is None:
-            msg = f"{self.name} holds no store of LangGraph's (it has no table called store); it was not touched."
+            msg = f"{self.name} has no store of LangGraph's (it has no table called store); it was not touched."
             raise NotAStorageError(msg)
 
     async def total(self) -> int | None:
@@ -223,9 +223,7 @@ class StockMongoDB:
                     if "expireAfterSeconds" in index and list(index["key"]) == ["updated_at"]:
                         self._life = timedelta(seconds=index["expireAfterSeconds"])
         if document is None:
-            msg = (
-                f"{self.name} holds no store of LangGraph's (it has no documents with a namespace); it was not touched."
-            )
+            msg = f"{self.name} has no store of LangGraph's (it has no documents with a namespace); it was not touched."
             raise NotAStorageError(msg)
 
     async def total(self) -> int | None:
@@ -310,7 +308,7 @@ class StockRedis:
             self._client = cast("Any", redis.asyncio.Redis).from_url(self._url, decode_responses=True)
             self._documents = await self._located()
         if not self._documents:
-            msg = f"{self.name} holds no store of LangGraph's (no documents called {self._match}); it was not touched."
+            msg = f"{self.name} has no store of LangGraph's (no documents called {self._match}); it was not touched."
             raise NotAStorageError(msg)
 
     async def total(self) -> int | None:

@@ -217,7 +217,7 @@ class ForeignSource:
             shown = ", ".join(repr(label[:80]) for label in list(unmapped)[:_SHOWN])
             more = f" and {len(unmapped) - _SHOWN:,} more" if len(unmapped) > _SHOWN else ""
             msg = (
-                f"{len(unmapped):,} labels hold '_', which may have been a period: {shown}{more}. Write a JSON object "
+                f"{len(unmapped):,} labels have '_', which may have been a period: {shown}{more}. Write a JSON object "
                 "of labels and user ids and give it as --mapping; --labels-are-ids if no period was ever replaced."
             )
             raise InvalidInputError(msg, labels=list(unmapped))

@@ -58,7 +58,7 @@ class TestRefuse:
             ({"command": ["server"]}, "either a command or a url"),
             ({"url": "http://mcp.example.org/mcp"}, "https://"),
             ({"url": "mcp.example.org"}, "https://"),
-            ({"url": None, "command": ["server"], "headers": {"X": "y"}}, "headers belong to a url"),
+            ({"url": None, "command": ["server"], "headers": {"X": "y"}}, "headers need a url"),
             ({"environment": ["HOME"]}, "environment belongs to a command"),
             ({"interrupt_on": ["delete"]}, "'delete', which is none of its tools"),
             ({"headers": {"Authorization": "Bearer abc"}}, "header Authorization holds a credential"),
@@ -83,7 +83,7 @@ class TestRefuse:
             declared({name: LEAST}, origin="agents.toml")
 
     def test_a_key_outside_of_every_table(self):
-        with pytest.raises(SettingsError, match="stands outside"):
+        with pytest.raises(SettingsError, match="is outside"):
             declared({"model": "openai:gpt"}, origin="agents.toml")
 
     def test_a_file_that_is_not_there(self, tmp_path: Path):

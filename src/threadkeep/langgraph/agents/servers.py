@@ -331,7 +331,7 @@ class Declaration(BaseModel):
             msg = "it has either a command or a url"
             raise ValueError(msg)
         if self.command and self.headers:
-            msg = "headers belong to a url; a command is handed variables by environment"
+            msg = "headers need a url; pass variables to a command by environment"
             raise ValueError(msg)
         if self.url is not None and self.environment:
             msg = "environment belongs to a command"
@@ -378,7 +378,7 @@ def require_private(url: str) -> None:
         return
     if parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost"):
         return
-    msg = "its url has to begin with https:// (http:// on this machine only)"
+    msg = "its url must begin with https:// (http:// on this machine only)"
     raise ValueError(msg)
 
 
@@ -414,7 +414,7 @@ def declared(document: Mapping[str, Any], *, origin: str) -> tuple[Declaration, 
             msg = f"{origin}: an agent's name is made of a-z, 0-9, _ and -, not {name[:40]!r}."
             raise SettingsError(msg, variable=VARIABLE)
         if not isinstance(table, dict):
-            msg = f"{origin}: {name} stands outside of every agent's table; write [{name}] for an agent."
+            msg = f"{origin}: {name} is outside of every agent's table; write [{name}] for an agent."
             raise SettingsError(msg, variable=VARIABLE)
         try:
             found.append(Declaration.model_validate({**cast("dict[str, Any]", table), "name": name}))

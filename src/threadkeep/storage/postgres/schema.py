@@ -152,7 +152,7 @@ class PostgresSchema:
         missing = _TABLES.difference(state.tables)
         if state.tables and "migrations" in missing:
             msg = (
-                f"The schema threadkeep of {self._where} holds other tables; it was not touched. "
+                f"The schema threadkeep of {self._where} has other tables; it was not touched. "
                 "Choose another database, or rename that schema."
             )
             raise NotAStorageError(msg, server=self._where)
