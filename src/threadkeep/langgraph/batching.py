@@ -81,11 +81,11 @@ class Crowd:
 
     def _waits(self, plan: CallPlan) -> Future[_Results] | None:
         """Take a place among those under way, or where there is none, wait in a lane; return what to wait for."""
-        self._home.require_open()
         with self._guard:
             if self._under_way < AT_ONCE and not (self._lanes and _lane(plan) in self._lanes):
                 self._under_way += 1
                 return None
+            self._home.require_open()
             answer: Future[_Results] = Future()
             self._lanes.setdefault(_lane(plan), deque()).append(_StoreCall(plan, answer))
             return answer
@@ -94,6 +94,8 @@ class Crowd:
         """Begin a round of the lane that has waited longest and has none under way."""
         with self._guard:
             self._under_way -= 1
+            if not self._lanes:
+                return
             lane = next((lane for lane in self._lanes if lane not in self._busy), None)
             if lane is None:
                 return

@@ -118,13 +118,15 @@ def planned(ops: Iterable[Op], *, fields: tuple[str, ...], owner: Owner | None, 
                 plan.writes[write.ref] = write
             case SearchOp():
                 prefix = labels_of(op.namespace_prefix)
-                require_own(prefix, owner, shared=shared)
+                if owner is not None:
+                    require_own(prefix, owner, shared=shared)
                 _check_page(op.limit, op.offset)
                 query: Any = op.query
                 if query is not None and not isinstance(query, str):
                     msg = f"query must be a string, got {type(query).__name__}."
                     raise InvalidInputError(msg)
-                _check_conditions(op.filter)
+                if op.filter is not None:
+                    _check_conditions(op.filter)
                 plan.finds.append(ItemSearch(place, op._replace(namespace_prefix=prefix)))
             case ListNamespacesOp():
                 _check_page(op.limit, op.offset)
@@ -198,7 +200,8 @@ def ttl_of(minutes: Any) -> timedelta | None:
 
 def _ref(namespace: Any, key: Any, owner: Owner | None, *, shared: bool) -> Ref:
     labels = labels_of(namespace)
-    require_own(labels, owner, shared=shared)
+    if owner is not None:
+        require_own(labels, owner, shared=shared)
     if key is None:
         msg = "The key must be a string, not None: pass a key."
         raise InvalidInputError(msg)
@@ -230,8 +233,6 @@ def _paths(index: Any) -> tuple[str, ...]:
 
 
 def _check_conditions(conditions: Any) -> None:
-    if conditions is None:
-        return
     check_filter(conditions)
     # As fields they would match nothing, in silence.
     joined = next((name for name in conditions if name in _JOINING), None)
@@ -388,8 +389,8 @@ def own_prefixes(owner: Owner) -> tuple[Namespace, ...]:
     return tuple((root, label) for root in OWNED_ROOTS)
 
 
-def require_own(namespace: Namespace, owner: Owner | None, *, shared: bool = False) -> None:
-    """Let *namespace* pass only where all of it is the owner's; without an owner, everything passes.
+def require_own(namespace: Namespace, owner: Owner, *, shared: bool = False) -> None:
+    """Let *namespace* pass only where all of it is the owner's.
 
     Args:
         namespace: The namespace, or a prefix of several.
@@ -399,7 +400,7 @@ def require_own(namespace: Namespace, owner: Owner | None, *, shared: bool = Fal
     Raises:
         OwnerMismatchError: It belongs to another owner or to none, or spans several owners.
     """
-    if owner is None or (len(namespace) > 1 and partition_of(namespace) == owner.partition):
+    if len(namespace) > 1 and partition_of(namespace) == owner.partition:
         return
     if shared and is_shared(namespace):
         return

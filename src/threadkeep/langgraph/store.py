@@ -221,7 +221,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
                         read.append(item)
         for search in plan.finds:
             found = await find(services, search.op, ranking=self._ranking)
-            results[search.place] = [_search_item(one) for one in found]
+            results[search.place] = list(map(_search_item, found))
             if search.op.refresh_ttl:
                 read += [one.item for one in found]
         for listing in plan.listings:
@@ -243,11 +243,11 @@ class ThreadkeepStore(Sweeping, BaseStore):
             key: Which one.
             refresh_ttl: Whether it lives its ``ttl`` once more from now; ``None``: as configured.
         """
-        return _one(self.batch([GetOp(labels_of(namespace), key, self._refreshes(asked=refresh_ttl))]))
+        return _one(self.batch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
 
     async def aget(self, namespace: tuple[str, ...], key: str, *, refresh_ttl: bool | None = None) -> Item | None:
         """Do what :meth:`get` does, from any event loop."""
-        return _one(await self.abatch([GetOp(labels_of(namespace), key, self._refreshes(asked=refresh_ttl))]))
+        return _one(await self.abatch([GetOp(namespace, key, self._refreshes(asked=refresh_ttl))]))
 
     def search(
         self,
@@ -327,11 +327,11 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     def delete(self, namespace: tuple[str, ...], key: str) -> None:
         """Remove an item physically; it need not be there."""
-        self.batch([PutOp(labels_of(namespace), key, None)])
+        self.batch([PutOp(namespace, key, None)])
 
     async def adelete(self, namespace: tuple[str, ...], key: str) -> None:
         """Do what :meth:`delete` does, from any event loop."""
-        await self.abatch([PutOp(labels_of(namespace), key, None)])
+        await self.abatch([PutOp(namespace, key, None)])
 
     def list_namespaces(
         self,
@@ -378,16 +378,19 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
 async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[Batch]:
     """Return a commit for each partition; texts are embedded here, all at once and outside of any commit."""
-    texts = {
-        ref: texts_of(write.value, write.index)
-        for ref, write in writes.items()
-        if write.value is not None and write.index
-    }
-    row_of = {text: row for row, text in enumerate(dict.fromkeys(text for found in texts.values() for text in found))}
+    texts: dict[Ref, list[str]] = {}
+    row_of: dict[str, int] = {}
+    owned: dict[Partition, None] = {}
+    for ref, write in writes.items():
+        if ref.partition.kind == "owner":
+            owned[ref.partition] = None
+        if write.value is not None and write.index:
+            texts[ref] = texts_of(write.value, write.index)
+            for text in texts[ref]:
+                row_of.setdefault(text, len(row_of))
     epochs: dict[Partition, str] = {}
     vectors = None
     if row_of:  # embedding takes its time: where an owner is erased meanwhile, nothing of theirs is written
-        owned = list({ref.partition: None for ref in writes if ref.partition.kind == "owner"})
         vectors, positions = await asyncio.gather(
             services.search.embed_put(list(row_of)), asyncio.gather(*map(services.storage.position, owned))
         )
@@ -402,7 +405,7 @@ async def _batches(services: Services, writes: Mapping[Ref, ItemWrite]) -> list[
                 ref.key,
                 write.value,
                 index=write.index,
-                embedding=_rows(vectors, [row_of[text] for text in texts.get(ref, ())]),
+                embedding=_rows(vectors, list(map(row_of.__getitem__, texts.get(ref, ())))),
                 ttl=write.ttl,
             )
         )
@@ -429,7 +432,7 @@ def _rows(vectors: Embedding | None, rows: Sequence[int]) -> Embedding | None:
     if vectors is None or not rows:
         return None
     width = vectors.dims * _FLOAT_BYTES
-    data = b"".join(vectors.data[row * width : (row + 1) * width] for row in rows)
+    data = b"".join([vectors.data[row * width : (row + 1) * width] for row in rows])
     return Embedding(vectors.model, vectors.dims, data)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -185,31 +185,28 @@ async def _hits(services: Services, places: Sequence[Place], question: Question,
             limit=limit,
             vector=question.vector,
         )
+        partition, dense = place.partition, question.method == "dense"
         hits += [
-            _Hit(
-                place.partition,
-                hit.namespace,
-                hit.key,
-                hit.cosine if question.method == "dense" else hit.score,
-                hit.cosine,
-            )
+            _Hit(partition, hit.namespace, hit.key, hit.cosine if dense else hit.score, hit.cosine)
             for hit in ranked.hits
         ]
     if len(places) > 1:
         hits.sort(key=lambda hit: (-_LEAST if hit.score is None else -hit.score, hit.namespace, hit.key))
         hits = hits[:limit]
-    return list(_on_the_scale_of_cosines(hits)) if question.method == "hybrid" else hits
+    return _on_the_scale_of_cosines(hits) if question.method == "hybrid" else hits
 
 
-def _on_the_scale_of_cosines(hits: Iterable[_Hit]) -> Iterator[_Hit]:
+def _on_the_scale_of_cosines(hits: Iterable[_Hit]) -> list[_Hit]:
     """Give hybrid answers the scores that callers of a LangGraph store expect: cosines.
 
     The order is by words and meaning, so a cosine may be higher than one before it: then it is told as that.
     """
     least = math.inf
+    scaled: list[_Hit] = []
     for hit in hits:
         least = min(least, (hit.score or 0.0) if hit.cosine is None else hit.cosine)
-        yield hit._replace(score=least)
+        scaled.append(hit._replace(score=least))
+    return scaled
 
 
 async def _matching(storage: Storage, hits: Sequence[_Hit], conditions: Filter, wanted: int) -> list[StoreMatch]:
@@ -231,7 +228,7 @@ async def _unranked(
     A memory that may not be recalled is left out: it is not found by asking, not even as the last one.
     """
     found: list[StoreMatch] = []
-    async with aclosing(_merged(storage, places, op, _PAGE)) as items:
+    async with aclosing(_below(storage, places, op, _PAGE)) as items:
         async for item in items:
             if len(found) >= limit:
                 break
@@ -260,7 +257,7 @@ async def _newest(storage: Storage, places: Sequence[Place], op: SearchOp) -> li
         return list(page.items[op.offset :])
     found: list[Item] = []
     place_in_order = 0
-    async with aclosing(_merged(storage, places, op, min(wanted, _PAGE))) as items:
+    async with aclosing(_below(storage, places, op, min(wanted, _PAGE))) as items:
         async for item in items:
             place_in_order += 1
             if place_in_order > op.offset:
@@ -270,8 +267,15 @@ async def _newest(storage: Storage, places: Sequence[Place], op: SearchOp) -> li
     return found
 
 
+def _below(storage: Storage, places: Sequence[Place], op: SearchOp, at_once: int) -> AsyncGenerator[Item]:
+    """Return the items of *places* that meet the filter, newest first."""
+    if len(places) == 1 and len(places[0].prefixes) == 1:
+        return _pages(storage, places[0].partition, places[0].prefixes[0], op, at_once)
+    return _merged(storage, places, op, at_once)
+
+
 async def _merged(storage: Storage, places: Sequence[Place], op: SearchOp, at_once: int) -> AsyncGenerator[Item]:
-    """Yield the items of *places* that meet the filter, newest first."""
+    """Yield the items of several *places* that meet the filter, newest first."""
     streams = [_pages(storage, place.partition, prefix, op, at_once) for place in places for prefix in place.prefixes]
     heads: list[tuple[int, int, int, Item]] = []
 

@@ -73,6 +73,7 @@ def is_summary(memory: Memory) -> bool:
     return memory.namespace[:1] == (SUMMARIES,)
 
 
+@lru_cache(maxsize=4096)
 def is_memory_namespace(namespace: Namespace) -> bool:
     """Whether items in *namespace* are memories."""
     match namespace:

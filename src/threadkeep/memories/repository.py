@@ -365,7 +365,7 @@ class MemoryRepository(MemoryReader):
             _require_revision(memory, revision)
             gone = goes_with(memory, memories)
             sources = sources_in(gone)
-            turn_ids = tuple(dict.fromkeys(s.turn_id for s in sources if s.turn_id))
+            turn_ids = tuple(dict.fromkeys([s.turn_id for s in sources if s.turn_id]))
             emptied = await self._turns.forgetting(owner, turn_ids) if self._turns else ()
             operations: list[Operation] = [Delete(m.namespace, m.memory_id, m.revision) for m in gone]
             operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
@@ -379,8 +379,8 @@ class MemoryRepository(MemoryReader):
                 operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
             await self._audited_writer.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
             return Forgotten(
-                tuple(m.memory_id for m in gone),
-                tuple(TurnId(put.key) for put in emptied),
+                tuple([m.memory_id for m in gone]),
+                tuple([TurnId(put.key) for put in emptied]),
                 messages_of(sources),
             )
 

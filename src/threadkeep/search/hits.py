@@ -94,10 +94,10 @@ class Hits(Sequence[Hit]):
     def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
     def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
         places = range(self._length)[place]
-        return self._hit(places) if isinstance(places, int) else tuple(map(self._hit, places))
+        return self._hits([places])[0] if isinstance(places, int) else tuple(self._hits(places))
 
     def __iter__(self) -> Iterator[Hit]:
-        return map(self._hit, range(self._length))
+        return iter(self[:])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Hits | tuple):
@@ -149,19 +149,23 @@ class Hits(Sequence[Hit]):
             self._settle(max(places, default=-1))
         return self._slots[self._rows[list(places)]].tolist()
 
-    def _hit(self, place: int) -> Hit:
-        self._settle(place)
-        row = self._rows.item(place)
-        namespace, key = self._names[self._slots.item(row)]
-        cosine = None if self._cosine is None else self._cosine.item(row)
-        return Hit(
-            namespace,
-            key,
-            self._scores.item(place),
-            None if cosine is None or isnan(cosine) else cosine,
-            self.lexical.item(row),
-            self.strength.item(row),
-        )
+    def _hits(self, places: Sequence[int]) -> list[Hit]:
+        if self._tied:
+            self._settle(max(places, default=-1))
+        hits: list[Hit] = []
+        for place in places:
+            row = self._rows.item(place)
+            cosine = None if self._cosine is None else self._cosine.item(row)
+            hits.append(
+                Hit(
+                    *self._names[self._slots.item(row)],
+                    self._scores.item(place),
+                    None if cosine is None or isnan(cosine) else cosine,
+                    self.lexical.item(row),
+                    self.strength.item(row),
+                )
+            )
+        return hits
 
     def _settle(self, place: int) -> None:
         """Let names decide among the equals that begin at *place* or before."""

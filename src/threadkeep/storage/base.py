@@ -141,7 +141,8 @@ class ScanQuery:
         Raises:
             InvalidInputError, TooLargeError: One of them is invalid.
         """
-        check_limit(limit, name="limit")
+        if type(limit) is not int or limit < 0:
+            check_limit(limit, name="limit")
         namespaces = prefix_range(prefix)
         if filter:
             check_filter(filter)

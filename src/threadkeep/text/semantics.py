@@ -58,7 +58,7 @@ def straight(text: str) -> str:
 
 def normalised(text: str) -> str:
     """Return *text* as it is compared for being the very same statement."""
-    return same_words(straight(text))
+    return " ".join(straight(text).casefold().split()).rstrip(".!")  # same_words, of a text in normal form
 
 
 def content_words(text: str) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ def alternatives(question: str, language: Language | None = None) -> tuple[tuple
         if _IS_UNSPACED.match(word):
             found += ((term,) for term in _unspaced(word))
         elif tables[0][word]:
-            found.append(tuple(dict.fromkeys(term for table in tables if (term := table[word]))))
+            found.append(tuple(dict.fromkeys(filter(None, [table[word] for table in tables]))))
     return tuple(found)
 
 
