@@ -26,13 +26,13 @@ from typing import Any, Final
 LIMITS: Final[dict[str, tuple[int, int]]] = {
     "agent turn": (67, 2500),
     "learn one sentence": (56, 2150),
-    "warm recall": (39, 295),
-    "list memories": (16, 120),
-    "forget a memory": (28, 590),
-    "store put": (20, 170),
-    "warm store search": (29, 255),
-    "store get": (13, 56),
-    "command: memories list": (28, 475),
+    "warm recall": (38, 290),
+    "list memories": (16, 115),
+    "forget a memory": (28, 575),
+    "store put": (20, 155),
+    "warm store search": (29, 215),
+    "store get": (13, 52),
+    "command: memories list": (28, 465),
 }
 """At most so many modules and calls, by path."""
 _TRIES: Final = 6
