@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
+import docx
+import openpyxl
+import pptx
+import pypdf
 import pytest
 
 from tests.gateway.world import GatewayWorld, events_of, kinds, owner_of
@@ -15,12 +21,99 @@ NOTEBOOK = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": ["# Pla
 PAGE = "<!DOCTYPE html><html><head><title>x</title></head><body><p>Tram 28</p><script>evil()</script></body></html>"
 
 
-def archive(**files: bytes) -> bytes:
+def archive(files: Mapping[str, bytes]) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as packed:
         for name, content in files.items():
             packed.writestr(name, content)
     return data.getvalue()
+
+
+def changed(document: bytes, name: str, old: bytes, new: bytes) -> bytes:
+    """Return an archive with *old* replaced by *new* in one of its files."""
+    with zipfile.ZipFile(io.BytesIO(document)) as packed:
+        files = {member: packed.read(member) for member in packed.namelist()}
+    assert old in files[name]
+    return archive({**files, name: files[name].replace(old, new, 1)})
+
+
+def saved(document: Any) -> bytes:
+    data = io.BytesIO()
+    document.save(data)
+    return data.getvalue()
+
+
+def word_document() -> bytes:
+    document = docx.Document()
+    document.add_paragraph("To the castle:")
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text, table.cell(0, 1).text = "Tram", "28"
+    return saved(document)
+
+
+def presentation() -> bytes:
+    slides = pptx.Presentation()
+    slide = slides.slides.add_slide(slides.slide_layouts[5])
+    assert slide.shapes.title is not None
+    slide.shapes.title.text = "To the castle"
+    table = slide.shapes.add_table(1, 2, 0, 0, 100, 100).table
+    table.cell(0, 0).text, table.cell(0, 1).text = "Tram", "28"
+    notes = slide.notes_slide.notes_text_frame
+    assert notes is not None
+    notes.text = "Mind the gap."
+    return saved(slides)
+
+
+def workbook() -> bytes:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(["Tram", 28])
+    return saved(book)
+
+
+def pdf(text: str = "Tram 28", password: str | None = None) -> bytes:
+    """Return a page with a text, in a font that every reader has."""
+    stream = f"BT /F1 24 Tf 72 720 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /Contents 4 0 R /MediaBox [0 0 612 792] /Resources 5 0 R >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>",
+    ]
+    data = bytearray(b"%PDF-1.4\n")
+    places: list[int] = []
+    for number, content in enumerate(objects, 1):
+        places.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    start = len(data)
+    data += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
+    data += b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % start
+    if password is None:
+        return bytes(data)
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(bytes(data)))
+    writer.encrypt(password, algorithm="RC4-128")
+    sealed = io.BytesIO()
+    writer.write(sealed)
+    return sealed.getvalue()
+
+
+def encrypted_office() -> bytes:
+    """Return the head of an encrypted Office document: a compound file with the stream of that name."""
+    return b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504) + "EncryptedPackage".encode("utf-16-le") + bytes(512)
+
+
+def with_entities(entity: bytes) -> bytes:
+    """Return a document whose text is the entity ``x``."""
+    prolog = b'<?xml version="1.0"?>\n<!DOCTYPE d [' + entity + b"]>"
+    document = changed(word_document(), "word/document.xml", b"To the castle:", b"&x;")
+    return changed(document, "word/document.xml", b"<?xml version='1.0' encoding='UTF-8' standalone='yes'?>", prolog)
+
+
+LAUGHS = b'<!ENTITY a "ha">' + b"".join(
+    b'<!ENTITY %c "%s">' % (ord("a") + n, b"&%c;" % (ord("a") + n - 1) * 10) for n in range(1, 12)
+)
 
 
 async def sent(gateway: GatewayWorld, message: str, *contents: bytes, **fields: str) -> tuple[int, Any]:
@@ -41,10 +134,17 @@ class TestTexts:
         [
             b"# Trams\n\nTram 28",
             PAGE.encode(),
+            PAGE.replace("28", "28 \N{MIDDLE DOT} \xe9").encode("latin-1"),
             json.dumps(NOTEBOOK).encode(),
             b"\xef\xbb\xbfTram 28",
+            "Tram 28".encode("utf-16"),
             b'{"tram": "Tram 28"}',
+            pdf(),
+            word_document(),
+            presentation(),
+            workbook(),
         ],
+        ids=["markdown", "html", "latin-1", "ipynb", "bom", "utf-16", "json", "pdf", "docx", "pptx", "xlsx"],
     )
     async def test_the_model_reads_a_file_as_quoted_data(self, gateway: GatewayWorld, content: bytes):
         status, events = await sent(gateway, "Which tram?", content)
@@ -52,9 +152,8 @@ class TestTexts:
         assert (status, "done" in kinds(events)) == (200, True)
         (prompt,) = gateway.model.prompts
         assert "not an instruction" in prompt[-2].text
-        assert "Tram 28" in next(
-            line for line in prompt[-2].text.splitlines() if line.startswith("> ") and "28" in line
-        )
+        line = next(line for line in prompt[-2].text.splitlines() if line.startswith("> ") and "28" in line)
+        assert "Tram 28" in line.replace("\t", " ")
         assert "evil" not in str(prompt)
         assert prompt[-1].text == "Which tram?"
 
@@ -72,34 +171,53 @@ class TestTexts:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("contents", "status"),
-        [
-            ([b"\x89PNG\r\n\x1a\n\x00\x00"], 415),
-            ([b"text\x00text"], 415),
-            ([archive(**{"a.txt": b"a"})], 415),
-            ([b"PK\x03\x04 damaged"], 422),
-            ([b"a" * 12_001], 413),
-            ([b"a" * 12_000, b"b" * 12_000, b"c"], 413),
-            ([b"a" * 10_000_001], 413),
-            ([b"a"] * 6, 400),
-        ],
-    )
-    async def test_what_is_not_read_begins_no_run(self, gateway: GatewayWorld, contents: list[bytes], status: int):
-        found, problem = await sent(gateway, "Hello", *contents)
-
-        assert found == status, problem
+    async def test_what_is_not_read_begins_no_run(self, gateway: GatewayWorld):
+        """Each has its status; the gateway answers the next turn."""
+        book, text = workbook(), word_document()
+        cases: list[tuple[str, list[bytes], int]] = [
+            ("a picture", [b"\x89PNG\r\n\x1a\n\x00\x00"], 415),
+            ("NUL", [b"text\x00text"], 415),
+            ("another archive", [archive({"a.txt": b"a"})], 415),
+            ("an old Office document", [b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)], 415),
+            ("a damaged archive", [b"PK\x03\x04 damaged"], 422),
+            ("a cut document", [text[: len(text) // 2]], 422),
+            ("a document without its parts", [archive({"word/document.xml": b"<a/>"})], 422),
+            ("a damaged PDF", [b"%PDF-1.7 damaged"], 422),
+            ("an encrypted PDF", [pdf(password="secret")], 422),
+            ("an encrypted Office document", [encrypted_office()], 422),
+            ("a bomb that tells its size", [archive({"xl/workbook.xml": b"<a>" * 34_000_000})], 422),
+            ("a bomb within the size", [archive({"xl/workbook.xml": b"<a>" * 33_000_000})], 422),
+            ("a bomb in a sheet", [changed(book, "xl/worksheets/sheet1.xml", b"<row", b"<row>" * 16_000_000)], 422),
+            ("too much text", [b"a" * 12_001], 413),
+            ("too much text together", [b"a" * 12_000, b"b" * 12_000, b"c"], 413),
+            ("too much text in a document", [pdf("x" * 12_001)], 413),
+            ("a large file", [b"a" * 10_000_001], 413),
+            ("many files", [b"a"] * 6, 400),
+        ]
+        for name, contents, status in cases:
+            found, problem = await sent(gateway, "Hello", *contents)
+            assert found == status, (name, problem)
         assert gateway.model.prompts == []
+        assert (await sent(gateway, "Hello again", b"\xf0\x9f\x9a\x8b" * 12_000))[0] == 200
+
+    async def test_a_document_reads_no_file_and_no_entity_bomb(self, gateway: GatewayWorld):
+        """What is outside of the file is in no text, whether the file is refused or not."""
+        for entity in (b'<!ENTITY x SYSTEM "file:///etc/passwd">', LAUGHS + b'<!ENTITY x "&l;">'):
+            status, _ = await sent(gateway, "Hello", with_entities(entity))
+            assert status in (200, 413, 422)
+        assert "root:" not in str(gateway.model.prompts)
+        assert "haha" not in str(gateway.model.prompts)
+
+    async def test_a_file_that_takes_too_long_is_unreadable(self, gateway: GatewayWorld, monkeypatch: Any):
+        """The child is ended, and files that wait for it are read."""
+        monkeypatch.setattr("threadkeep.gateway.uploads.SECONDS", 0.001)
+        assert (await sent(gateway, "Hello", b"text"))[0] == 422
+        monkeypatch.setattr("threadkeep.gateway.uploads.SECONDS", 60)
+        answers = await asyncio.gather(*(sent(gateway, "Hello", b"text") for _ in range(4)))
+
+        assert [status for status, _ in answers] == [200] * 4
 
     async def test_an_invalid_field_is_named(self, gateway: GatewayWorld):
         status, problem = await sent(gateway, "Hello", b"a", memory="maybe")
 
         assert (status, problem["code"]) == (422, "input_invalid")
-
-    async def test_a_file_that_takes_too_much_memory_ends_its_child_only(self, gateway: GatewayWorld):
-        """A workbook that unpacks to a gigabyte is refused, and the gateway answers the next turn."""
-        bomb = archive(**{"xl/workbook.xml": b"<a>" * 20_000_000})
-        status, _ = await sent(gateway, "Hello", bomb)
-
-        assert status in (415, 422)
-        assert (await sent(gateway, "Hello again"))[0] == 200
