@@ -15,8 +15,9 @@ from threadkeep.gateway.auth import Authenticate, TokenAuthentication, authentic
 from threadkeep.gateway.auth.api_keys import ApiKeys
 from threadkeep.gateway.auth.sessions import Sessions
 from threadkeep.gateway.auth.suspensions import Suspensions
+from threadkeep.gateway.openapi import describe
 from threadkeep.gateway.pagination import Cursors
-from threadkeep.gateway.problems import PROBLEM, problem_handlers
+from threadkeep.gateway.problems import problem_handlers
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
 from threadkeep.gateway.routers import admin, auth, chat, collections, health, me, memories, proposals, runs, threads
@@ -100,15 +101,13 @@ def create_app(
 
     app = FastAPI(
         title="Threadkeep",
+        description="An agent and its memory, for many users: each request reads and changes what is its user's.",
         version=threadkeep.__version__,
         exception_handlers=problem_handlers(),
         lifespan=lifespan,
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        responses={
-            "default": {"description": "An error.", "content": {"application/problem+json": {"schema": PROBLEM}}}
-        },
     )
     app.add_middleware(RequestLimits)
     app.add_middleware(SecurityHeaders)
@@ -117,4 +116,5 @@ def create_app(
         app.include_router(routes.router, prefix="/api")
     app.include_router(auth.router)
     app.include_router(health.router)
+    app.openapi = describe(app)
     return app

@@ -20,6 +20,22 @@ STALLED_SECONDS: Final = 30.0
 HEARTBEAT: Final = b": heartbeat\n\n"
 _RESULT_CHARACTERS: Final = 10_000
 
+KINDS: Final = (
+    "run",
+    "memory_recalled",
+    "token",
+    "tool_call",
+    "tool_result",
+    "policy",
+    "interrupt",
+    "done",
+    "error",
+    "memory_written",
+    "proposal",
+    "reset",
+)
+"""The events of a run."""
+
 Event: TypeAlias = tuple[str, dict[str, Any]]
 
 

@@ -111,6 +111,12 @@ async def http_problem(request: Request, error: Exception) -> Response:
     return problem(status, status.name.lower(), status.phrase, headers=error.headers)
 
 
+async def internal_problem(request: Request, error: Exception) -> Response:
+    """Answer *request* after a defect; the server logs the error itself."""
+    del request, error
+    return problem(500, "internal_error", "The request failed; the server's log says why.")
+
+
 def problem_handlers() -> dict[Any, Callable[[Request, Exception], Any]]:
     """Return the handlers for ``FastAPI(exception_handlers=…)``."""
     return {
@@ -118,4 +124,5 @@ def problem_handlers() -> dict[Any, Callable[[Request, Exception], Any]]:
         ProblemError: gateway_problem,
         RequestValidationError: invalid_request,
         HTTPException: http_problem,
+        Exception: internal_problem,
     }

@@ -27,8 +27,8 @@ class RateLimiter:
         self._per_minute = per_minute
         self._buckets: LRUCache[Owner, tuple[float, float]] = LRUCache(_OWNERS)
 
-    def admit(self, owner: Owner) -> None:
-        """Count a request of *owner*.
+    def admit(self, owner: Owner) -> str:
+        """Count a request of *owner*, and return what is left as the header ``RateLimit`` says it.
 
         Raises:
             ProblemError: The owner has no request left; it says when there is one again.
@@ -42,3 +42,4 @@ class RateLimiter:
             detail = "This user has made too many requests; try again later."
             raise ProblemError(429, "too_many_requests", detail, retry_after=wait)
         self._buckets[owner] = (left - 1, now)
+        return f'"requests";r={int(left - 1)};t={math.ceil(60 / self._per_minute)}'

@@ -1,4 +1,4 @@
-"""Headers of every response that tell a browser what it may do with it."""
+"""Headers of every response: what a browser may do with it, and how many requests the owner has left."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                if (rate_limit := scope.get("state", {}).get("rate_limit")) is not None:
+                    headers["RateLimit"] = rate_limit
             await send(message)
 
         await self._app(scope, receive, send_with_headers if scope["type"] == "http" else send)

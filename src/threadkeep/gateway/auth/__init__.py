@@ -57,7 +57,7 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
         if principal is None:
             msg = "Authentication is required."
             raise OwnerRequiredError(msg)
-        gateway.rate_limiter.admit(principal.owner)
+        request.state.rate_limit = gateway.rate_limiter.admit(principal.owner)
         if scope not in principal.scopes:
             msg = f"The request needs the scope {scope}."
             raise ScopeRequiredError(msg, scope=scope)
