@@ -124,6 +124,35 @@ class TestEvents:
         assert others[0].data["run_id"] != first[0].data["run_id"]
         assert len(gateway.model.prompts) == 2
 
+    async def test_a_repeated_request_reaches_another_process(self, open_gateway: Open, storage_url: str):
+        """The turn runs once; the other process answers with the thread, also to requests at the same time."""
+        model = ScriptedModel(replies=("Noted.",))
+        one, other = open_gateway(model, url=storage_url), open_gateway(model, url=storage_url)
+        async with one.client() as client, other.client() as elsewhere:
+            for sending in (client, elsewhere):
+                sending.headers["Idempotency-Key"] = "k1"
+            first = await one.turn(client, "Hello")
+            again = await other.turn(elsewhere, "Hello")
+            changed = await elsewhere.post("/chat/stream", json={"message": "Goodbye"})
+            created = [await sending.post("/threads", json={"title": "Trip"}) for sending in (client, elsewhere)]
+            for sending in (client, elsewhere):
+                sending.headers["Idempotency-Key"] = "k2"
+            created += [await sending.post("/threads", json={"title": "Trip"}) for sending in (client, elsewhere)]
+            for sending in (client, elsewhere):
+                sending.headers["Idempotency-Key"] = "k3"
+            turns = [one.turn(client, "At once"), other.turn(elsewhere, "At once")] * 3
+            together = await asyncio.gather(*turns)
+
+        run_id = first[0].data["run_id"]
+        assert kinds(again) == ["reset"]
+        assert (again[0].data["run_id"], again[0].data["thread_id"]) == (run_id, first[0].data["thread_id"])
+        assert [message["text"] for message in again[0].data["messages"]] == ["Hello", "Noted."]
+        assert (changed.status_code, changed.json()["code"]) == (422, "idempotency_key_reused")
+        assert [answer.status_code for answer in created] == [422, 422, 201, 201]
+        assert created[2].json() == created[3].json()
+        assert len({events[0].data["run_id"] for events in together}) == 1
+        assert len(model.prompts) == 2
+
 
 class TestInterrupts:
     async def test_a_question_is_answered_in_a_run_of_its_own(self, open_gateway: Open):

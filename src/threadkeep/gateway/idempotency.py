@@ -1,27 +1,126 @@
-"""``Idempotency-Key``: a POST with the key of an earlier one is answered with the answer to that one, for 24 hours."""
+"""``Idempotency-Key``: for 24 hours, a POST with the key of an earlier one gets its answer, from any process."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
-from weakref import WeakValueDictionary
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from typing_extensions import override
 
+from threadkeep.errors import StorageError
 from threadkeep.gateway.auth import principal_of
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.ids import digest, short_digest
+from threadkeep.observability import log
+
+if TYPE_CHECKING:
+    from threadkeep.client import Threadkeep
+    from threadkeep.gateway.principals import Principal
+    from threadkeep.identity import Owner
 
 MINUTES: Final = 24 * 60
 KEY_CHARACTERS: Final = 200
+CLAIM_MINUTES: Final = 2
+"""How long a request may take; the claim of a process that was killed is free after that."""
+
+WAIT_SECONDS: Final = 10.0
+"""How long a repeated request waits for the answer to the first one."""
+
+_POLL_SECONDS: Final = 0.05
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-_locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """The key of a request.
+
+    Attributes:
+        key: As the client sent it.
+        fingerprint: A digest of the request: another one with the same key is refused.
+    """
+
+    key: str
+    fingerprint: str
+
+
+def request_key(request: Request, principal: Principal, *parts: str) -> RequestKey | None:
+    """Return the key of a request, or None if it has none.
+
+    Args:
+        request: The request.
+        principal: Who makes it.
+        parts: What the request asks for.
+
+    Raises:
+        ProblemError: The key is empty or too long.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None
+    if not 0 < len(key) <= KEY_CHARACTERS:
+        detail = f"Idempotency-Key must have 1 to {KEY_CHARACTERS} characters."
+        raise ProblemError(422, "input_invalid", detail)
+    return RequestKey(key, digest(request.method, request.url.path, principal.subject, *parts).hex())
+
+
+def require_same(value: Mapping[str, Any], key: RequestKey) -> None:
+    """Refuse a request with the key of another one.
+
+    Args:
+        value: What is kept under the key.
+        key: The key.
+
+    Raises:
+        ProblemError: The two requests differ.
+    """
+    if value["fingerprint"] != key.fingerprint:
+        detail = "An earlier request with another address or body has this Idempotency-Key; use a new one."
+        raise ProblemError(422, "idempotency_key_reused", detail)
+
+
+class KeptAnswers:
+    """The answers of one owner, by key, among the owner's items. Of all processes, one claims a key.
+
+    Args:
+        tk: The memory.
+        owner: The owner.
+    """
+
+    def __init__(self, tk: Threadkeep, owner: Owner) -> None:
+        self._store: Any = tk.for_owner(owner).store
+        self._namespace = ("users", owner.label, "gateway", "idempotency")
+
+    async def find(self, key: RequestKey) -> dict[str, Any] | None:
+        """Return what is kept under a key, or None.
+
+        Raises:
+            ProblemError: Another request has the key.
+        """
+        item = await self._store.aget(self._namespace, short_digest(key.key))
+        if item is None:
+            return None
+        require_same(item.value, key)
+        return item.value
+
+    async def claim(self, key: RequestKey, value: dict[str, Any], *, minutes: float) -> bool:
+        """Keep *value* under a key that nothing is kept under; return whether it was kept."""
+        value = {"fingerprint": key.fingerprint, **value}
+        return await self._store.aput_new(self._namespace, short_digest(key.key), value, ttl=minutes)
+
+    async def keep(self, key: RequestKey, value: dict[str, Any]) -> None:
+        """Keep the answer of the request that has claimed the key."""
+        value = {"fingerprint": key.fingerprint, **value}
+        await self._store.aput(self._namespace, short_digest(key.key), value, index=False, ttl=MINUTES)
+
+    async def release(self, key: RequestKey) -> None:
+        """Free the key of a request that was refused, or failed."""
+        await self._store.adelete(self._namespace, short_digest(key.key))
 
 
 class IdempotentRoute(APIRoute):
@@ -30,46 +129,75 @@ class IdempotentRoute(APIRoute):
     The answer of such a route holds ids and no texts, so that what is forgotten is not kept here.
     """
 
+    async def kept_body(self, body: str) -> str:
+        """Return what is kept of the body of an answer."""
+        return body
+
+    async def restored_body(self, body: str, tk: Threadkeep) -> str:
+        """Return the body of an answer from what was kept of it; *tk* is locked to the owner."""
+        del tk
+        return body
+
     @override
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            key = request.headers.get("idempotency-key")
-            principal = await principal_of(request) if request.method == "POST" and key is not None else None
-            if principal is None or key is None:
+            has_key = request.method == "POST" and "idempotency-key" in request.headers
+            principal = await principal_of(request) if has_key else None
+            if principal is None:
                 return await handle(request)
-            if not 0 < len(key) <= KEY_CHARACTERS:
-                detail = f"Idempotency-Key must have 1 to {KEY_CHARACTERS} characters."
-                raise ProblemError(422, "input_invalid", detail)
-            owner = principal.owner
-            store = request.app.state.gateway.tk.for_owner(owner).store
-            namespace, place = ("users", owner.label, "gateway", "idempotency"), short_digest(key)
             body = base64.b64encode(await request.body()).decode()
-            fingerprint = digest(request.method, request.url.path, body, principal.subject).hex()
-            lock = _locks.setdefault((owner.label, place), asyncio.Lock())
-            async with lock:
-                kept = await store.aget(namespace, place)
-                if kept is not None:
-                    return _kept_answer(kept.value, fingerprint)
+            key = request_key(request, principal, body)
+            if key is None:
+                return await handle(request)
+            tk = request.app.state.gateway.tk
+            kept = KeptAnswers(tk, principal.owner)
+            earlier = await _claimed_or_answered(kept, key)
+            if earlier is not None:
+                return _replay(earlier, await self.restored_body(earlier["body"], tk.for_owner(principal.owner)))
+            try:
                 response = await handle(request)
                 value = {
-                    "fingerprint": fingerprint,
                     "status": response.status_code,
-                    "body": bytes(response.body).decode(),
+                    "body": await self.kept_body(bytes(response.body).decode()),
                     "etag": response.headers.get("etag"),
                 }
-                await store.aput(namespace, place, value, index=False, ttl=MINUTES)
-                return response
+            except BaseException:
+                await _release(kept, key)
+                raise
+            await kept.keep(key, value)
+            return response
 
         return answer
 
 
-def _kept_answer(value: dict[str, Any], fingerprint: str) -> Response:
-    if value["fingerprint"] != fingerprint:
-        detail = "An earlier request with another address or body has this Idempotency-Key; use a new one."
-        raise ProblemError(422, "idempotency_key_reused", detail)
+async def _claimed_or_answered(kept: KeptAnswers, key: RequestKey) -> dict[str, Any] | None:
+    """Claim the key and return None, or return the answer to the request that has claimed it.
+
+    Raises:
+        ProblemError: That request is not answered yet, or asks for something else.
+    """
+    for _ in range(int(WAIT_SECONDS / _POLL_SECONDS)):
+        earlier = await kept.find(key)
+        if earlier is None and await kept.claim(key, {}, minutes=CLAIM_MINUTES):
+            return None
+        if earlier is not None and "body" in earlier:
+            return earlier
+        await asyncio.sleep(_POLL_SECONDS)
+    detail = "An earlier request with this Idempotency-Key is in progress; try again in a moment."
+    raise ProblemError(409, "request_in_progress", detail, retry_after=1)
+
+
+async def _release(kept: KeptAnswers, key: RequestKey) -> None:
+    try:
+        await kept.release(key)
+    except StorageError as error:
+        log.warning("An Idempotency-Key stays claimed for %s minutes: %s", CLAIM_MINUTES, error)
+
+
+def _replay(value: dict[str, Any], body: str) -> Response:
     headers = {"Idempotent-Replay": "true"}
     if value["etag"]:
         headers["ETag"] = value["etag"]
-    return Response(value["body"], value["status"], headers, "application/json")
+    return Response(body, value["status"], headers, "application/json")

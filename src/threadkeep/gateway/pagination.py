@@ -7,14 +7,12 @@ import hashlib
 import hmac
 import re
 import secrets
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.ids import digest
 
 if TYPE_CHECKING:
-    from langgraph.store.base import BaseStore
-
     from threadkeep.identity import Owner
 
 NAMESPACE: Final = ("threadkeep", "gateway")
@@ -31,10 +29,10 @@ class Cursors:
     """Makes and reads cursors. All processes share the secret that signs them.
 
     Args:
-        store: Keeps the secret.
+        store: Keeps the secret; ``tk.store``.
     """
 
-    def __init__(self, store: BaseStore) -> None:
+    def __init__(self, store: Any) -> None:
         self._store = store
         self._secret: bytes | None = None
 
@@ -85,8 +83,8 @@ class Cursors:
 
     async def _load(self) -> bytes:
         item = await self._store.aget(NAMESPACE, _KEY)
-        if item is None:
-            await self._store.aput(NAMESPACE, _KEY, {"secret": secrets.token_hex(32)}, index=False)
+        if item is None:  # of several processes that start at once, one chooses the secret
+            await self._store.aput_new(NAMESPACE, _KEY, {"secret": secrets.token_hex(32)})
             item = await self._store.aget(NAMESPACE, _KEY)
         self._secret = bytes.fromhex(item.value["secret"]) if item is not None else b""
         return self._secret

@@ -18,9 +18,11 @@ from threadkeep.errors import (
     SettingsError,
     StorageError,
     ThreadkeepError,
+    ThreadNotFoundError,
 )
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
+from threadkeep.gateway.idempotency import MINUTES, KeptAnswers, RequestKey, require_same
 from threadkeep.gateway.run_limiter import RunLimiter
 from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
@@ -69,6 +71,21 @@ class TurnRequest:
     memory: bool = True
     cancel_on_disconnect: bool = False
     documents: tuple[UploadedDocument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunElsewhere:
+    """A run that was begun with the same key and is not kept in this process.
+
+    Attributes:
+        owner: The owner.
+        run_id: Its id.
+        thread_id: The thread.
+    """
+
+    owner: Owner
+    run_id: str
+    thread_id: str
 
 
 @dataclass(eq=False)
@@ -136,7 +153,7 @@ class RunRegistry:
             raise SettingsError(msg, variable="THREADKEEP_GRAPH")
         self._limiter: RunLimiter | None = None
         self._runs: dict[str, ChatRun] = {}
-        self._begun: dict[tuple[Owner, str], str] = {}
+        self._begun: dict[tuple[Owner, str], dict[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.children = asyncio.Semaphore(CHILDREN)
         self._draining = False
@@ -192,39 +209,36 @@ class RunRegistry:
             if run.status == "running" and run.request.owner == owner:
                 run.halt("cancelled")
 
-    async def begin(self, request: TurnRequest, *, idempotency_key: str | None = None) -> ChatRun:
+    async def begin(self, request: TurnRequest, *, key: RequestKey | None = None) -> ChatRun | RunElsewhere:
         """Begin a run; nothing is written before it is admitted.
 
         Args:
             request: What to run.
-            idempotency_key: The client's; a key that was used returns the run that was begun with it.
+            key: The client's ``Idempotency-Key``; one that was used returns the run that was begun with it.
 
         Raises:
             OverloadedError: Too many runs are in progress.
             RestartingError: The process is stopping.
+            ProblemError: The key is one of another request.
         """
-        if idempotency_key is not None and (known := self._begun_with(request.owner, idempotency_key)) is not None:
-            return known
+        owner = request.owner
+        if key is not None and (earlier := await self._begun_with(owner, key)) is not None:
+            return earlier
         self._require_open()
         run = ChatRun(_run_id(request.thread_id), request)
-        if idempotency_key is not None:
-            self._begun[request.owner, idempotency_key] = run.run_id
-        self._runs[run.run_id] = run
+        await self.limiter.enter()
         try:
-            await self.limiter.enter()
-            try:
-                self._require_open()
-            except RestartingError:
-                self.limiter.leave()
-                raise
+            self._require_open()
+            earlier = None if key is None else await self._claim(run, key)
         except BaseException:
-            del self._runs[run.run_id]
-            run.buffer.close()
-            if idempotency_key is not None:
-                del self._begun[request.owner, idempotency_key]
+            self.limiter.leave()
             raise
+        if earlier is not None:
+            self.limiter.leave()
+            return earlier
+        self._runs[run.run_id] = run
         run.emit("run", {"run_id": run.run_id, "thread_id": request.thread_id})
-        run.task = asyncio.create_task(self._drive(run, idempotency_key), name=f"run {run.run_id[:32]}")
+        run.task = asyncio.create_task(self._drive(run, key), name=f"run {run.run_id[:32]}")
         self._tasks.add(run.task)
         run.task.add_done_callback(self._tasks.discard)
         return run
@@ -252,16 +266,16 @@ class RunRegistry:
         answer: Any,
         *,
         cancel_on_disconnect: bool = False,
-        idempotency_key: str | None = None,
-    ) -> ChatRun:
+        key: RequestKey | None = None,
+    ) -> ChatRun | RunElsewhere:
         """Begin a run that answers what the run *run_id*, of any process, has asked.
 
         Raises:
             RunNotFoundError: The owner has no such run.
             NothingToResumeError: Its thread asks nothing.
         """
-        if idempotency_key is not None and (known := self._begun_with(owner, idempotency_key)) is not None:
-            return known
+        if key is not None and (earlier := await self._begun_with(owner, key)) is not None:
+            return earlier
         thread_id = await self.require_thread(owner, run_id)
         state = await self._graph.aget_state(self._view.config(owner, thread_id=thread_id))
         if not state.interrupts:
@@ -270,7 +284,7 @@ class RunRegistry:
         before = self._runs.get(run_id)
         memory = before is None or before.request.memory
         turn = TurnRequest(owner, thread_id, None, answer, memory=memory, cancel_on_disconnect=cancel_on_disconnect)
-        return await self.begin(turn, idempotency_key=idempotency_key)
+        return await self.begin(turn, key=key)
 
     async def cancel(self, owner: Owner, run_id: str) -> Status:
         """Stop a run, also one of another process, and return how it ended.
@@ -323,8 +337,37 @@ class RunRegistry:
         if run.readers == 0 and run.request.cancel_on_disconnect:
             run.halt("cancelled")
 
-    def _begun_with(self, owner: Owner, key: str) -> ChatRun | None:
-        return self._runs.get(self._begun.get((owner, key), ""))
+    async def _begun_with(self, owner: Owner, key: RequestKey) -> ChatRun | RunElsewhere | None:
+        """Return the run of an earlier request with *key*, of any process.
+
+        While the storage is away, only this process is asked: the turn is answered in any case.
+        """
+        value = self._begun.get((owner, key.key))
+        if value is None:
+            try:
+                async with asyncio.timeout(_NOTE_SECONDS):
+                    value = await KeptAnswers(self._tk, owner).find(key)
+            except (StorageError, TimeoutError) as error:
+                log.warning("An Idempotency-Key could not be looked up: %s", error)
+        if value is None:
+            return None
+        require_same(value, key)
+        run_id = str(value["run_id"])
+        return self.find(owner, run_id) or RunElsewhere(owner, run_id, thread_of_run(run_id) or "")
+
+    async def _claim(self, run: ChatRun, key: RequestKey) -> ChatRun | RunElsewhere | None:
+        """Keep *key* for the run, or return the run that has it since this one waited."""
+        owner, value = run.request.owner, {"run_id": run.run_id}
+        try:
+            async with asyncio.timeout(_NOTE_SECONDS):
+                claimed = await KeptAnswers(self._tk, owner).claim(key, value, minutes=MINUTES)
+        except (StorageError, TimeoutError) as error:
+            log.warning("An Idempotency-Key is known to this process only: %s", error)
+            claimed = (owner, key.key) not in self._begun
+        if not claimed:
+            return await self._begun_with(owner, key)
+        self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
+        return None
 
     def _require_open(self) -> None:
         if self._draining:
@@ -332,11 +375,17 @@ class RunRegistry:
             raise RestartingError(msg)
 
     async def _reset(self, owner: Owner, thread_id: str, run_id: str, status: Status, number: int) -> bytes:
-        messages = await self._tk.for_owner(owner).threads.messages(thread_id)
-        data = {"run_id": run_id, "thread_id": thread_id, "status": status, "messages": messages}
-        return encode_event(f"{run_id}:{number}", "reset", data)
+        about = {"run_id": run_id, "thread_id": thread_id}
+        messages: list[Any] = []
+        try:
+            messages = await self._tk.for_owner(owner).threads.messages(thread_id)
+        except ThreadNotFoundError:
+            pass  # the run wrote nothing yet, or its thread was deleted
+        except ThreadkeepError as error:
+            return encode_event(f"{run_id}:{number}", "error", {**about, **_described(error)})
+        return encode_event(f"{run_id}:{number}", "reset", {**about, "status": status, "messages": messages})
 
-    async def _drive(self, run: ChatRun, key: str | None) -> None:
+    async def _drive(self, run: ChatRun, key: RequestKey | None) -> None:
         try:
             try:
                 await self._stream(run)
@@ -438,10 +487,10 @@ class RunRegistry:
                     run.proposals.append(waiting)
                     run.emit("proposal", waiting)
 
-    def _forget(self, run: ChatRun, key: str | None) -> None:
+    def _forget(self, run: ChatRun, key: RequestKey | None) -> None:
         self._runs.pop(run.run_id, None)
         if key is not None:
-            self._begun.pop((run.request.owner, key), None)
+            self._begun.pop((run.request.owner, key.key), None)
 
 
 def _run_id(thread_id: str) -> str:
@@ -461,9 +510,9 @@ def thread_of_run(run_id: str) -> str | None:
     return thread_id or None
 
 
-def event_number(last_event_id: str | None, run_id: str) -> int:
+def event_number(last_event_id: str, run_id: str) -> int:
     """Return the number of the event that a client has read last; 0: none of this run."""
-    named, _, number = (last_event_id or "").rpartition(":")
+    named, _, number = last_event_id.rpartition(":")
     return int(number) if named == run_id and number.isascii() and number.isdigit() and len(number) < 12 else 0  # noqa: PLR2004
 
 

@@ -26,7 +26,7 @@ from langgraph.store.base import (
     ensure_embeddings,
 )
 
-from threadkeep.errors import InvalidInputError
+from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.identity import owner_in
 from threadkeep.langgraph.batching import Crowd
 from threadkeep.langgraph.operations import (
@@ -324,6 +324,32 @@ class ThreadkeepStore(Sweeping, BaseStore):
     ) -> None:
         """Do what :meth:`put` does, from any event loop."""
         await self.abatch([self._put(namespace, key, value, index, ttl)])
+
+    async def aput_new(
+        self, namespace: tuple[str, ...], key: str, value: Mapping[str, Any], *, ttl: float | None = None
+    ) -> bool:
+        """Write an item that no query finds, unless there is one; of several processes one succeeds.
+
+        Args:
+            namespace: As for :meth:`put`.
+            key: Any text.
+            value: A JSON object; it is copied.
+            ttl: As for :meth:`put`.
+
+        Returns:
+            Whether it was written; otherwise the item is as it was.
+        """
+        ((ref, write),) = self._planned([self._put(namespace, key, value, index=False, ttl=ttl)]).writes.items()
+        put = Put(ref.namespace, ref.key, write.value or {}, ttl=write.ttl, expect="absent")
+
+        async def commit(services: Services) -> bool:
+            try:
+                await services.storage.commit(Batch(ref.partition, [put]))
+            except RevisionConflictError:
+                return False
+            return True
+
+        return await self.call(commit)
 
     def delete(self, namespace: tuple[str, ...], key: str) -> None:
         """Remove an item physically; it need not be there."""

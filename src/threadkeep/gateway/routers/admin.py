@@ -8,13 +8,14 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from threadkeep.gateway.auth import require
+from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import ItemId, refuse_nul
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.routers.me import ErasedBody, erased_body
 from threadkeep.identity import Owner, owner_of_label
 
-router = APIRouter(prefix="/admin/owners", tags=["admin"])
+router = APIRouter(prefix="/admin/owners", tags=["admin"], route_class=IdempotentRoute)
 
 Administrator = Annotated[Principal, Depends(require("admin"))]
 

@@ -10,10 +10,12 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from threadkeep.gateway.auth import require, require_turn
-from threadkeep.gateway.events import EventStreamResponse
+from threadkeep.gateway.event_buffer import MAX_BYTES
+from threadkeep.gateway.events import KINDS, EventStreamResponse
+from threadkeep.gateway.idempotency import KEY_CHARACTERS, request_key
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.runs import ChatRun, RunRegistry, TurnRequest
+from threadkeep.gateway.runs import ChatRun, RunElsewhere, RunRegistry, TurnRequest
 from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,
     MAX_FILES,
@@ -30,12 +32,40 @@ ID_CHARACTERS = 1000
 FORM_BYTES: Final = MAX_FILES * MAX_FILE_BYTES + 1_000_000
 _FIELDS: Final = 10
 
-IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200)]
+IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=KEY_CHARACTERS)]
 Chatting = Annotated[Principal, Depends(require("chat"))]
 TurnStarter = Annotated[Principal, Depends(require_turn)]
 
+FORM: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["message"],
+    "properties": {
+        "message": {"type": "string", "minLength": 1, "maxLength": MESSAGE_CHARACTERS},
+        "thread_id": {"type": "string", "minLength": 1, "maxLength": ID_CHARACTERS},
+        "memory": {"type": "string", "enum": ["on", "off"]},
+        "on_disconnect": {"type": "string", "enum": ["continue", "cancel"]},
+        "files": {
+            "type": "array",
+            "maxItems": MAX_FILES,
+            "items": {"type": "string", "format": "binary", "maxLength": MAX_FILE_BYTES},
+        },
+    },
+}
+"""The fields of a turn with files."""
+
+EVENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["id", "event", "data"],
+    "properties": {
+        "id": {"type": "string", "maxLength": 7_000},
+        "event": {"type": "string", "enum": [*KINDS]},
+        "data": {"type": "string", "contentMediaType": "application/json", "maxLength": MAX_BYTES},
+    },
+}
+"""A server-sent event of a run."""
+
 STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "The events of the run.", "content": {"text/event-stream": {}}}
+    200: {"description": "The events of the run.", "content": {"text/event-stream": {"schema": EVENT}}}
 }
 
 
@@ -77,11 +107,17 @@ async def stream(
 ) -> EventStreamResponse:
     """Run a turn and stream its events; the events end some seconds after ``done``."""
     runs: RunRegistry = request.app.state.gateway.runs
-    turn = _turn(principal, body)
-    return followed(runs, await runs.begin(turn, idempotency_key=idempotency_key), 0)
+    del idempotency_key  # declared for the schema
+    key = request_key(request, principal, body.model_dump_json())
+    return followed(runs, await runs.begin(_turn(principal, body), key=key), 0)
 
 
-@router.post("/chat/stream_files", response_class=EventStreamResponse, responses=STREAM)
+@router.post(
+    "/chat/stream_files",
+    response_class=EventStreamResponse,
+    responses=STREAM,
+    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
+)
 async def stream_files(
     request: Request, principal: TurnStarter, idempotency_key: IdempotencyKey = None
 ) -> EventStreamResponse:
@@ -105,7 +141,10 @@ async def stream_files(
                 documents.append(UploadedDocument(file.filename or "", text))
     require_total(documents)
     turn = replace(_turn(principal, body), documents=tuple(documents))
-    return followed(runs, await runs.begin(turn, idempotency_key=idempotency_key), 0)
+    del idempotency_key  # declared for the schema
+    texts = [part for document in documents for part in (document.name, document.text)]
+    key = request_key(request, principal, body.model_dump_json(), *texts)
+    return followed(runs, await runs.begin(turn, key=key), 0)
 
 
 def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
@@ -118,7 +157,9 @@ def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
     )
 
 
-def followed(runs: RunRegistry, run: ChatRun, after: int) -> EventStreamResponse:
+def followed(runs: RunRegistry, run: ChatRun | RunElsewhere, after: int) -> EventStreamResponse:
     """Return the response that sends the events of *run* behind number *after*."""
+    if isinstance(run, RunElsewhere):
+        return EventStreamResponse(runs.follow_elsewhere(run.owner, run.run_id, run.thread_id), lambda _: None)
     runs.enter(run)
     return EventStreamResponse(runs.follow(run, after), lambda _: runs.leave(run))

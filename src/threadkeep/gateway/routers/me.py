@@ -11,12 +11,15 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import ID_CHARACTERS, Comment, Limit, Reader, Shown, Writer, client_of
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
 
 router = APIRouter(tags=["me"])
+changes = APIRouter(tags=["me"], route_class=IdempotentRoute)
+"""The routes that keep their answers; exporting changes nothing, and an erasure keeps nothing."""
 
 
 class MeBody(BaseModel):
@@ -201,7 +204,7 @@ async def change_me(body: ChangeBody, request: Request, principal: Writer) -> Me
     return await show_me(request, principal)
 
 
-@router.post("/me/opt_out")
+@changes.post("/me/opt_out")
 async def opt_out(body: OptOutBody, request: Request, principal: Writer) -> OptedOutBody:
     """Stop recalling and learning, or start again."""
     owners = client_of(request, principal).owners
@@ -228,7 +231,7 @@ async def list_queue(request: Request, principal: Reader) -> QueueBody:
     return _queue(await client_of(request, principal).queue.list())
 
 
-@router.post("/queue/retry")
+@changes.post("/queue/retry")
 async def retry_queue(body: RetryBody, request: Request, principal: Writer) -> QueueBody:
     """Try turns again at once; return those that are tried, as they were."""
     return _queue(await client_of(request, principal).queue.retry(body.turn_ids))
@@ -287,3 +290,6 @@ def _queue(turns: list[Any]) -> QueueBody:
 async def _lines(tk: Threadkeep) -> AsyncIterator[bytes]:
     async for row in tk.owners.export():
         yield json.dumps(row, default=str).encode() + b"\n"
+
+
+router.include_router(changes)

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Header, Path, Request
 from pydantic import BaseModel, ConfigDict
 
 from threadkeep.gateway.events import EventStreamResponse
+from threadkeep.gateway.idempotency import request_key
 from threadkeep.gateway.routers.chat import STREAM, Chatting, IdempotencyKey, TurnStarter, followed
-from threadkeep.gateway.runs import RunRegistry, Status, event_number
+from threadkeep.gateway.runs import RunElsewhere, RunRegistry, Status, event_number
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -91,14 +92,14 @@ async def join(
     run_id: RunId,
     request: Request,
     principal: Chatting,
-    last_event_id: Annotated[str | None, Header(max_length=7_000)] = None,
+    last_event_id: Annotated[str, Header(max_length=7_000)] = "",
 ) -> EventStreamResponse:
     """Stream the events of a run behind ``Last-Event-ID``; without it, from the first."""
     runs: RunRegistry = request.app.state.gateway.runs
     run = runs.find(principal.owner, run_id)
     if run is None:
         thread_id = await runs.require_thread(principal.owner, run_id)
-        return EventStreamResponse(runs.follow_elsewhere(principal.owner, run_id, thread_id), lambda _: None)
+        return followed(runs, RunElsewhere(principal.owner, run_id, thread_id), 0)
     return followed(runs, run, event_number(last_event_id, run_id))
 
 
@@ -119,11 +120,12 @@ async def resume(
 ) -> EventStreamResponse:
     """Answer what a run asks; the run that goes on has an id of its own."""
     runs: RunRegistry = request.app.state.gateway.runs
+    del idempotency_key  # declared for the schema
     run = await runs.resume(
         principal.owner,
         run_id,
         body.answer,
         cancel_on_disconnect=body.on_disconnect == "cancel",
-        idempotency_key=idempotency_key,
+        key=request_key(request, principal, body.model_dump_json()),
     )
     return followed(runs, run, 0)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing_extensions import override
 
 from threadkeep.client import Threadkeep
+from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.routers.chat import ID_CHARACTERS, Chatting, without_nul
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.ids import new_id
 
-router = APIRouter(prefix="/threads", tags=["threads"])
+
+class IdempotentThreadRoute(IdempotentRoute):
+    """Keeps the id of the thread that a request created: a repeated request gets the thread as it is then."""
+
+    @override
+    async def kept_body(self, body: str) -> str:
+        return json.loads(body)["thread_id"]
+
+    @override
+    async def restored_body(self, body: str, tk: Threadkeep) -> str:
+        return _thread(await tk.threads.require(body), frozenset()).model_dump_json()
+
+
+router = APIRouter(prefix="/threads", tags=["threads"], route_class=IdempotentThreadRoute)
 
 TITLE_CHARACTERS = 200
 _LIST = "threads"
