@@ -94,6 +94,12 @@ def served(folder: Path, *arguments: str, pause: float = 0.0, **environment: str
             process.stderr.close()
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def until_listening(origin: str) -> None:
     """Wait until a process accepts connections; with several processes the address is told before."""
     host, _, port = origin.removeprefix("http://").partition(":")
@@ -123,7 +129,9 @@ class TestServe:
     @pytest.mark.parametrize("workers", ["1", "2"])
     async def test_turns_and_joins_over_processes(self, tmp_path: Path, workers: str):
         """Whichever process a request reaches, it finds the threads."""
-        with served(tmp_path, "--workers", workers, "--graph", "agent_module:graph") as server:
+        port = free_port()
+        metrics = {"THREADKEEP_METRICS_PORT": str(port)}
+        with served(tmp_path, "--workers", workers, "--graph", "agent_module:graph", **metrics) as server:
             for number in range(4):
                 async with server.client() as client:
                     events = await turn(client, f"I live in Town{number}.", f"t{number}")
@@ -134,8 +142,10 @@ class TestServe:
             async with server.client() as client:
                 threads = (await client.get("/threads")).json()["threads"]
                 foreign = await client.get("/threads", headers={"Host": "evil.example"})
+                counted = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
         assert {one["thread_id"] for one in threads} == {"t0", "t1", "t2", "t3"}
         assert foreign.status_code == 401
+        assert 'threadkeep_turns_total{outcome="done"}' in counted
         assert server.process.returncode in (0, -signal.SIGTERM)
 
     async def test_sigterm_under_load_loses_no_acknowledged_turn(self, tmp_path: Path):

@@ -15,6 +15,7 @@ from threadkeep.gateway.auth import Authenticate, TokenAuthentication, authentic
 from threadkeep.gateway.auth.api_keys import ApiKeys
 from threadkeep.gateway.auth.sessions import Sessions
 from threadkeep.gateway.auth.suspensions import Suspensions
+from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.openapi import describe
 from threadkeep.gateway.pagination import Cursors
 from threadkeep.gateway.problems import problem_handlers
@@ -45,6 +46,7 @@ class Gateway:
         api_keys: The API keys.
         suspensions: The suspended owners.
         sessions: The browser sessions; ``None``: there are none.
+        metrics: What Prometheus reads.
     """
 
     tk: Threadkeep
@@ -58,6 +60,7 @@ class Gateway:
     api_keys: ApiKeys
     suspensions: Suspensions
     sessions: Sessions | None
+    metrics: GatewayMetrics
 
 
 def create_app(
@@ -79,11 +82,12 @@ def create_app(
     sessions = None
     if settings.client_id is not None and isinstance(who, TokenAuthentication):
         sessions = Sessions(store, clock, settings, who.verifier)
+    registry = RunRegistry(tk, graph, settings)
     gateway = Gateway(
         tk,
         graph,
         settings,
-        RunRegistry(tk, graph, settings),
+        registry,
         who,
         RateLimiter(settings.max_requests_per_minute),
         RateLimiter(settings.max_turns_per_minute),
@@ -91,6 +95,7 @@ def create_app(
         ApiKeys(store, clock),
         Suspensions(store, clock),
         sessions,
+        registry.metrics,
     )
 
     @asynccontextmanager

@@ -70,8 +70,8 @@ def problem(
 
 async def threadkeep_problem(request: Request, error: Exception) -> Response:
     """Answer *request* with the status and the code of one of our errors."""
-    del request
     error = cast("ThreadkeepError", error)
+    request.app.state.gateway.metrics.refused(error.code)
     status = status_of(error)
     detail = str(error)
     if status == HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -89,8 +89,8 @@ async def threadkeep_problem(request: Request, error: Exception) -> Response:
 
 async def gateway_problem(request: Request, error: Exception) -> Response:
     """Answer *request* with a :class:`ProblemError`."""
-    del request
     error = cast("ProblemError", error)
+    request.app.state.gateway.metrics.refused(error.code)
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return problem(error.status, error.code, str(error), headers=headers)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from threadkeep.errors import (
 from threadkeep.gateway.event_buffer import EventBuffer
 from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
 from threadkeep.gateway.idempotency import MINUTES, KeptAnswers, RequestKey, require_same
+from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.run_limiter import RunLimiter
 from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
@@ -136,7 +138,9 @@ class RunRegistry:
         settings: The settings of the gateway.
 
     Attributes:
+        limiter: Limits the runs in progress.
         children: Limits the child processes that read files.
+        metrics: Counts the turns.
 
     Raises:
         SettingsError: The graph takes its owner from elsewhere.
@@ -146,25 +150,18 @@ class RunRegistry:
         self._tk = tk
         self._view = tk.per_run_owner()
         self._graph = graph
-        self._settings = settings
         saver: Any = getattr(graph, "checkpointer", None)
         if not getattr(saver, "takes_owner_from_run", False):
             msg = "The graph must be compiled with checkpointer=tk.per_run_owner().checkpointer, for all owners."
             raise SettingsError(msg, variable="THREADKEEP_GRAPH")
-        self._limiter: RunLimiter | None = None
+        self.limiter = RunLimiter(settings.max_runs)
+        self.metrics = GatewayMetrics(lambda: self.limiter.running, lambda: self.limiter.waiting)
         self._runs: dict[str, ChatRun] = {}
         self._begun: dict[tuple[Owner, str], dict[str, Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.children = asyncio.Semaphore(CHILDREN)
         self._draining = False
         self._draining_task: asyncio.Task[None] | None = None
-
-    @property
-    def limiter(self) -> RunLimiter:
-        """What limits the runs in progress."""
-        if self._limiter is None:
-            self._limiter = RunLimiter(self._settings.max_runs)
-        return self._limiter
 
     async def start(self) -> None:
         """Admit runs from now on."""
@@ -226,17 +223,22 @@ class RunRegistry:
             return earlier
         self._require_open()
         run = ChatRun(_run_id(request.thread_id), request)
-        await self.limiter.enter()
+        self._runs[run.run_id] = run  # counts as one of its owner while it waits, too
+        begun = False
         try:
-            self._require_open()
-            earlier = None if key is None else await self._claim(run, key)
-        except BaseException:
-            self.limiter.leave()
-            raise
+            await self.limiter.enter()
+            try:
+                self._require_open()
+                earlier = None if key is None else await self._claim(run, key)
+                begun = earlier is None
+            finally:
+                if not begun:
+                    self.limiter.leave()
+        finally:
+            if not begun:
+                del self._runs[run.run_id]
         if earlier is not None:
-            self.limiter.leave()
             return earlier
-        self._runs[run.run_id] = run
         run.emit("run", {"run_id": run.run_id, "thread_id": request.thread_id})
         run.task = asyncio.create_task(self._drive(run, key), name=f"run {run.run_id[:32]}")
         self._tasks.add(run.task)
@@ -399,6 +401,7 @@ class RunRegistry:
 
     async def _stream(self, run: ChatRun) -> None:
         """Run the graph and tell its end; what the graph raises is told, too."""
+        began = time.monotonic()
         failure: Exception | None = None
         status: Status = "done"
         try:
@@ -420,6 +423,9 @@ class RunRegistry:
         status = "error" if failure is not None else status
         await self._note(run, status)
         run.status = status
+        unrecorded = status == "done" and run.request.memory and not run.events.recorded
+        outcome = "restarting" if run.stop == "restarting" else status
+        self.metrics.end_turn(outcome, time.monotonic() - began, unrecorded=unrecorded)
         about = {"run_id": run.run_id, "thread_id": run.request.thread_id}
         if failure is not None:
             run.emit("error", {**about, **_described(failure)})
@@ -452,10 +458,16 @@ class RunRegistry:
             await self._relay(run, self._graph.copy({"checkpointer": None}), given, config)
 
     async def _relay(self, run: ChatRun, graph: Any, given: Any, config: Any) -> None:
+        began: float | None = time.monotonic()
         async with aclosing(graph.astream(given, config, stream_mode=_MODES)) as parts:
             async for mode, payload in parts:
                 for kind, data in run.events.translate(mode, payload):
                     run.emit(kind, data)
+                    if kind == "token" and began is not None:
+                        self.metrics.first_token(time.monotonic() - began)
+                        began = None
+                    elif kind == "memory_recalled":
+                        self.metrics.recalled(data)
 
     async def _note(self, run: ChatRun, status: Status) -> None:
         """Note the end of the turn in the list of threads, unless the middleware did."""

@@ -19,6 +19,7 @@ from threadkeep.errors import SettingsError
 from threadkeep.gateway.app import create_app
 from threadkeep.gateway.auth.issuers import is_loopback
 from threadkeep.gateway.events import STALLED_SECONDS
+from threadkeep.gateway.metrics import export_metrics
 from threadkeep.gateway.settings import GatewaySettings
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
         msg = f"THREADKEEP_SINGLE_USER needs no token, so --host must be a loopback address, not {host}."
         raise SettingsError(msg, variable="THREADKEEP_SINGLE_USER")
     config = uvicorn.Config(
-        partial(application, graph),  # a process that is started later imports it
+        partial(application, graph, workers=workers),  # a process that is started later imports it
         factory=True,
         host=host,
         port=port,
@@ -99,36 +100,47 @@ def serve(host: str, port: int, *, workers: int = 1, graph: str | None = None) -
     if workers == 1:
         uvicorn.Server(config).run()
         return
-    application(graph)  # what is wrong is told once, here, and not by each process
+    _build(graph, settings)  # what is wrong is told once, here, and not by each process
     Multiprocess(config, sockets=[config.bind_socket()]).run()
 
 
-def application(graph: str | None = None) -> FastAPI:
+def application(graph: str | None = None, *, workers: int = 1) -> FastAPI:
     """Return the application that the settings of the environment describe; it closes the memory at its end.
 
     Args:
         graph: ``module:function`` of the graph; ``None``: THREADKEEP_GRAPH.
+        workers: How many processes serve it.
 
     Raises:
         SettingsError: A setting is missing or invalid; the message names it.
     """
     settings = GatewaySettings()
-    tk = threadkeep.open()
-    app = create_app(tk, load_graph(graph or settings.graph, tk), settings)
+    tk, app = _build(graph, settings)
+    runs: RunRegistry = app.state.gateway.runs
+    stop_metrics = None
+    if (port := settings.metrics_port) is not None:
+        stop_metrics = export_metrics(runs.metrics, settings.metrics_host, port, processes=workers)
     serving = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(served: FastAPI) -> AsyncGenerator[Any]:
-        _registries.append(app.state.gateway.runs)
+        _registries.append(runs)
         try:
             async with serving(served) as state:
                 yield state
         finally:
-            _registries.remove(app.state.gateway.runs)
+            _registries.remove(runs)
+            if stop_metrics is not None:
+                stop_metrics()
             await tk.aclose()
 
     app.router.lifespan_context = lifespan
     return app
+
+
+def _build(graph: str | None, settings: GatewaySettings) -> tuple[Threadkeep, FastAPI]:
+    tk = threadkeep.open()
+    return tk, create_app(tk, load_graph(graph or settings.graph, tk), settings)
 
 
 def load_graph(place: str | None, tk: Threadkeep) -> Any:
