@@ -106,9 +106,8 @@ class OidcProvider(LoopbackServer):
             challenge = base64.urlsafe_b64encode(hashlib.sha256(code_verifier.encode()).digest()).rstrip(b"=").decode()
             if grant is None or grant["challenge"] != challenge or grant["uri"] != redirect_uri:
                 return JSONResponse({"error": "invalid_grant"}, 400)
-            identity = self.token(
-                grant["user"], aud=CLIENT_ID, nonce=grant["nonce"], sid=f"sid-{grant['user']}", scope=ALL_SCOPES
-            )
+            claims = self.claims(grant["user"], aud=CLIENT_ID, nonce=grant["nonce"], sid=f"sid-{grant['user']}")
+            identity = self.sign(claims, {"typ": "JWT"})
             return {"id_token": identity, "access_token": self.token(grant["user"]), "token_type": "Bearer"}
 
         super().__init__(app)

@@ -51,7 +51,10 @@ class Served:
 
 
 @contextmanager
-def served(folder: Path, *arguments: str, pause: float = 0.0, **environment: str) -> Iterator[Served]:
+def served(
+    folder: Path, *arguments: str, pause: float = 0.0, package: Path | None = None, **environment: str
+) -> Iterator[Served]:
+    """Start a server; *package*: the folder that it imports threadkeep from, instead of the sources."""
     (folder / "agent_module.py").write_text(SLOW_GRAPH.replace("PAUSE", str(pause)))
     variables = {
         **os.environ,
@@ -63,7 +66,8 @@ def served(folder: Path, *arguments: str, pause: float = 0.0, **environment: str
         "THREADKEEP_MAX_TURNS_PER_MINUTE": "10000",
         **environment,
     }
-    command = [*COMMAND, "serve", "--port", "0", *arguments]
+    first = COMMAND[-1] if package is None else f"import sys; sys.path.insert(0, {str(package)!r}); {COMMAND[-1]}"
+    command = [*COMMAND[:-1], first, "serve", "--port", "0", *arguments]
     process = subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True)
     lines: list[str] = []
     address: list[str] = []

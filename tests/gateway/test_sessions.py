@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from http.cookies import SimpleCookie
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx
 import pytest
 
 from tests.gateway.conftest import Open
 from tests.gateway.oidc import AUDIENCE, CLIENT_ID, OidcProvider
+from tests.gateway.test_serve import Served
 from tests.gateway.world import GatewayWorld
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.auth.sessions import COOKIE, LOGIN_COOKIE
@@ -48,8 +49,8 @@ def cookies_of(answer: httpx.Response) -> dict[str, str]:
 class Browser:
     """A browser: it keeps cookies, also those for HTTPS only, and follows the login."""
 
-    def __init__(self, gateway: GatewayWorld) -> None:
-        self.client = httpx.AsyncClient(base_url=gateway.origin)
+    def __init__(self, gateway: GatewayWorld | Served) -> None:
+        self.client = httpx.AsyncClient(base_url=gateway.origin, timeout=60)
         self.cookies: dict[str, str] = {}
         self.csrf = ""
 
@@ -73,10 +74,12 @@ class Browser:
         """Go to the issuer and return what it sends back."""
         leave = await self.request("GET", "/auth/login", params={"return_to": return_to})
         assert leave.status_code == 303, leave.text
+        location = leave.headers["location"]
         async with httpx.AsyncClient() as issuer:
-            back = await issuer.get(leave.headers["location"])
-        location = back.headers["location"]
-        assert location.startswith(f"{PUBLIC}/auth/callback?")
+            while not location.startswith(f"{PUBLIC}/auth/callback?"):
+                back = await issuer.get(location)
+                assert back.is_redirect, back.text
+                location = urljoin(location, back.headers["location"])
         return {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
 
     async def login(self) -> httpx.Response:

@@ -20,8 +20,8 @@ _AUTH: Final = (401, 403, 404, 413, 503)
 _EVERY: Final = (400, 401, 403, 404, 409, 412, 413, 415, 422, 428, 429, 500, 503, 507)
 _METHODS: Final = frozenset({"get", "post", "patch", "delete"})
 _RETRY: Final = (429, 503)
-_SECURITY: Final = [{"token": []}, {"session": [], "csrf": []}]
-_ADMIN_SECURITY: Final = [{"adminToken": []}]
+_SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"session": [], "csrf": []}]
+_ADMIN_SECURITY: Final[list[dict[str, list[str]]]] = [{"adminToken": []}]
 _RATE_LIMIT: Final = {
     "RateLimit": {
         "description": "How many requests the owner has left, and the seconds until there is one more.",

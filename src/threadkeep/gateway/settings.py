@@ -46,7 +46,7 @@ class GatewaySettings(BaseSettings):
         metrics_port: Its port; of several processes each takes the first free one from it on. ``None``: there is none.
     """
 
-    model_config = SettingsConfigDict(env_prefix="THREADKEEP_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="THREADKEEP_", env_ignore_empty=True, extra="ignore")
 
     single_user: str | None = None
     issuers: Words = ()

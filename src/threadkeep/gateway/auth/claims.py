@@ -17,6 +17,9 @@ _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 """The types of access tokens."""
 
+ID_TYPES: Final = ("jwt", "")
+"""The types of ID tokens; many issuers name none, and the token comes from the issuer itself."""
+
 _REFUSED_HEADERS: Final = frozenset({"crit", "b64", "jku", "jwk", "x5u", "x5c", "cty", "enc", "zip"})
 """Headers that bring a key of the sender, or change how the token is read."""
 
@@ -67,6 +70,7 @@ def parse_token(token: str, algorithms: Collection[str], types: Collection[str] 
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         msg = "The algorithm is not in the list."
         raise InvalidTokenError(msg)
+    kind = "" if kind is None and "typ" not in parameters else kind
     if not isinstance(kind, str) or kind.lower() not in types:
         msg = "The token is of another type."
         raise InvalidTokenError(msg)

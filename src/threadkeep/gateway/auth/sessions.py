@@ -17,7 +17,7 @@ import httpx
 from cachetools import TTLCache
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.gateway.auth.claims import InvalidTokenError, scopes_of, text_claim
+from threadkeep.gateway.auth.claims import ID_TYPES, InvalidTokenError, scopes_of, text_claim
 from threadkeep.gateway.principals import SCOPES, USER_SCOPES, Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.identity import Owner
@@ -260,7 +260,7 @@ class Sessions:
             async with httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as client:
                 answer = await client.post(metadata["token_endpoint"], data=form, auth=basic)
             token = json.loads(answer.content)["id_token"] if answer.status_code == httpx.codes.OK else None
-            claims = await self._verifier.verify_claims(str(token), audience=settings.client_id or "")
+            claims = await self._verifier.verify_claims(str(token), audience=settings.client_id or "", types=ID_TYPES)
         except httpx.HTTPError as error:
             detail = "The issuer is unreachable; try again."
             raise ProblemError(503, "issuer_unavailable", detail, retry_after=5) from error
