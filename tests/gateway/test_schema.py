@@ -37,7 +37,7 @@ schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
 
 def operations(gateway: GatewayWorld) -> Iterator[Any]:
-    schema = schemathesis.openapi.from_url(f"{gateway.origin}/api/openapi.json")
+    schema: Any = schemathesis.openapi.from_url(f"{gateway.origin}/api/openapi.json")
     for found in schema.get_all_operations():
         yield found.ok()
 
