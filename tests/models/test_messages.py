@@ -17,7 +17,7 @@ from langchain_core.messages import (
 )
 
 from threadkeep.errors import InvalidInputError
-from threadkeep.models.langchain import newest_human, plain_messages
+from threadkeep.models.langchain import PlainMessages, plain_messages
 
 TEXT = {"type": "text", "text": "one"}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -75,7 +75,7 @@ class TestPlainMessages:
         given = [HumanMessage(f"m{place}", name=name) for place, name in enumerate(names)]
 
         assert tuple(message.role for message in plain_messages(given)) == roles
-        assert newest_human([*given, AIMessage("ok")])[2] == "m2"
+        assert PlainMessages([*given, AIMessage("ok")]).newest_human[2] == "m2"
 
     def test_removals_are_left_out(self):
         """They say nothing."""
@@ -96,7 +96,7 @@ class TestPlainMessages:
 
 class TestNewestHuman:
     def test_the_last_one_that_a_person_wrote_is_found(self):
-        """A summary in the user's clothes is not it; the place counts removals, too."""
+        """A summary in the user's clothes is not it; the place is one among the messages that stay."""
         messages = [
             RemoveMessage(id="0"),
             HumanMessage("first", id="1"),
@@ -105,8 +105,8 @@ class TestNewestHuman:
             HumanMessage("so far", additional_kwargs={"lc_source": "summarization"}),
         ]
 
-        assert newest_human(messages) == (2, "2", "second")
+        assert PlainMessages(messages).newest_human == (1, "2", "second")
 
     def test_there_may_be_none(self):
         """A graph can be started by a system message alone."""
-        assert newest_human([SystemMessage("be nice")]) == (-1, None, "")
+        assert PlainMessages([SystemMessage("be nice")]).newest_human == (-1, None, "")

@@ -42,16 +42,31 @@ MAX_CANDIDATES: Final = 64
 """What comes after so many candidates of a turn is left out: no turn says so much."""
 
 
+@dataclass(slots=True)
+class _Rows:
+    """What learning reads first, of one moment: everything else is read after it.
+
+    Attributes:
+        record: The turn record; ``None``: it is gone.
+        head: The row that every commit of memories expects.
+        account: The owner's account of extractions.
+        policy: The owner's own rules.
+    """
+
+    record: Item | None
+    head: Item | None
+    account: Item | None
+    policy: Item | None
+
+
 @dataclass(frozen=True, slots=True)
 class _Read:
     """What was read of an owner before deciding."""
 
-    record: Item
-    head: Item | None
+    candidates: tuple[Candidate, ...]
     memories: Mapping[MemoryId, Item]
     foreign: frozenset[str]
     review: Review
-    account: Item | None
 
 
 class Learning:
@@ -99,8 +114,8 @@ class Learning:
     async def learn(self, ref: Ref, owner: Owner, *, extractor: Extractor | None = None) -> bool:
         """Learn from the turn record at *ref*, by *extractor*; return whether it was this call that finished it.
 
-        Embedding and extraction happen before and outside the commit. The one commit expects
-        everything at the revision that was read; after a conflict with another writer, it is read and decided again.
+        Extraction happens before the commit and once. The one commit expects everything at the revision that was read;
+        after a conflict with another writer, it is read and decided again.
         If the owner was erased meanwhile, the work is dropped.
 
         Raises:
@@ -109,22 +124,24 @@ class Learning:
             Exception: Whatever the extractor raised; nothing was written.
         """
         epoch = (await self._storage.position(owner.partition)).epoch
-        (item,) = await self._storage.get([ref])
-        record = record_of(item) if item else None
-        if record is None or record.state != "pending":
+        rows: _Rows | None = await self._first_rows(ref, owner)
+        record = _pending(rows)
+        if record is None:
             return False
         found = await self._extracted(record.turn, owner, extractor or self._extractor, epoch)
         checked = await off_loop_if(is_long(record.turn), judged, found.candidates, record.turn, redact=self._redact)
-        unwanted = await self._reviews.tombstones.of(owner)
-        extraction = replace(found, candidates=without_unwanted(checked, unwanted))
-        texts = tuple(dict.fromkeys(candidate.text.strip() for candidate in extraction.candidates))
-        vectors = rows_of(await self._search.embed_put(texts), texts)
+        extraction = replace(found, candidates=checked)
+        vectors: dict[str, Embedding] = {}
         # Two threads of one owner are learnt from at once; their commits would only get in each other's way.
         writing = self._writing.setdefault(owner.partition.digest, asyncio.Lock())
 
         async def finish() -> bool:
+            nonlocal rows
+            if writing.locked():  # it is about to change what was read
+                rows = None
             async with writing:
-                return await self._finish(ref, owner, extraction, vectors, epoch)
+                first, rows = rows or await self._first_rows(ref, owner), None
+                return await self._finish(first, owner, extraction, vectors, epoch)
 
         try:
             return await retry_conflicts(finish)
@@ -167,15 +184,22 @@ class Learning:
         for name in ("calls", "input_tokens", "output_tokens"):
             self._telemetry.count(f"extraction.{name}", getattr(usage, name))
 
+    async def _first_rows(self, ref: Ref, owner: Owner) -> _Rows:
+        refs = [ref, shapes.head_ref(owner), account_ref(owner), self._reviews.ref(owner)]
+        return _Rows(*await self._storage.get(refs))
+
     async def _finish(
-        self, ref: Ref, owner: Owner, extraction: Extraction, vectors: Mapping[str, Embedding], epoch: str
+        self, rows: _Rows, owner: Owner, extraction: Extraction, vectors: dict[str, Embedding], epoch: str
     ) -> bool:
-        read = await self._read(ref, owner, extraction)
-        record = record_of(read.record) if read else None
-        if read is None or record is None or record.state != "pending":
+        """Decide by *rows* and what is read after them, and commit; *vectors*: those made so far, by text."""
+        record = _pending(rows)
+        if rows.record is None or record is None:
             return False
+        read = await self._read(rows, owner, extraction)
+        texts = [text for text in dict.fromkeys(one.text.strip() for one in read.candidates) if text not in vectors]
+        vectors.update(rows_of(await self._search.embed_put(texts), texts))
         known = [memory for item in read.memories.values() if (memory := shapes.memory_of(item)) is not None]
-        asked = [(c.text, row) for c in extraction.candidates if rules.asks_again(c) for row in [vectors.get(c.text)]]
+        asked = [(c.text, row) for c in read.candidates if rules.asks_again(c) for row in [vectors.get(c.text)]]
         lifted = read.review.unwanted.lifted_by(asked)
         review = replace(read.review, unwanted=read.review.unwanted.without(lifted))
         given = rules.Rules(
@@ -187,7 +211,7 @@ class Learning:
             unwanted=lambda text: review.why_unwanted(text, vectors),
             pending=read.review.pending,
         )
-        candidates = [c for c in extraction.candidates if normalised(c.text) not in read.foreign]
+        candidates = [c for c in read.candidates if normalised(c.text) not in read.foreign]
         decisions = (
             *rules.reconcile(candidates, known, given),
             *rules.removals(extraction.removals, known, given),
@@ -212,39 +236,29 @@ class Learning:
         )
         puts += lifting_operations(owner, lifted)
         if extraction.usage is not None:
-            puts.append(account_put(owner, read.account, extraction.usage, failed=False, at=given.now))
-        puts += [
-            put_of(finished, owner, due_at=None, expect=read.record.revision),
-        ]
+            puts.append(account_put(owner, rows.account, extraction.usage, failed=False, at=given.now))
+        puts.append(put_of(finished, owner, due_at=None, expect=rows.record.revision))
         why = f"turn:{record.turn.turn_id}"
-        await self._audited_writer.commit_from(read.head, owner, puts, by="capture", why=why, epoch=epoch)
+        await self._audited_writer.commit_from(rows.head, owner, puts, by="capture", why=why, epoch=epoch)
         self._search.refresh(owner.partition)
         self._count(decisions, record)
         return True
 
-    async def _read(self, ref: Ref, owner: Owner, extraction: Extraction) -> _Read | None:
-        """Read everything that the decision rests on; the head first."""
+    async def _read(self, rows: _Rows, owner: Owner, extraction: Extraction) -> _Read:
+        """Read everything else that the decision rests on."""
         partition = owner.partition
         namespace = (shapes.MEMORIES, owner.label)
-        record, head, account = await self._storage.get([ref, shapes.head_ref(owner), account_ref(owner)])
-        if record is None:
-            return None
-        review = await self._reviews.read(owner)
-        places = await self._search.statements(partition, [candidate.text for candidate in extraction.candidates])
-        own = {(namespace, rules.memory_id_of(c.source.turn_id, c.kind, c.text)) for c in extraction.candidates}
-        meant = (*extraction.removals, *(c.target for c in extraction.candidates if c.target))
+        review = await self._reviews.read(owner, rows.policy)
+        candidates = without_unwanted(extraction.candidates, review.unwanted)
+        places = await self._search.statements(partition, [candidate.text for candidate in candidates])
+        own = {(namespace, rules.memory_id_of(c.source.turn_id, c.kind, c.text)) for c in candidates}
+        meant = (*extraction.removals, *(c.target for c in candidates if c.target))
         refs = [Ref(partition, *place) for place in sorted(places | own | {(namespace, key) for key in meant})]
         items = [item for item in await self._storage.get(refs) if item is not None]
         memories = {MemoryId(item.ref.key): item for item in items if is_ours(item, namespace)}
         foreign = [shapes.memory_of(item) for item in items if not is_ours(item, namespace)]
-        return _Read(
-            record,
-            head,
-            memories,
-            frozenset(normalised(m.text) for m in foreign if m is not None),
-            review,
-            account,
-        )
+        said = frozenset(normalised(memory.text) for memory in foreign if memory is not None)
+        return _Read(candidates, memories, said, review)
 
     def _waiting(
         self, decisions: Sequence[rules.Decision], turn: Turn, owner: Owner
@@ -295,6 +309,12 @@ class Learning:
             self._telemetry.count(f"capture.{type(decision).__name__.lower()}")
         if record.tries:
             self._telemetry.count("capture.retried")
+
+
+def _pending(rows: _Rows) -> TurnRecord | None:
+    """Return the turn record, if it waits to be learnt from."""
+    record = record_of(rows.record) if rows.record else None
+    return record if record is not None and record.state == "pending" else None
 
 
 def judged(

@@ -42,11 +42,13 @@ class TurnClaim:
         key: Of the thread; see :func:`threadkeep.capture.queue.key_of`.
         owner: The owner.
         refs: Those that it still has to finish, in order.
+        until: When the lease ends that they were recorded with; ``None``: it has just begun.
     """
 
     key: str
     owner: Owner
     refs: list[Ref] = field(default_factory=list[Ref])
+    until: datetime | None = None
 
     def drop(self, ref: Ref) -> None:
         """Note that *ref* is finished, or taken by another worker."""
@@ -124,6 +126,11 @@ class Outbox:
         if parked:
             self._telemetry.count("capture.parked", parked)
         return claim
+
+    async def refresh(self, claim: TurnClaim) -> None:
+        """Renew the lease of *claim* if a third of it is over."""
+        if claim.until is not None and claim.until - self._clock.now() < self.terms.lease * 2 / 3:
+            await self.renew(claim)
 
     async def renew(self, claim: TurnClaim) -> None:
         """Let the lease of *claim* begin anew; what is not this worker's any more is dropped from it."""

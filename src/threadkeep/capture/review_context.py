@@ -17,7 +17,7 @@ from threadkeep.proposals.models import Decision, Proposal
 from threadkeep.proposals.reader import PolicyRepository, ProposalReader
 from threadkeep.proposals.repository import LIFETIME
 from threadkeep.proposals.tombstones import Tombstones, Unwanted
-from threadkeep.storage.interface import Embedding, Put, Storage
+from threadkeep.storage.interface import Embedding, Item, Put, Ref, Storage
 from threadkeep.text.semantics import normalised
 
 if TYPE_CHECKING:
@@ -67,14 +67,16 @@ class ReviewContext:
         tombstones = Tombstones(storage, searcher, clock, lifetime=None, audited_writer=audited_writer)
         return cls(ProposalReader(storage, clock), tombstones, PolicyRepository(storage, audited_writer=audited_writer))
 
-    async def read(self, owner: Owner) -> Review:
-        """Read what holds for *owner* now."""
-        policy, unwanted, pending = await asyncio.gather(
-            self.policies.of(owner),
-            self.tombstones.of(owner),
-            self.rows.list(owner, state="pending", limit=_WAITING),
+    def ref(self, owner: Owner) -> Ref:
+        """Return the item that :meth:`read` needs."""
+        return self.policies.ref(owner)
+
+    async def read(self, owner: Owner, item: Item | None) -> Review:
+        """Read what holds for *owner* now; *item* is what is at :meth:`ref`."""
+        unwanted, pending = await asyncio.gather(
+            self.tombstones.of(owner), self.rows.list(owner, state="pending", limit=_WAITING)
         )
-        return Review(policy, unwanted, tuple(pending))
+        return Review(self.policies.read(item), unwanted, tuple(pending))
 
     def proposed(self, decision: Propose, turn_id: TurnId, owner: Owner, *, key: MemoryId, now: datetime) -> Put:
         """Return the put of what *decision* lets wait.

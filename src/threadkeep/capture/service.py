@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from threadkeep.capture.models import QueuedTurn, Receipt
-from threadkeep.capture.queue import TurnClaim, key_of
+from threadkeep.capture.queue import MAX_TAKEN, TurnClaim, key_of
 from threadkeep.capture.turn_history import OnRecord, TurnLookup, off_loop_if
 from threadkeep.capture.turns import (
     MAX_UNKNOWN,
@@ -26,8 +26,6 @@ from threadkeep.capture.turns import (
     pending,
     put_of,
     record_of,
-    said_trace,
-    split,
     trace_put,
     turns_namespace,
 )
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from threadkeep.capture.extractors.base import Extractor
     from threadkeep.capture.learning import Learning
     from threadkeep.capture.worker import Queue
+    from threadkeep.checkpoints.directory import TurnNote
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
     from threadkeep.observability import Telemetry
@@ -126,6 +125,7 @@ class CaptureService:
         epoch: str | None = None,
         mine: bool = False,
         later: Callable[[Callable[[], object]], object] | None = None,
+        note: TurnNote | None = None,
     ) -> Receipt:
         """Commit the turns of *messages* that are not on record, redacted, and wake the worker.
 
@@ -142,6 +142,8 @@ class CaptureService:
             mine: Whether the caller learns from them at once: they are born with this worker's lease.
             later: Gets the function that wakes the worker, to call it later in this event loop; ``None``: the worker is
                 woken at once. Without a wake-up the worker finds the turns at its next poll.
+            note: What the list of threads says of the turn, in the same partition of the same storage: it is committed
+                with the record. Where nothing is to be recorded, it is not written.
 
         Returns:
             ``queued`` with the new turns; ``duplicate`` with the newest one, which is known;
@@ -150,10 +152,11 @@ class CaptureService:
         Raises:
             StorageError: Nothing was recorded; the next turn's recording brings it along.
         """
-        newest = split(messages, thread_id=thread_id, newest=1)
-        if not newest:
+        turns = self.on_record.newest_turns(messages, thread_id=thread_id)
+        if not turns:
             return Receipt("nothing")
         current_priority.set(Priority.RECORD)
+        until = self._queue.outbox.lease_ends if mine or self._queue.may_lease() else None
         begun = epoch or (await self._storage.position(owner.partition)).epoch
         current = begun
         while True:
@@ -161,13 +164,16 @@ class CaptureService:
                 turn_ids = await retry_conflicts(
                     partial(
                         self._commit_turns,
+                        turns,
                         messages,
                         owner=owner,
                         thread_id=thread_id,
                         recalled=recalled,
                         begun=begun,
                         epoch=current,
-                        mine=mine,
+                        until=until,
+                        most=None if mine else MAX_TAKEN,
+                        note=note,
                     )
                 )
                 break
@@ -177,17 +183,27 @@ class CaptureService:
                 turn_ids = None
                 break
         if turn_ids is None:
-            return await self._duplicate(newest[0], owner)
+            return await self._duplicate(turns[-1], owner)
         if not turn_ids:
             return Receipt("nothing")
         self._telemetry.count("capture.turns", len(turn_ids))
         if not mine:
             wake = partial(self._queue.wake, owner, thread_id)
+            if until is not None and len(turn_ids) <= MAX_TAKEN:
+                wake = partial(self._queue.add, self._claim(turn_ids, owner, thread_id, until=until))
             wake() if later is None else later(wake)
         return Receipt("queued", turn_ids)
 
+    @staticmethod
+    def _claim(
+        turn_ids: Sequence[TurnId], owner: Owner, thread_id: ThreadId | None, *, until: datetime | None = None
+    ) -> TurnClaim:
+        refs = [Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids]
+        return TurnClaim(key_of(owner, thread_id), owner, refs, until)
+
     async def _commit_turns(
         self,
+        turns: tuple[Spoken, ...],
         messages: Sequence[Message],
         *,
         owner: Owner,
@@ -195,24 +211,31 @@ class CaptureService:
         recalled: Sequence[str],
         begun: str,
         epoch: str,
-        mine: bool,
+        until: datetime | None,
+        most: int | None,
+        note: TurnNote | None,
     ) -> tuple[TurnId, ...] | None:
         """Commit the turns that are missing; return the ids of those to learn from, or None if none are new.
 
         Args:
+            turns: The newest ones of *messages*.
             messages: The thread's messages.
             owner: The owner of the thread.
             thread_id: The thread.
             recalled: Texts that recall had put in.
             begun: The owner's epoch when the turn began; nothing that was said in another one is learnt.
             epoch: The owner's epoch now.
-            mine: Whether this worker leases the turns from the start.
+            until: When this worker's lease on the turns ends; ``None``: they are any worker's, at once.
+            most: More turns than this are any worker's, too; ``None``: no number is.
+            note: What is committed with the newest turn.
 
         Raises:
             RevisionConflictError: Another process recorded the same turn at the same time.
             PartitionErasedError: The owner was erased since *epoch*.
         """
-        found = await self.on_record.find(messages, owner=owner, thread_id=thread_id)
+        found = await self.on_record.find(
+            turns, messages, owner=owner, thread_id=thread_id, beside=note.ref if note else None
+        )
         if not found.missing:
             return None
         if begun != epoch and found.unknown:
@@ -220,26 +243,32 @@ class CaptureService:
         branch = await self.on_record.branch(found, owner=owner, thread_id=thread_id)
         missing = found.missing[-MAX_UNKNOWN:] if found.unknown else found.missing
         wanted = () if begun != epoch else await self._wanted(found, missing, epoch=epoch)
+        if most is not None and len(wanted) > most:
+            until = None
         now = self._clock.now()
         moments = self._moments(len(missing), now=now)
         much = sum(len(message.text) for turn in missing for message in turn.messages) > _INLINE_CHARACTERS
         for start in range(0, len(missing), _CHUNK):  # the oldest first: what is missing then is found again
             chunk = slice(start, start + _CHUNK)
-            batch = await off_loop_if(
+            last = chunk.stop >= len(missing)
+            puts = await off_loop_if(
                 much,
-                _batch,
+                _puts,
                 missing[chunk],
                 moments[chunk],
                 wanted={turn.turn_id for turn in wanted},
                 owner=owner,
                 thread_id=thread_id,
                 branch=branch,
-                recalled=recalled if chunk.stop >= len(missing) else (),
-                due_at=self._queue.outbox.lease_ends if mine else now,
-                worker=self._queue.outbox.worker if mine else None,
+                recalled=recalled if last else (),
+                due_at=until or now,
+                worker=self._queue.outbox.worker if until is not None else None,
                 redact=self._redact,
             )
-            await self._storage.commit(replace(batch, epoch=epoch))
+            noted = note.puts(found.beside) if note and last else []
+            await self._storage.commit(Batch(owner.partition, [*puts, *noted], epoch))
+        if note:
+            note.written = True
         if wanted:
             return tuple(turn.turn_id for turn in wanted)
         return () if begun != epoch else None
@@ -262,9 +291,8 @@ class CaptureService:
         receipt = await self.record(messages, owner=owner, thread_id=thread_id, mine=True)
         if receipt.status != "queued":
             return receipt
-        refs = [Ref(owner.partition, turns_namespace(owner), key) for key in receipt.turn_ids]
         learn = partial(self._learning.learn, extractor=extractor)
-        await self._queue.work(TurnClaim(key_of(owner, thread_id), owner, refs), learn)
+        await self._queue.work(self._claim(receipt.turn_ids, owner, thread_id), learn)
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
         waits = next(iter(_waiting(records)), None)
         return replace(receipt, reason=waits.reason) if waits else _settled(receipt, records)
@@ -357,7 +385,7 @@ class CaptureService:
         if found.unknown and await self._was_erased(epoch):
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before
         # Where only the reply is new, what the user said was learnt from, and perhaps forgotten since.
-        return [turn for turn in missing if said_trace(turn) not in found.known]
+        return [turn for turn in missing if turn.said not in found.known]
 
     async def _was_erased(self, epoch: str) -> bool:
         """Whether a partition in this epoch was ever erased: until then it has the one that all begin with."""
@@ -377,7 +405,7 @@ class CaptureService:
         return _settled(Receipt("duplicate", (newest.turn_id,)), [record])
 
 
-def _batch(
+def _puts(
     turns: Sequence[Spoken],
     moments: Sequence[datetime],
     *,
@@ -389,7 +417,7 @@ def _batch(
     due_at: datetime,
     worker: str | None,
     redact: Callable[[str], str],
-) -> Batch:
+) -> list[Put]:
     """Record *turns* at one of *moments* each: the *wanted* ones to be learnt from, the others as seen."""
     puts: dict[tuple[str, str], Put] = {}
     for turn, at in zip(turns, moments, strict=True):
@@ -409,7 +437,7 @@ def _batch(
         if thread_id is not None:
             put = newest_put(thread_id, turn.turn_id, branch, owner)
             puts[put.namespace[0], put.key] = put
-    return Batch(owner.partition, tuple(puts.values()))
+    return [*puts.values()]
 
 
 def _waiting(records: Sequence[TurnRecord | None]) -> list[TurnRecord]:

@@ -18,7 +18,6 @@ from threadkeep.capture.turns import (
     names_of,
     newest_trace,
     record_of,
-    said_trace,
     split,
     traces_namespace,
     turns_namespace,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
     from threadkeep.memories.models import Memory, Source
     from threadkeep.models.base import Message
-    from threadkeep.storage.interface import Storage
+    from threadkeep.storage.interface import Item, Storage
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,6 +57,7 @@ class TurnLookup:
         known: Ids and traces that are on record, and of which turn each is.
         newest: The turn of the thread that was recorded last; ``None``: none was, or there is no thread.
         branch: That turn's branch.
+        beside: The item that was asked for, too.
     """
 
     turns: tuple[Spoken, ...]
@@ -65,6 +65,7 @@ class TurnLookup:
     known: Mapping[str, TurnId]
     newest: TurnId | None = None
     branch: Branch = THE_FIRST
+    beside: Item | None = None
 
     @property
     def unknown(self) -> bool:
@@ -82,31 +83,56 @@ class OnRecord:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    async def find(self, messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId | None) -> TurnLookup:
+    @staticmethod
+    def newest_turns(messages: Sequence[Message], *, thread_id: ThreadId | None) -> tuple[Spoken, ...]:
+        """Return the turns of *messages* that :meth:`find` looks up first; none where no message is a user's."""
+        return split(messages, thread_id=thread_id, newest=_LOOK_BACK + 1)
+
+    async def find(
+        self,
+        turns: tuple[Spoken, ...],
+        messages: Sequence[Message],
+        *,
+        owner: Owner,
+        thread_id: ThreadId | None,
+        beside: Ref | None = None,
+    ) -> TurnLookup:
         """Return which turns of *messages* are missing, however many an outage left.
 
         If the newest turns of a thread are on record, its older messages are not read, however many there are.
+
+        Args:
+            turns: The newest ones; see :meth:`newest_turns`.
+            messages: The thread's messages.
+            owner: The owner of the thread.
+            thread_id: The thread.
+            beside: An item that is read with the turns, in the same call.
         """
         known: dict[str, TurnId] = {}
-        newest, branch = None, THE_FIRST
+        newest, branch, other = None, THE_FIRST, None
         looked, reach = 0, _LOOK_BACK
+        newest_key = newest_trace(thread_id) if thread_id is not None else None
         while True:
-            # One more, which tells whether that is all.
-            turns = await off_loop_if(reach > _MANY, split, messages, thread_id=thread_id, newest=reach + 1)
+            if looked:  # one more, which tells whether that is all
+                turns = await off_loop_if(reach > _MANY, split, messages, thread_id=thread_id, newest=reach + 1)
             part = turns[-reach : len(turns) - looked]
             refs = self._refs(part, owner, traced=part if looked else part[:-1])
-            if thread_id is not None and not looked:
-                refs.append(Ref(owner.partition, traces_namespace(owner), newest_trace(thread_id)))
+            if newest_key is not None and not looked:
+                refs.append(Ref(owner.partition, traces_namespace(owner), newest_key))
+            if beside is not None and not looked:
+                refs.append(beside)
             for item in await self._storage.get(refs):
                 if item is None:
                     continue
-                if thread_id is not None and item.ref.key == newest_trace(thread_id):
+                if item.ref == beside:
+                    other = item
+                elif item.ref.key == newest_key:
                     newest, branch = TurnId(str(item.value.get("turn_id"))), branch_of(item.value.get("branch"))
                 else:
                     known[item.ref.key] = TurnId(str(item.value.get("turn_id", item.ref.key)))
             missing = missing_turns(turns[-reach:], known)
             if len(missing) < reach or reach >= len(turns):
-                return TurnLookup(turns, missing, known, newest, branch)
+                return TurnLookup(turns, missing, known, newest, branch, other)
             looked, reach = reach, _LOOK_FURTHER * reach
 
     async def branch(self, found: TurnLookup, *, owner: Owner, thread_id: ThreadId | None) -> Branch:
@@ -119,8 +145,7 @@ class OnRecord:
         first = found.missing[0]
         place = len(found.turns) - len(found.missing)
         before = names_of(found.turns[place - 1]) if place else ()
-        said = said_trace(first)
-        goes_on_from = next((found.known[name] for name in (said or "", *before) if name in found.known), None)
+        goes_on_from = next((found.known[name] for name in (first.said or "", *before) if name in found.known), None)
         if found.newest is None or goes_on_from in (None, found.newest):
             return found.branch
         (record,) = await self.records([goes_on_from], owner=owner)
@@ -158,7 +183,7 @@ class OnRecord:
         turns = split(messages, thread_id=thread_id, newest=_NEAR)
         traces = {one: _traces_of(one) for memory in in_doubt for one in memory.sources}
         # A turn without ids is called as one of its traces; of the others only their names are asked for.
-        refs = self._refs(turns, owner, traced=[turn for turn in turns[:-1] if said_trace(turn) is None])
+        refs = self._refs(turns, owner, traced=[turn for turn in turns[:-1] if turn.said is None])
         refs += [Ref(owner.partition, traces_namespace(owner), trace) for trace in set(traces.values()) if trace]
         known = {
             item.ref.key: TurnId(str(item.value.get("turn_id", item.ref.key)))
@@ -197,9 +222,10 @@ class OnRecord:
 
         The newest turn of a thread may not be on record yet: then what others said in the same words does not count.
         """
-        refs = [Ref(owner.partition, turns_namespace(owner), turn.turn_id) for turn in turns]
-        refs += [Ref(owner.partition, traces_namespace(owner), trace) for turn in traced for trace in turn.traces]
-        refs += [Ref(owner.partition, traces_namespace(owner), said) for turn in turns if (said := said_trace(turn))]
+        partition, traces = owner.partition, traces_namespace(owner)
+        refs = [Ref(partition, turns_namespace(owner), turn.turn_id) for turn in turns]
+        refs += [Ref(partition, traces, trace) for turn in traced for trace in turn.traces]
+        refs += [Ref(partition, traces, turn.said) for turn in turns if turn.said]
         return refs
 
 

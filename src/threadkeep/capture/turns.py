@@ -124,11 +124,34 @@ class Spoken:
     @cached_property
     def alone(self) -> str:
         """The digest of its words in this thread, whatever came before."""
-        return short_digest("turn alone", self.thread_id or "", *_words(self.messages))
+        return short_digest("turn alone", self.thread_id or "", *self.words)
+
+    @cached_property
+    def said(self) -> str | None:
+        """The digest of the user's messages alone, by ids and texts; ``None`` where one has no id.
+
+        A turn with a regenerated or continued reply has another id; its user messages are the same.
+        """
+        parts: list[str] = []
+        for message in self.messages:
+            if message.role == "user":
+                if not message.message_id:
+                    return None
+                parts += (message.message_id, message.text)
+        return short_digest("said", *parts)
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The roles and texts of its messages that have a text."""
+        words: list[str] = []
+        for message in self.messages:
+            if message.text.strip():
+                words += (message.role, message.text)
+        return tuple(words)
 
     @cached_property
     def _chained(self) -> str:
-        return short_digest("turn in thread", self.thread_id or "", *_words(self.messages), "after", *self.before)
+        return short_digest("turn in thread", self.thread_id or "", *self.words, "after", *self.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,26 +228,14 @@ def split(messages: Sequence[Message], *, thread_id: ThreadId | None, newest: in
     before: tuple[str, ...] = ()
     for turn in reversed(turns):
         spoken.append(Spoken(tuple(reversed(turn)), thread_id, before))
-        before = _words(turn[::-1])
+        before = spoken[-1].words
     return tuple(spoken[len(spoken) - newest :] if newest is not None and len(spoken) > newest else spoken)
-
-
-def said_trace(turn: Spoken) -> str | None:
-    """Return the digest of the user's messages alone, by ids and texts; ``None`` where one has no id.
-
-    A turn with a regenerated or continued reply has another id; its user messages are the same.
-    """
-    said = [message for message in turn.messages if message.role == "user"]
-    if not all(message.message_id for message in said):
-        return None
-    return short_digest("said", *(part for message in said for part in (message.message_id or "", message.text)))
 
 
 def every_trace(turn: Spoken) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
-    said = said_trace(turn)
     messages = [message_trace(one.message_id) for one in turn.messages if one.role == "user" and one.message_id]
-    return tuple(dict.fromkeys((*turn.traces, turn.alone, *([said] if said else []), *messages)))
+    return tuple(dict.fromkeys((*turn.traces, turn.alone, *([turn.said] if turn.said else []), *messages)))
 
 
 def message_trace(message_id: MessageId) -> str:
@@ -239,8 +250,7 @@ def newest_trace(thread_id: ThreadId) -> str:
 
 def names_of(turn: Spoken) -> tuple[str, ...]:
     """Return what *turn* alone is on record by, the surest first: not the traces, which the same words leave again."""
-    said = said_trace(turn)
-    return (turn.turn_id, *([said] if said else []))
+    return (turn.turn_id, turn.said) if turn.said else (turn.turn_id,)
 
 
 def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spoken, ...]:
@@ -389,14 +399,13 @@ def record_of(item: Item) -> TurnRecord | None:
 
 def _by_ids(turn: Sequence[Message]) -> str | None:
     """Return the digest over ids and texts; ``None`` where no message has an id."""
-    if not any(message.message_id for message in turn):
-        return None
-    said = [(message.message_id or "", message.text) for message in turn if message.message_id or message.text]
-    return short_digest("turn", *(part for pair in said for part in pair))
-
-
-def _words(turn: Sequence[Message]) -> tuple[str, ...]:
-    return tuple(part for message in turn if message.text.strip() for part in (message.role, message.text))
+    parts: list[str] = []
+    named = False
+    for message in turn:
+        if message.message_id or message.text:
+            named = named or bool(message.message_id)
+            parts += (message.message_id or "", message.text)
+    return short_digest("turn", *parts) if named else None
 
 
 def _bounded(text: str, redact: Callable[[str], str]) -> str:

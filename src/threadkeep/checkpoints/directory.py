@@ -9,9 +9,9 @@ not listed is what an earlier version left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
@@ -96,6 +96,31 @@ class ListedThread(NamedTuple):
         return thread_partition(self.thread_id, owner if self.scoped else None)
 
 
+@dataclass(slots=True)
+class TurnNote:
+    """What the list of threads says of a turn that has ended; one commit of the owner's partition may take it along.
+
+    Attributes:
+        ref: The item of the thread in the list.
+        question: Returns what the user said; the first question of a thread gives it its title.
+        status: How the turn ended.
+        written: Whether it is committed; set by what commits it.
+    """
+
+    ref: Ref
+    question: Callable[[], str]
+    status: ThreadStatus = "idle"
+    written: bool = False
+
+    def puts(self, item: Item | None) -> list[Put]:
+        """Return what writes it, if *item* is what is at :attr:`ref`; nothing of a thread that is not listed."""
+        if item is None:
+            return []
+        title = item.value.get("title") or title_from(self.question())
+        value = {**item.value, "title": title, "status": self.status}
+        return [Put(self.ref.namespace, self.ref.key, value, expect=item.revision)]
+
+
 class UnlistedThread(NamedTuple):
     """A thread with an owner who does not have it on the list.
 
@@ -174,21 +199,25 @@ class ThreadDirectory:
         item = await self._item(owner, thread_id, scoped=scoped)
         return None if item is None else ListedThread.from_item(item)
 
-    async def note_turn(
-        self, owner: Owner, thread_id: str, *, scoped: bool, question: str, status: ThreadStatus = "idle"
-    ) -> None:
-        """Note that a turn of a listed thread has ended; its first question gives the thread its title.
+    @staticmethod
+    def turn_note(
+        owner: Owner, thread_id: str, *, scoped: bool, question: Callable[[], str], status: ThreadStatus = "idle"
+    ) -> TurnNote:
+        """Return the note of a turn of a thread that has ended, for :meth:`note_turn`."""
+        ref = Ref(owner.partition, (THREADS, owner.label), _key(thread_id, scoped=scoped))
+        return TurnNote(ref, question, status)
 
-        A thread that was deleted meanwhile is not listed again.
-        """
+    async def note_turn(self, note: TurnNote) -> None:
+        """Commit *note* on its own. A thread that was deleted meanwhile is not listed again."""
+        await self._storage.connect()
 
-        async def note() -> None:
-            item = await self._item(owner, thread_id, scoped=scoped)
-            if item is not None:
-                title = item.value.get("title") or title_from(question)
-                await self._put(owner, item, {**item.value, "title": title, "status": status}, None)
+        async def commit() -> None:
+            (item,) = await self._storage.get([note.ref])
+            if puts := note.puts(item):
+                await self._storage.commit(Batch(note.ref.partition, puts))
 
-        await retry_conflicts(note)
+        await retry_conflicts(commit)
+        note.written = True
 
     async def edit(
         self, owner: Owner, thread_id: str, *, scoped: bool, title: str | None = None, pinned: bool | None = None

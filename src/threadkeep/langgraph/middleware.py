@@ -39,7 +39,7 @@ from threadkeep.langgraph.identity import (
     thread_id_of,
 )
 from threadkeep.langgraph.tools import written_by_a_model
-from threadkeep.models.langchain import PlainMessages, newest_human, plain_messages
+from threadkeep.models.langchain import PlainMessages
 from threadkeep.observability import CAPTURE, DEGRADED, STATUS, TENANT, THREAD, TURNS, USER, span
 from threadkeep.recall.models import Recall, Recalled
 from threadkeep.recall.rendering import memory_context_text
@@ -49,9 +49,11 @@ from threadkeep.run_events import CurrentRun, current_run, listen
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from threadkeep.checkpoints.directory import TurnNote
     from threadkeep.client import OwnerSource, Threadkeep
     from threadkeep.container import Services
     from threadkeep.identity import Owner
+    from threadkeep.models.base import Message
 
 TURNS_REMEMBERED: Final = 1024
 """How many turns' recalls are kept, so that a turn with many model calls recalls once."""
@@ -125,17 +127,18 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
-        turn = self._turn(request)
-        if is_memory_off(get_config()):
+        config, messages = get_config(), PlainMessages(request.messages)
+        turn = self._turn(request, messages, config)
+        if is_memory_off(config):
             return handler(request)
-        if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
+        if (saver := self._saver_to_check(turn, messages, config)) is not None and turn.thread_id is not None:
             named = find_owner(saver, turn.thread_id, self._tk.app.owner_key)
             self._tk.app.event_loop.run_sync(self._require_owner(turn, named))
         before = self._seen.get(turn)
-        seen = self._at_hand(turn, before, request.messages)
+        seen = self._at_hand(turn, before, messages)
         if seen is None:
-            seen = self._tk.app.event_loop.run_sync(self._recalled(turn, request.messages))
-        elif seen is not before and (thread_id := self._to_bind(turn)) is not None:
+            seen = self._tk.app.event_loop.run_sync(self._recalled(turn, messages))
+        elif seen is not before and (thread_id := self._to_bind(turn, config)) is not None:
             self._tk.app.event_loop.run_sync(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
@@ -145,31 +148,31 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Call the model with what is remembered about the user."""
-        turn = self._turn(request)
-        if is_memory_off(get_config()):
+        config, messages = get_config(), PlainMessages(request.messages)
+        turn = self._turn(request, messages, config)
+        if is_memory_off(config):
             return await handler(request)
-        if (saver := self._saver_to_check(turn, request.messages)) is not None and turn.thread_id is not None:
+        if (saver := self._saver_to_check(turn, messages, config)) is not None and turn.thread_id is not None:
             named = await afind_owner(saver, turn.thread_id, self._tk.app.owner_key)
             await self._tk.app.event_loop.run(self._require_owner(turn, named))
         before = self._seen.get(turn)
-        seen = self._at_hand(turn, before, request.messages)
+        seen = self._at_hand(turn, before, messages)
         if seen is None:
-            seen = await self._tk.app.event_loop.run(self._recalled(turn, request.messages))
-        elif seen is not before and (thread_id := self._to_bind(turn)) is not None:
+            seen = await self._tk.app.event_loop.run(self._recalled(turn, messages))
+        elif seen is not before and (thread_id := self._to_bind(turn, config)) is not None:
             await self._tk.app.event_loop.run(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
         return await handler(self._with(seen.recall, request))
 
-    def _turn(self, request: ModelRequest[Any]) -> _TurnContext:
+    def _turn(self, request: ModelRequest[Any], messages: PlainMessages, config: Any) -> _TurnContext:
         """Return the turn; the owner is required before the model is called."""
-        config = get_config()
         if request.response_format is not None:
             allow_response_types(request.response_format, config)
-        return self._turn_of(request.messages, request.runtime, config)
+        return self._turn_of(messages, request.runtime, config)
 
-    def _turn_of(self, messages: Sequence[Any], runtime: Runtime[Any], config: Any) -> _TurnContext:
-        position, message, question = newest_human(messages)
+    def _turn_of(self, messages: PlainMessages, runtime: Runtime[Any], config: Any) -> _TurnContext:
+        position, message, question = messages.newest_human
         key = message or short_digest(str(position), question)
         return _TurnContext(self._whose(runtime, config), thread_id_of(runtime, config), key)
 
@@ -179,7 +182,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             require_agreement(owner, config)
         return owner
 
-    def _at_hand(self, turn: _TurnContext, before: _Seen | None, messages: Sequence[Any]) -> _Seen | None:
+    def _at_hand(self, turn: _TurnContext, before: _Seen | None, messages: PlainMessages) -> _Seen | None:
         """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for.
 
         Only the owner's memories are read, so this need not wait for the owner of the thread, which the checkpointer
@@ -199,7 +202,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         recall = app.try_recall(self._request(turn, messages)) if self._recalls else Recall()
         return None if recall is None else _Seen(recall, epoch)
 
-    async def _recalled(self, turn: _TurnContext, messages: Sequence[Any]) -> _Seen:
+    async def _recalled(self, turn: _TurnContext, messages: PlainMessages) -> _Seen:
         """Return what the turn was given already, if all of it still holds; else recall."""
         app = self._tk.app
         if await app.is_off(turn.owner, turn.thread_id):
@@ -213,7 +216,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
                 app.telemetry.degraded("recall", error)
                 return seen
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
-        thread_id = self._to_bind(turn)
+        thread_id = self._to_bind(turn, get_config())
         if thread_id is None:
             return _Seen(await self._recall(turn, messages), epoch)
         recalling = asyncio.ensure_future(self._recall(turn, messages))
@@ -232,18 +235,18 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError) as error:  # the turn goes on, and is recorded only once this is known
             app.telemetry.degraded("binding", error)
 
-    async def _recall(self, turn: _TurnContext, messages: Sequence[Any]) -> Recall:
+    async def _recall(self, turn: _TurnContext, messages: PlainMessages) -> Recall:
         if not self._recalls:
             return Recall()
         return await self._tk.app.recall(self._request(turn, messages))
 
-    def _request(self, turn: _TurnContext, messages: Sequence[Any]) -> RecallRequest:
+    def _request(self, turn: _TurnContext, messages: PlainMessages) -> RecallRequest:
         most = _DOCUMENTS_MOST if self._placement == "system" else None
         return RecallRequest(
-            newest_human(messages)[2],
+            messages.newest_human[2],
             turn.owner,
             turn.thread_id,
-            plain_messages(messages) if turn.thread_id is not None else (),
+            messages if turn.thread_id is not None else (),
             budget_tokens=self._budget_tokens,
             max_facts=most,
             max_episodes=most,
@@ -265,23 +268,24 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError):  # recall says so
             return None
 
-    def _to_bind(self, turn: _TurnContext) -> str | None:
+    def _to_bind(self, turn: _TurnContext, config: Any) -> str | None:
         """Return the thread that has to be bound to its owner here.
 
         Returns:
             None: the client is locked to an owner, or our checkpointer has bound it when the run began.
         """
         thread_id = turn.thread_id
-        if thread_id is None or self._tk.locked_to is not None or is_kept_by_us(get_config()):
+        if thread_id is None or self._tk.locked_to is not None or is_kept_by_us(config):
             return None
         return thread_id
 
-    def _saver_to_check(self, turn: _TurnContext, messages: Sequence[Any]) -> BaseCheckpointSaver[Any] | None:
+    def _saver_to_check(
+        self, turn: _TurnContext, messages: PlainMessages, config: Any
+    ) -> BaseCheckpointSaver[Any] | None:
         """Return the application's checkpointer, if it has a longer thread that was not looked at for owners yet."""
-        thread_id = self._to_bind(turn)
-        if thread_id is None or (turn.owner, thread_id) in self._vouched or newest_human(messages)[0] <= 0:
+        thread_id = self._to_bind(turn, config)
+        if thread_id is None or (turn.owner, thread_id) in self._vouched or messages.newest_human[0] <= 0:
             return None
-        config = get_config()
         return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
 
     async def _require_owner(self, turn: _TurnContext, named: NamedOwner) -> None:
@@ -385,27 +389,27 @@ class LearningMiddleware(ThreadkeepMiddleware):
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
-        config = get_config()
-        turn = self._turn_of(state["messages"], runtime, config)
+        config, messages = get_config(), PlainMessages(state["messages"])
+        turn = self._turn_of(messages, runtime, config)
         seen = self._seen.pop(turn, None)
         if not self._tk.app.capturing or is_memory_off(config) or written_by_a_model(config):
             return None
-        messages = list(state["messages"])
+        question, shown = messages.newest_human[2], messages
         if not self._vouched.get((turn.owner, turn.thread_id or ""), True):  # the earlier messages may be another's
-            messages = messages[newest_human(messages)[0] :]
+            shown = messages[messages.newest_human[0] :]
         elif foreign_saver(config) is not None:
-            messages = _answered(messages)
-        noting = partial(self._note_turn, turn, newest_human(messages)[2], scoped=is_scoped(config))
-        return self._record(turn, messages, seen, current_run(), self._to_bind(turn), noting)
+            shown = _answered(messages)
+        noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
+        return self._record(turn, shown, seen, current_run(), self._to_bind(turn, config), noting)
 
     async def _record(
         self,
         turn: _TurnContext,
-        messages: list[Any],
+        messages: Sequence[Message],
         seen: _Seen | None,
         run: CurrentRun | None,
         to_bind: str | None,
-        note_turn: Callable[[], Coroutine[Any, Any, None]],
+        note_of: Callable[[Services], TurnNote | None],
     ) -> Receipt:
         """Commit the turn record, and wait for it no longer than the time-out: it goes on without the turn."""
         app = self._tk.app
@@ -419,15 +423,21 @@ class LearningMiddleware(ThreadkeepMiddleware):
                     await app.bind_thread(to_bind, turn.owner, seen.epoch if seen else None)
                 except (OwnerMismatchError, PartitionErasedError):
                     return Receipt("nothing")
-            recording = services.captures.record(
-                PlainMessages(messages),
-                owner=turn.owner,
-                thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
-                recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
-                epoch=seen.epoch if seen else None,
-                later=at_the_end if run else None,
-            )
-            return (await asyncio.gather(recording, note_turn()))[0]
+            note = note_of(services)
+            together = services.thread_storage is services.storage
+            try:
+                return await services.captures.record(
+                    messages,
+                    owner=turn.owner,
+                    thread_id=ThreadId(turn.thread_id) if turn.thread_id is not None else None,
+                    recalled=[recalled.memory.text for recalled in seen.recall.memories] if seen else (),
+                    epoch=seen.epoch if seen else None,
+                    later=at_the_end if run else None,
+                    note=note if together else None,
+                )
+            finally:
+                if note is not None and not note.written:
+                    await self._note_turn(services, note)
 
         def at_the_end(wake: Callable[[], object]) -> None:
             """Let nothing be learnt before the run is over, which would slow down its end."""
@@ -448,30 +458,34 @@ class LearningMiddleware(ThreadkeepMiddleware):
             recorded.set(DEGRADED, list(receipt.degraded) or None)
             return receipt
 
-    async def _note_turn(self, turn: _TurnContext, question: str, *, scoped: bool) -> None:
-        """Note the turn in the list of threads."""
+    @staticmethod
+    def _turn_note(turn: _TurnContext, question: str, services: Services, *, scoped: bool) -> TurnNote | None:
+        """Return what the list of threads says of the turn."""
         if turn.thread_id is None:
-            return
-        app = self._tk.app
+            return None
+        return services.thread_directory.turn_note(
+            turn.owner, turn.thread_id, scoped=scoped, question=lambda: services.redact(question)
+        )
+
+    async def _note_turn(self, services: Services, note: TurnNote) -> None:
+        """Note a turn that was not recorded, or whose thread is kept elsewhere, in the list of threads."""
         try:
-            services = await app.connect()
-            title = services.redact(question)
-            await services.thread_directory.note_turn(turn.owner, turn.thread_id, scoped=scoped, question=title)
+            await services.thread_directory.note_turn(note)
         except (StorageError, ConflictError) as error:
-            app.telemetry.degraded("threads", error)
+            self._tk.app.telemetry.degraded("threads", error)
 
     def _not_recorded(self, error: Exception) -> Receipt:
         self._tk.app.telemetry.degraded("capture", error)
         return Receipt("nothing", degraded=("storage",))
 
 
-def _answered(messages: Sequence[Any]) -> list[Any]:
+def _answered(messages: Sequence[Message]) -> list[Message]:
     """Leave out earlier inputs without a reply: another user's attempt that was refused leaves one in the thread."""
-    roles = [message.role for message in plain_messages(messages)]
+    after = [*messages[1:], None]
     return [
-        message
-        for number, (message, role) in enumerate(zip(messages, roles, strict=True))
-        if (role, *roles[number + 1 : number + 2]) != ("user", "user")
+        one
+        for one, then in zip(messages, after, strict=True)
+        if one.role != "user" or then is None or then.role != "user"
     ]
 
 

@@ -223,9 +223,11 @@ class ThreadService:
         view = self._saver.scoped(owner) if self._scope.locked else await self._view(named, owner)
 
         async def note(services: Services) -> None:
-            await services.thread_directory.note_turn(
-                owner, named, scoped=view.is_scoped, question=services.redact(question), status=status
+            directory = services.thread_directory
+            note = directory.turn_note(
+                owner, named, scoped=view.is_scoped, question=lambda: services.redact(question), status=status
             )
+            await directory.note_turn(note)
 
         await self._app.call(note)
 

@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, overload
 from urllib.parse import urlsplit
 
@@ -163,7 +164,7 @@ class OfflineChatModel(BaseChatModel):
 
 def offline_reply(messages: Sequence[BaseMessage], *, notice: str = NO_MODEL) -> str:
     """Return what the stand-in says to *messages*: the memories in them, quoted, and then *notice*."""
-    position, _, _ = newest_human(messages)
+    position, _, _ = PlainMessages(messages).newest_human
     places = [message for message in messages if message.type == "system"]
     places += [messages[position]] if position >= 0 else []
     statements = dict.fromkeys(each for message in places for each in quoted_statements(_text_of(message.content)))
@@ -304,7 +305,7 @@ def embedder(
 
 
 class PlainMessages(Sequence[Message]):
-    """Messages (LangChain's, or dicts, tuples and texts that stand for them) as our own, each made as it is read.
+    """Messages (LangChain's, or dicts, tuples and texts that stand for them) as our own, each made once, as it is read.
 
     Of a long thread a turn is about the last few. Removals are left out, and so is whatever in a message is no text.
     What carries ``lc_source`` was written by no person, whatever its class says: it is ``system``. So is a person's
@@ -315,8 +316,9 @@ class PlainMessages(Sequence[Message]):
     """
 
     def __init__(self, messages: Sequence[Any]) -> None:
-        given = (message if isinstance(message, BaseMessage) else _converted(message) for message in messages)
+        given = [message if isinstance(message, BaseMessage) else _converted(message) for message in messages]
         self._given = [message for message in given if not isinstance(message, RemoveMessage)]
+        self._made: list[Message | None] = [None] * len(self._given)
         self._unnamed = _some_unnamed(self._given)
 
     def __len__(self) -> int:
@@ -329,8 +331,21 @@ class PlainMessages(Sequence[Message]):
     def __getitem__(self, place: int | slice) -> Message | list[Message]:
         """Return one message, or some of them."""
         if isinstance(place, slice):
-            return [_plain(message, unnamed=self._unnamed) for message in self._given[place]]
-        return _plain(self._given[place], unnamed=self._unnamed)
+            return [self._made[number] or self._make(number) for number in range(len(self._given))[place]]
+        return self._made[place] or self._make(place)
+
+    @cached_property
+    def newest_human(self) -> tuple[int, MessageId | None, str]:
+        """Position, id and text of the newest message that a person wrote; ``(-1, None, "")`` without one."""
+        for position in range(len(self._given) - 1, -1, -1):
+            plain = self[position]
+            if plain.role == "user":
+                return position, plain.message_id, plain.text
+        return -1, None, ""
+
+    def _make(self, place: int) -> Message:
+        made = self._made[place] = _plain(self._given[place], unnamed=self._unnamed)
+        return made
 
 
 def plain_messages(messages: Sequence[Any]) -> list[Message]:
@@ -351,17 +366,6 @@ def as_messages(messages: Sequence[Any]) -> list[BaseMessage]:
     return [_converted(message) for message in messages]
 
 
-def newest_human(messages: Sequence[Any]) -> tuple[int, MessageId | None, str]:
-    """Return position, id and text of the newest message that a person wrote; ``(-1, None, "")`` without one."""
-    given = [message if isinstance(message, BaseMessage) else _converted(message) for message in messages]
-    unnamed = _some_unnamed(given)
-    for position in range(len(given) - 1, -1, -1):
-        plain = _plain(given[position], unnamed=unnamed)
-        if plain.role == "user":
-            return position, plain.message_id, plain.text
-    return -1, None, ""
-
-
 def question_and_messages(messages: Sequence[Any]) -> tuple[str, list[Message]]:
     """Return the text of the newest message that a person wrote, and all messages as our own.
 
@@ -371,7 +375,8 @@ def question_and_messages(messages: Sequence[Any]) -> tuple[str, list[Message]]:
     if not isinstance(cast("object", messages), Sequence):
         msg = f"question must be a string or a list of messages, got {type(messages).__name__}."
         raise InvalidInputError(msg)
-    return newest_human(messages)[2], plain_messages(messages)
+    plain = PlainMessages(messages)
+    return plain.newest_human[2], plain[:]
 
 
 def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
@@ -384,7 +389,7 @@ def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
 
 
 def _some_unnamed(messages: Sequence[BaseMessage]) -> bool:
-    return any(_role_of(message) == "user" and not message.name for message in messages)
+    return any(not message.name and _role_of(message) == "user" for message in messages)
 
 
 def _converted(given: Any) -> BaseMessage:

@@ -12,7 +12,7 @@ from threadkeep.memories.audited_writer import USER, AuditedWriter
 from threadkeep.proposals.codec import POLICY_KEY, policy_namespace, proposal_of, proposals_namespace
 from threadkeep.proposals.models import Decision, Proposal, State, Verdict
 from threadkeep.proposals.policy import Policy, Rule, rules_of, spelled
-from threadkeep.storage.interface import Delete, Operation, Put, Ref, Storage, iterate_items
+from threadkeep.storage.interface import Delete, Item, Operation, Put, Ref, Storage, iterate_items
 
 if TYPE_CHECKING:
     from threadkeep.clock import Clock
@@ -71,9 +71,18 @@ class PolicyRepository:
         self._audited_writer = audited_writer
         self._rules = rules or {}
 
+    @staticmethod
+    def ref(owner: Owner) -> Ref:
+        """Return where the own rules of *owner* are."""
+        return Ref(owner.partition, policy_namespace(owner), POLICY_KEY)
+
     async def of(self, owner: Owner) -> Policy:
         """Return the rules that hold for *owner*."""
-        (item,) = await self._storage.get([Ref(owner.partition, policy_namespace(owner), POLICY_KEY)])
+        (item,) = await self._storage.get([self.ref(owner)])
+        return self.read(item)
+
+    def read(self, item: Item | None) -> Policy:
+        """Return the rules that hold for the owner with this item at :meth:`ref`."""
         return self._with(item.value if item else None)
 
     async def set(self, rules: str, *, owner: Owner) -> Policy:

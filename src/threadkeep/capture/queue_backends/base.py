@@ -27,8 +27,12 @@ class DueTurns:
 class Work(Protocol):
     """What an engine calls, on the loop that it was started on; safe to call from many tasks at once."""
 
-    async def find(self) -> DueTurns:
+    async def find(self, *, woken: bool = False) -> DueTurns:
         """Look for what waits.
+
+        Args:
+            woken: Whether this is only because of a wake-up, or because a thread was learnt from: then the storage is
+                not asked if this process knows which turns wait.
 
         Raises:
             StorageError: The storage does not answer; try again later.
@@ -58,6 +62,11 @@ class Engine(Protocol):
 
     workers: int
     """How many threads this process learns from at once; 0: it leaves that to others."""
+
+    @property
+    def learns_here(self) -> bool:
+        """Whether turns that this process records are learnt from by this process, and soon."""
+        ...
 
     async def start(self, work: Work) -> None:
         """Begin to serve; the second call does nothing. It does not fail because something is away."""

@@ -42,6 +42,13 @@ class EmbeddedEngine:
         self._woken = asyncio.Event()
         self._serving: asyncio.Task[None] | None = None
         self._learning: set[asyncio.Task[bool]] = set()
+        self._look_at = 0.0
+        self._paused = False
+
+    @property
+    def learns_here(self) -> bool:
+        """See :class:`threadkeep.capture.queue_backends.base.Engine`: while it serves, and the storage answers."""
+        return self._serving is not None and not self._serving.done() and not self._paused
 
     async def start(self, work: Work) -> None:
         """See :meth:`threadkeep.capture.queue_backends.base.Engine.start`."""
@@ -72,29 +79,35 @@ class EmbeddedEngine:
             self._woken.clear()
             try:
                 await self._wait(await self._round(work))
-                pause = _FIRST_PAUSE_SECONDS
+                pause, self._paused = _FIRST_PAUSE_SECONDS, False
             except ClosedError:
                 return
             except StorageError as error:
                 self._telemetry.degraded("capture.worker", error)
+                self._paused, self._look_at = True, 0.0
                 # Not to be woken: every new turn would ask a storage that is down.
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _round(self, work: Work) -> float:
         """Start learning from everything that may be taken; return how many seconds to wait then."""
-        found = await work.find()
+        loop = asyncio.get_running_loop()
+        woken = loop.time() < self._look_at
+        found = await work.find(woken=woken)
         keys = deque(found.keys)
         while keys:
             while len(self._learning) >= self.workers:
                 await asyncio.wait(self._learning, return_when=asyncio.FIRST_COMPLETED)
                 self._reap()
-            task = asyncio.get_running_loop().create_task(work.learn(keys.popleft()), name="threadkeep-learn")
+            task = loop.create_task(work.learn(keys.popleft()), name="threadkeep-learn")
             self._learning.add(task)
-        if found.next_at is None:
-            return self._poll_seconds
-        left = (found.next_at - self._clock.now()).total_seconds()
-        return max(_SHORTEST_WAIT_SECONDS, min(left, self._poll_seconds))
+        seconds = self._poll_seconds
+        if found.next_at is not None:
+            left = (found.next_at - self._clock.now()).total_seconds()
+            seconds = max(_SHORTEST_WAIT_SECONDS, min(left, seconds))
+        look_at = loop.time() + seconds
+        self._look_at = min(look_at, self._look_at) if woken else look_at
+        return max(self._look_at - loop.time(), 0.0)
 
     async def _wait(self, seconds: float) -> None:
         """Wait until there may be something to do: a turn was recorded, a thread was learnt from, or it is time."""

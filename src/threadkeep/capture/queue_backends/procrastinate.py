@@ -71,6 +71,11 @@ class ProcrastinateEngine:
         self._opening = asyncio.Lock()
         self._open = False
 
+    @property
+    def learns_here(self) -> bool:
+        """See :class:`threadkeep.capture.queue_backends.base.Engine`: any worker may get a job."""
+        return False
+
     async def start(self, work: Work) -> None:
         """See :meth:`threadkeep.capture.queue_backends.base.Engine.start`; it retries while the server is away."""
         if self._tasks:
