@@ -1,0 +1,127 @@
+"""What memory costs an agent's turn, counted: commits, reads, submissions to the event loop, and embedded texts.
+
+Counts are upper bounds, and do not depend on the machine. They are of a turn in a thread that is known, on SQLite, and
+of learning from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from langchain.agents import create_agent
+
+import threadkeep
+from threadkeep.clock import SystemClock
+from threadkeep.container import Container
+from threadkeep.event_loop import EventLoopThread
+from threadkeep.registry import resolve_settings
+from threadkeep.settings import Settings
+from threadkeep.storage.interface import Batch, Changes, Item, Page, Partition, Position, Ref
+from threadkeep.storage.sqlite.storage import SqliteStorage
+from threadkeep.testing import HashingEmbedder, ScriptedModel
+from threadkeep.testing.models import hashed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+USER: Final = "ana@x.org"
+
+
+class CountedStorage(SqliteStorage):
+    """Counts the calls on partitions of owners and of threads."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, clock=SystemClock())
+        self.counts: Counter[str] = Counter()
+
+    async def commit(self, batch: Batch) -> Position:
+        self.counts[f"{batch.partition.kind} commits"] += 1
+        return await super().commit(batch)
+
+    async def get(self, refs: Sequence[Ref]) -> tuple[Item | None, ...]:
+        self.counts[f"{refs[0].partition.kind if refs else 'empty'} gets"] += 1
+        return await super().get(refs)
+
+    async def scan(self, partition: Partition, **more: Any) -> Page:
+        self.counts[f"{partition.kind} scans"] += 1
+        return await super().scan(partition, **more)
+
+    async def changes(self, partition: Partition, since: Position | None) -> Changes:
+        self.counts[f"{partition.kind} changes"] += 1
+        return await super().changes(partition, since)
+
+    async def due(self, kind: str, **more: Any) -> tuple[Item, ...]:
+        self.counts["due"] += 1
+        return await super().due(kind, **more)
+
+
+class CountedLoop(EventLoopThread):
+    """Counts what is submitted to it."""
+
+    submitted: int = 0
+
+    def _submitted(self, coroutine: Coroutine[Any, Any, Any], tell: Callable[..., None]) -> Any:
+        self.submitted += 1
+        return super()._submitted(coroutine, tell)
+
+
+class ImmediateHashing(HashingEmbedder):
+    """Embeds questions on the calling thread, as the local model does."""
+
+    def embed_now(self, texts: Sequence[str]) -> NDArray[Any]:
+        self.calls.append(list(texts))
+        return hashed(texts, dims=self.dims or 0)
+
+
+@pytest.fixture
+def costs(tmp_path: Path) -> tuple[threadkeep.Threadkeep, CountedStorage, CountedLoop, ImmediateHashing]:
+    storage, loop, embedder = CountedStorage(tmp_path / "memory.db"), CountedLoop(), ImmediateHashing()
+    settings = resolve_settings(f"sqlite:///{tmp_path}/memory.db", Settings.load())
+    app = Container(settings, storage, embedder, SystemClock(), event_loop=loop)
+    return threadkeep.Threadkeep(app), storage, loop, embedder
+
+
+async def test_a_turn_costs_no_more_than_this(
+    costs: tuple[threadkeep.Threadkeep, CountedStorage, CountedLoop, ImmediateHashing],
+):
+    """It is recorded, noted and leased by one commit, learnt from by another, and submitted once beside checkpoints."""
+    tk, storage, loop, embedder = costs
+    async with tk:
+        agent: Any = create_agent(
+            ScriptedModel(replies=["All right."]), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer
+        )
+
+        async def turn(text: str) -> None:
+            config = tk.config(user_id=USER, thread_id="t")
+            await agent.ainvoke({"messages": [("user", text)]}, config, durability="sync")
+
+        await turn("I live in Lisbon.")
+        await tk.drain()
+        await turn("I work at Acme.")
+        await tk.drain()
+        await tk.recall("Where do I live?", owner=USER)  # the index is current
+        before = await tk.memories.list(owner=USER, kind="semantic")
+        storage.counts.clear()
+        embedder.calls.clear()
+        submitted = loop.submitted
+
+        await turn("My sister Maria lives in Porto.")
+
+        submitted = loop.submitted - submitted  # learning is on the loop already
+        await tk.drain()
+        counted = dict(storage.counts)
+        texts = [text for call in embedder.calls for text in call]
+        after = await tk.memories.list(owner=USER, kind="semantic")
+
+    assert len(after) == len(before) + 1
+    assert counted["owner commits"] <= 2
+    assert counted["owner gets"] <= 3
+    assert counted["owner scans"] <= 2
+    assert counted["owner changes"] <= 2
+    assert counted["thread commits"] <= 7
+    assert submitted <= 10
+    assert len(set(texts)) <= 3  # the local embedder's cache has what was embedded for the question
