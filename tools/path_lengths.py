@@ -24,8 +24,8 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (67, 2500),
-    "learn one sentence": (56, 2150),
+    "agent turn": (66, 2090),
+    "learn one sentence": (56, 1780),
     "warm recall": (38, 290),
     "list memories": (16, 115),
     "forget a memory": (28, 575),

@@ -1,7 +1,8 @@
 """The outbox: takes turn records for a worker by leases, and keeps aside what failed too often.
 
 A worker takes records by a commit that names it and makes them due again when its lease ends. So a record
-that is not finished becomes due again, whatever became of the worker.
+that is not finished becomes due again, whatever became of the worker. The commit is the one that records a turn where
+a worker of the same process learns from it soon.
 """
 
 from __future__ import annotations
