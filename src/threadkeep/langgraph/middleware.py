@@ -468,7 +468,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
         )
 
     async def _note_turn(self, services: Services, note: TurnNote) -> None:
-        """Note a turn that was not recorded, or whose thread is kept elsewhere, in the list of threads."""
+        """Note a turn in the list of threads if it was not recorded, or if another storage keeps its thread."""
         try:
             await services.thread_directory.note_turn(note)
         except (StorageError, ConflictError) as error:
