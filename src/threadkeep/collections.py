@@ -192,7 +192,7 @@ class CollectionService(Service):
         partition = self._writable(name, tenant)
         metadata = dict(metadata or {})
         if not isinstance(text, str) or not text.strip():
-            msg = "A document needs a text."
+            msg = "A document needs a text; pass what it says."
             raise InvalidInputError(msg)
         if not document_id:
             msg = "A document needs an id, such as its path or address."

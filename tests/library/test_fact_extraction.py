@@ -78,7 +78,10 @@ class TestExtract:
             assert receipt is None
         else:
             assert receipt is not None
-            assert (receipt.status, receipt.reason) == ("queued", "The extraction model failed (RuntimeError).")
+            assert receipt.status == "queued"
+            assert (
+                receipt.reason == "The extraction model failed (RuntimeError); check its key, its limits and its log."
+            )
 
     async def test_user_is_somebody_elses_to_a_locked_store(self):
         """Which is a failure like any other."""

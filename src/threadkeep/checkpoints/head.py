@@ -171,7 +171,10 @@ def busy() -> ThreadBusyError:
 
 def passed_on() -> ThreadMovedOnError:
     """Return the error for a run that lost its lease."""
-    msg = "The lease on this thread has passed to another run, or it was deleted; nothing more of this run is kept."
+    msg = (
+        "The lease on this thread has passed to another run, or it was deleted; "
+        "nothing more of this run is kept. Give the input again."
+    )
     return ThreadMovedOnError(msg)
 
 

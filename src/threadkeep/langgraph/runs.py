@@ -492,5 +492,5 @@ def _values_of(snapshot: Any) -> dict[str, Any]:
 
 
 def _nothing(thread_id: str, status: str) -> NothingToResumeError:
-    msg = f"Nothing waits for an answer: the job is {status}."
+    msg = f"Nothing waits for an answer: the job is {status}; tk.runs.get() says how it stands."
     return NothingToResumeError(msg, thread_id=thread_id, status=status)

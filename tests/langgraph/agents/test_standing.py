@@ -73,7 +73,7 @@ class TestDisabled:
 
         standing = by_name(await tk.agents.standing(file))
 
-        assert standing[name].reason == f"{variable} is not set."
+        assert standing[name].reason == f"{variable} is not set; set it to use the agent."
         assert [one.name for one in standing.values() if not one.ready] == sorted([name, "aws"], key=ORDER.index)
 
     async def test_for_want_of_any_of_several(self, tk: threadkeep.Threadkeep, file: Path):

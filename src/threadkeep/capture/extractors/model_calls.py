@@ -103,7 +103,7 @@ async def metered(
         error.details["usage"] = meter.usage(model=model, prompt=prompt)
         raise
     except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
-        msg = f"The extraction model failed ({type(error).__name__})."
+        msg = f"The extraction model failed ({type(error).__name__}); check its key, its limits and its log."
         raise ExtractionError(msg, usage=meter.usage(model=model, prompt=prompt)) from None
     return result, meter.usage(model=model, prompt=prompt)
 

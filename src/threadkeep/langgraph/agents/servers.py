@@ -86,7 +86,8 @@ def connection_of(declaration: Declaration) -> Connection:
         msg = f"{declaration.switch} is {values[declaration.switch].strip()[:10]}."
         raise AgentUnavailableError(msg, agent=declaration.name, off=True)
     if unset := [name for name in required if name not in values]:
-        msg = f"{_listed(unset, 'and')} {'is' if len(unset) == 1 else 'are'} not set."
+        them = "is not set; set it" if len(unset) == 1 else "are not set; set them"
+        msg = f"{_listed(unset, 'and')} {them} to use the agent."
         raise AgentUnavailableError(msg, agent=declaration.name, variables=tuple(unset))
     if declaration.requires_any and not any(name in values for name in declaration.requires_any):
         msg = f"None of {_listed(declaration.requires_any, 'or')} is set."
