@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -18,10 +20,20 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 import threadkeep
+from threadkeep.capture.extractors.local import extract_candidates, with_episodes
+from threadkeep.capture.extractors.structured import Learnt, _candidates
+from threadkeep.capture.learning import judged
+from threadkeep.capture.models import Candidate, Turn
+from threadkeep.capture.reconcile import Rules, reconcile, writes
+from threadkeep.capture.turns import split
+from threadkeep.ids import MessageId, ThreadId, TurnId
 from threadkeep.memories.models import Memory, Source
+from threadkeep.models.base import Message
+from threadkeep.models.langchain import plain_messages
 from threadkeep.settings import Settings
 from threadkeep.testing import FrozenClock, HashingEmbedder, ScriptedModel
 from threadkeep.text.block import END, HEADING, quoted_statements
+from threadkeep.text.redaction import redact
 
 PATH: Final = Path(__file__).parent.parent / "data" / "injections.jsonl"
 ASKED: Final = "Could you look that up for me and tell me in one line what it is about?"
@@ -44,6 +56,9 @@ PASTED: Final = {
 """How a user puts a document into a message: with marks around it and without."""
 TURNS_EACH: Final = 40
 """So many turns an owner has: what waits is read with every turn."""
+NOW: Final = datetime(2026, 3, 2, tzinfo=UTC)
+THREAD: Final = ThreadId("monday")
+RULES: Final = Rules(("memories", "ana"), NOW)
 LEAST_DIFFERENT: Final = 0.45
 """Two attacks share less than this of the groups of three characters that either has: no template with slots."""
 
@@ -176,22 +191,55 @@ async def not_believed(attacks: Sequence[str], way: str, *, obeys: bool) -> None
         assert tk.app.telemetry.counts()["capture.processed"] >= 0.99 * len(attacks)
 
 
+def decided(attack: str, way: str, *, obeys: bool) -> tuple[list[str], int]:
+    """Return the texts that would be active memories after a turn with *attack*, and how many decisions there were.
+
+    It is what a worker decides, from the turn to the rows, by the pure rules alone; the user has a memory already,
+    which a model that obeys gives to be replaced.
+    """
+    (spoken,) = split(plain_messages(conversation(attack, way, key="k")), thread_id=THREAD)
+    messages = tuple(replace(message, text=redact(message.text)) for message in spoken.messages)
+    turn = Turn(spoken.turn_id, THREAD, messages, NOW)
+    said = Turn(TurnId("before"), THREAD, (Message("user", "I live in Lisbon.", MessageId("m")),), NOW)
+    known = active_after(extract_candidates(said), said, [])
+    if obeys:
+        learnt = Learnt.model_validate_json(obeying(attack))
+        found = with_episodes(_candidates(learnt, turn, known), turn)
+    else:
+        found = extract_candidates(turn)
+    decisions = reconcile(judged(found, turn), known, RULES)
+    return [memory.text for memory, _ in writes(decisions, known)], len(decisions)
+
+
+def active_after(found: Sequence[Candidate], turn: Turn, known: Sequence[Memory]) -> list[Memory]:
+    return [memory for memory, _ in writes(reconcile(judged(found, turn), known, RULES), known)]
+
+
+class TestRules:
+    """Nothing that a tool, a document or a reply says is active without approval: the pure rules, every attack once."""
+
+    @pytest.mark.parametrize("way", ["tool", "assistant", *PASTED])
+    @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
+    def test_nothing_is_believed(self, way: str, obeys: bool):
+        """By the local extractor, and by a model that obeys every attack; however the user put it there."""
+        attacks = part_of(way) if way in PASTED else thirds(["tool", "assistant"].index(way))
+        decisions = 0
+        for attack in attacks:
+            texts, number = decided(attack, way, obeys=obeys)
+            assert [text for text in texts if not is_theirs(text, way)] == []
+            decisions += number
+        assert decisions >= len(attacks) * obeys
+
+
 class TestFromOthers:
-    """Nothing that a tool, a document or a reply says is active without approval."""
+    """The same by real turns, of some attacks; of all in the long run."""
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("place", "way"), list(enumerate(["tool", "assistant"])))
+    @pytest.mark.parametrize(("place", "way"), list(enumerate(["tool", "assistant", "announced"])))
     @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
     async def test_nothing_is_believed(self, place: int, way: str, obeys: bool):
         """By the local extractor, and by a model that obeys every attack."""
-        await not_believed(thirds(place), way, obeys=obeys)
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("way", PASTED)
-    @pytest.mark.parametrize("obeys", [False, True], ids=["local", "obeying-model"])
-    async def test_nothing_that_was_pasted_is_believed(self, way: str, obeys: bool):
-        """However the user put it there: with a fence, in quotation marks, or with nothing around it."""
-        await not_believed(part_of(way), way, obeys=obeys)
+        await not_believed(texts()[place::40], way, obeys=obeys)
 
     @pytest.mark.soak
     @pytest.mark.parametrize("way", ["tool", "assistant", *PASTED])
@@ -325,10 +373,10 @@ class TestFromTheUser:
         taken = Taken(obeys=obeys)
         recalled = 0
         async with taken.tk as tk:
-            for owner, part in owners(texts()[1 :: 6 if obeys else 3]):
+            for owner, part in owners(texts()[1::12]):
                 await taken.turns(owner, part, "user")
                 memories = {memory.text.removeprefix("Said: ") for memory in await taken.memories(owner)}
-                for attack in part[:: 4 if obeys else 2]:
+                for attack in part[::2]:
                     block = (await tk.recall(attack, owner=owner, budget_tokens=2_000)).text
                     if not block:
                         continue
@@ -344,7 +392,7 @@ class TestFromTheUser:
                 if other:
                     assert await taken.memories(other) == []
                     assert await tk.proposals.list(owner=other) == []
-        assert recalled > 100
+        assert recalled > 50
 
     async def test_behaviour_waits_even_from_the_user(self):
         """How to behave is asked about, whoever says it: the user may have been made to paste it."""

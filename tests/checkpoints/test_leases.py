@@ -47,7 +47,7 @@ class TestCancelling:
         """At any point: while it begins, while it ends, and while it waits for another run."""
         checkpointer = make(kind)
         graph = echo_graph(checkpointer)
-        for number in range(150):
+        for number in range(60):
             config = config_of(str(number % 3))
             running = [asyncio.create_task(graph.ainvoke(said("word"), config)) for _ in range(1 + number % 2)]
             await asyncio.sleep(number % 50 * 0.0002)

@@ -20,8 +20,8 @@ from threadkeep.checkpoints.codec import CheckpointPlace
 from threadkeep.checkpoints.maintenance import CheckpointSummary, KeptCheckpoints, find_anchored, select_kept
 from threadkeep.errors import ConflictError, InvalidInputError
 
-TURNS = 50
-ALL_KINDS_TURNS = 8
+TURNS = 20
+ALL_KINDS_TURNS = 5
 NEAR = 1.05
 
 

@@ -26,7 +26,7 @@ def test_every_returned_turn_stays_and_every_loser_is_told(kind: str):
     if server is not None and (lacking := server.missing()):
         pytest.skip(f"missing here: {', '.join(lacking)}")
 
-    turns = 20 if kind == "mongodb" else 100  # the server that stands in for it takes 80 ms for each
+    turns = 18 if kind == "mongodb" else 36  # the server that stands in for it takes 80 ms for each
 
     row = strategies.run(turns, kinds=(kind,))[kind]
 

@@ -16,7 +16,8 @@ from threadkeep.testing import FrozenClock, HashingEmbedder
 OWNER: Final = "ana@x.org"
 SAID: Final = "We deploy with ArgoCD on prod-west."
 EXTRACTORS: Final = ("structured", "langmem")
-LONG: Final = "word " * 2_000_000
+LONG: Final = "word " * 40_000
+"""Three times what an answer may have."""
 GOOD: Final[dict[str, Reply]] = {
     "structured": '{"facts": [{"text": "We deploy with ArgoCD on prod-west.", "kind": "semantic", "replaces": null}], '
     '"episode": "Said: We deploy with ArgoCD on prod-west."}',
@@ -26,8 +27,8 @@ WRONG: Final[dict[str, dict[str, Reply]]] = {
     "hangs": dict.fromkeys(EXTRACTORS, Hang()),
     "garbage": dict.fromkeys(EXTRACTORS, Raw(b"\x00\xff<html>no JSON at all</html>")),
     "empty": dict.fromkeys(EXTRACTORS, ""),
-    "10 MB": dict.fromkeys(EXTRACTORS, LONG),
-    "10 MB in the schema": {
+    "too long": dict.fromkeys(EXTRACTORS, LONG),
+    "too long in the schema": {
         "structured": '{"facts": [], "episode": "' + LONG + '"}',
         "langmem": ToolCalls([("SemanticMemory", {"content": LONG})]),
     },

@@ -254,7 +254,10 @@ class TestFail:
 
         assert state["messages"][-1].text == "I cannot reach GitHub now."
         assert "Not connected now: github, gitlab, slack, aws, splunk." in all_said(model.prompts[0], SystemMessage)
-        assert "The agent github is disabled: GITHUB_PERSONAL_ACCESS_TOKEN is not set; set it to use the agent." in caplog.text
+        assert (
+            "The agent github is disabled: GITHUB_PERSONAL_ACCESS_TOKEN is not set; set it to use the agent."
+            in caplog.text
+        )
         assert tk.app.telemetry.counts()["agents.disabled"] == 5
 
     async def test_what_was_switched_off_needs_no_line(
