@@ -30,10 +30,10 @@ chat: $(READY) ## Talk to an agent that remembers (ARGS="--user ana")
 test test-fast soak: export PYTHONDONTWRITEBYTECODE =
 
 test: $(READY) ## Run every test
-	@$(BIN)/python -m pytest -q -n 2 -m "not soak" $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=20 -m "not soak" $(ARGS)
 
 test-fast: $(READY) ## Run the tests that take less than half a second each: memory and SQLite
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow and not soak" --hypothesis-profile=fast $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not soak" --hypothesis-profile=fast $(ARGS)
 
 check: $(READY) ## Run every check: format, lint, types, arrows, rules, docs, spelling
 	@$(MAKE) -k check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling

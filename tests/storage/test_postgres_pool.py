@@ -81,7 +81,7 @@ class TestLending:
                 await attempt
 
     async def test_when_all_are_in_use_who_waits_is_told(self, postgres_url: str):
-        async with opened(postgres_url, size=1, wait_timeout=timedelta(milliseconds=20)) as pool:
+        async with opened(postgres_url, size=1, wait_timeout=timedelta(milliseconds=500)) as pool:
             async with pool.connection():
                 with pytest.raises(
                     StorageUnavailableError, match=r"All 1 connections .* THREADKEEP_POSTGRES_POOL_SIZE"
