@@ -195,7 +195,7 @@ class TestKilled:
     @pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
     @pytest.mark.parametrize("work", [start, answer])
     def test_at_each_boundary(self, refund: Refund, work: Work, before: bool):
-        """A node whose writes were kept never runs again; only what was in flight at the kill does. On servers, every third."""
+        """A node whose writes were kept never runs again; only what was in flight does. Every third on servers."""
         every = 1 if refund.url.startswith("sqlite") else 3
         for number in range(1, OPERATIONS, every):
             one = Refund(refund.folder / f"{work.__name__}{number}", refund.url)
