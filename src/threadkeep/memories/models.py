@@ -373,15 +373,15 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
     turns = {source.turn_id for source in sources_in([memory])} - {None, ""}
     says = says_one_of(statements)
 
-    def repeats(known: Memory) -> bool:
-        if same_words(known.text) in said:
-            return True
-        if known.kind != "episodic" or turns.isdisjoint(map(_turn_of, known.sources)):
-            return not known.text
-        left = without_sentences(known.text, says)
+    def holds(passage: str) -> bool:
+        left = without_sentences(passage, says)
         return not left or any(_holds(left, words) for words in vocabularies)
 
-    repeating = {known.memory_id for known in rest if repeats(known)}
+    repeating: set[MemoryId] = set()
+    for known in rest:
+        of_its_turns = known.kind == "episodic" and not turns.isdisjoint(map(_turn_of, known.sources))
+        if same_words(known.text) in said or (of_its_turns and holds(known.text)):
+            repeating.add(known.memory_id)
     gone = {memory.memory_id: memory}
     grew = True
     while grew:

@@ -371,11 +371,12 @@ class MemoryRepository(MemoryReader):
             operations += [Delete(uses_namespace(owner), m.memory_id) for m in gone]
             removed = {one.memory_id for one in gone}
             rest = [one for one in (*memories, *summaries) if one.memory_id not in removed]
-            operations += await self.unsaying(owner, statements_of(gone), among=rest)
+            statements = statements_of(gone)
+            operations += await self.unsaying(owner, statements, among=rest)
             if self._tombstones:
                 said = {(one.namespace, one.key) for one in also}
                 deleted = {one.key for one in operations if isinstance(one, Delete)}
-                unlearnt = await self._tombstones.forgetting(owner, statements_of(gone), memory_ids=deleted)
+                unlearnt = await self._tombstones.forgetting(owner, statements, memory_ids=deleted)
                 operations += [one for one in unlearnt if (one.namespace, one.key) not in said]
             await self._audited_writer.commit_from(head, owner, [*operations, *emptied, *also], by=by, why=why)
             return Forgotten(
