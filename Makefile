@@ -8,7 +8,7 @@ SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-.PHONY: help setup demo chat test test-fast check fix bench invariants soak docs conformance lock release clean
+.PHONY: help setup demo chat test test-fast test-pythons check fix bench invariants soak docs conformance lock release clean
 .PHONY: check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
 
 help: ## Show this list
@@ -27,13 +27,16 @@ chat: $(READY) ## Talk to an agent that remembers (ARGS="--user ana")
 	@$(BIN)/threadkeep chat $(ARGS)
 
 # Tests start many processes; where bytecode may not be kept, each of them compiles everything anew.
-test test-fast soak: export PYTHONDONTWRITEBYTECODE =
+test test-fast test-pythons soak: export PYTHONDONTWRITEBYTECODE =
 
 test: $(READY) ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --durations=20 -m "not soak" $(ARGS)
 
 test-fast: $(READY) ## Run the tests that take less than half a second each: memory and SQLite
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow and not soak" --hypothesis-profile=fast $(ARGS)
+
+test-pythons: $(READY) ## Run the basic tests with Python 3.12 and 3.13, where this machine has them
+	@sh tools/other_pythons.sh 3.12 3.13
 
 check: $(READY) ## Run every check: format, lint, types, arrows, rules, docs, spelling
 	@$(MAKE) -k check-format check-lint check-types check-test-types check-arrows check-rules check-docs check-spelling
