@@ -17,6 +17,13 @@ python_of() {
     done
 }
 
+make_environment() {
+    "$1" -m venv "$2" &&
+        .venv/bin/uv pip sync -q --no-config --python "$2/bin/python" --require-hashes requirements.lock &&
+        .venv/bin/uv pip install -q --no-config --python "$2/bin/python" --no-deps --no-build-isolation \
+            -e packages/minilm -e . -e packages/threadkeep-conformance -e packages/threadkeep-evals
+}
+
 for version in "$@"; do
     python=$(python_of "$version")
     if [ -z "$python" ]; then
@@ -26,10 +33,10 @@ for version in "$@"; do
     env=.build/python-$version
     if ! cmp -s requirements.lock "$env/requirements.lock"; then
         rm -rf "$env"
-        "$python" -m venv "$env"
-        .venv/bin/uv pip sync -q --no-config --python "$env/bin/python" --require-hashes requirements.lock
-        .venv/bin/uv pip install -q --no-config --python "$env/bin/python" --no-deps --no-build-isolation \
-            -e packages/minilm -e . -e packages/threadkeep-conformance -e packages/threadkeep-evals
+        if ! make_environment "$python" "$env"; then
+            echo "pythons: the packages could not be installed for $version; skipped"
+            continue
+        fi
         cp requirements.lock "$env/requirements.lock"
     fi
     echo "pythons: $version"

@@ -17,6 +17,7 @@ _PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-n", "2", "-m", "soak")
 _INVARIANTS: Final = (sys.executable, "-m", "tests.invariants")
 _FAULTS: Final = (sys.executable, "-m", "tests.faults")
 _PREGEL: Final = (sys.executable, "-m", "tests.pregel")
+_STORES: Final = (sys.executable, "-m", "tests.stores")
 _BENCH: Final = (str(Path(sys.executable).with_name("threadkeep")), "bench")
 
 FULL: Final[Mapping[str, Command]] = {
@@ -24,6 +25,7 @@ FULL: Final[Mapping[str, Command]] = {
     "invariants": (*_INVARIANTS, "--tenants", "200000", "--workers", "1000"),
     "faults": _FAULTS,
     "pregel": _PREGEL,
+    "stores": _STORES,
     "bench": _BENCH,
     "storages": (*_BENCH, "--storage", "all", "--full"),
 }
@@ -32,6 +34,7 @@ QUICK: Final[Mapping[str, Command]] = {
     "invariants": (*_INVARIANTS, "--n", "2", "--tenants", "100", "--workers", "2"),
     "faults": (*_FAULTS, "--quick"),
     "pregel": (*_PREGEL, "memory", "--select", "interrupt"),
+    "stores": (*_STORES, "memory"),
     "bench": (*_BENCH, "--quick"),
     "storages": (*_BENCH, "--storage", "all", "--quick"),
 }

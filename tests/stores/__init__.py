@@ -1,0 +1,1 @@
+"""LangGraph's own tests of stores, with our store."""

@@ -1,0 +1,113 @@
+"""Run LangGraph's own tests of its stores with ours in their place: ``python -m tests.stores [KIND …]``.
+
+The tests come from the source distributions of the installed versions of langgraph-checkpoint and
+langgraph-checkpoint-sqlite, which are downloaded into ``.build/stores`` at the first run. A test fails here if it fails
+with ours and not with LangGraph's own store, unless :data:`KNOWN` says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from tests.pregel.__main__ import NEEDED, Outcome
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FOLDER: Final = ROOT / ".build" / "stores"
+KINDS: Final = ("memory", "sqlite", "postgres")
+
+PACKAGES: Final[Mapping[str, Mapping[str, str]]] = {
+    "langgraph-checkpoint": {"tests/test_store.py": "Store as InMemoryStore"},
+    "langgraph-checkpoint-sqlite": {
+        "tests/test_store.py": "Store as SqliteStore",
+        "tests/test_async_store.py": "AsyncStore as AsyncSqliteStore",
+    },
+}
+"""The files with tests of stores, and what each imports in place of LangGraph's store."""
+
+_SQLITE: Final = "langgraph-checkpoint-sqlite tests/test_store.py::"
+KNOWN: Final[Mapping[str, str]] = {
+    "langgraph-checkpoint-sqlite tests/test_async_store.py::test_no_running_loop": "ours works on a running loop, too",
+    f"{_SQLITE}test_nonnull_migrations": "looks at SqliteStore's own migrations",
+    f"{_SQLITE}test_vector_store_initialization": "looks at SqliteStore's own connection",
+    f"{_SQLITE}test_sql_injection_vulnerability": "ours makes no SQL of a filter's key: it finds nothing",
+}
+"""Tests that fail with ours for a reason, by package and name."""
+
+
+def main() -> int:
+    """Run them on each storage; return 1 if a test fails with ours alone."""
+    parser = argparse.ArgumentParser(prog="python -m tests.stores", description=__doc__)
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"storages, of {', '.join(KINDS)}; by default all")
+    kinds = parser.parse_args().kinds or KINDS
+    unexpected: list[str] = []
+    lines: list[str] = []
+    for package in PACKAGES:
+        stock = run(package, "")
+        for kind in kinds:
+            ours = run(package, kind)
+            alone = sorted({f"{package} {one}" for one in map(_name_of, ours.failed) if one not in stock.names})
+            wrong = [one for one in alone if one not in KNOWN]
+            unexpected += wrong + ([] if ours.passed else [f"{package}: nothing passed"])
+            known = f", {len(alone) - len(wrong)} of them for a reason that is listed" if alone else ""
+            summary = f"{ours.summary} with ours on {kind}{known}; {stock.summary} with its own"
+            lines += [f"{package} {version(package)}: {summary}", *(f"  fails with ours alone: {one}" for one in wrong)]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(bool(unexpected))
+
+
+def run(package: str, kind: str) -> Outcome:
+    """Run the tests of a package; *kind*: the storage of our store; ``""``: LangGraph's own store."""
+    folder = prepare(package, ours=bool(kind))
+    paths = [folder, ROOT / "src", ROOT / "packages/threadkeep-conformance/src", FOLDER / "needed"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "THREADKEEP_STORE_KIND": kind,
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "--tb=short"]
+    command += ["-p", "tests.shim"] if kind else []
+    done = subprocess.run(
+        [*command, *PACKAGES[package]], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    (folder / f"report-{kind or 'stock'}.txt").write_text(done.stdout + done.stderr)
+    return Outcome(done.stdout)
+
+
+def prepare(package: str, *, ours: bool) -> Path:
+    """Download and unpack the tests of a package, and let a copy of them use our store; return their folder."""
+    name = f"{package.replace('-', '_')}-{version(package)}"
+    folder = FOLDER / ("ours" if ours else "stock") / name
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    if not (FOLDER / "needed").is_dir():
+        subprocess.run([*pip, "install", "--no-deps", "--target", FOLDER / "needed", *NEEDED], check=True)
+    if not (FOLDER / f"{name}.tar.gz").is_file():
+        download = [*pip, "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
+        subprocess.run([*download, "--dest", FOLDER, f"{package}=={version(package)}"], check=True)
+    if not folder.is_dir():
+        with tarfile.open(FOLDER / f"{name}.tar.gz") as archive:
+            archive.extractall(folder.parent, filter="data")
+        for file, names in PACKAGES[package].items() if ours else ():
+            path = folder / file
+            path.write_text(f"{path.read_text()}\n\nfrom tests.shim import {names}  # noqa: E402\n")
+    if ours:
+        shutil.copy(Path(__file__).with_name("shim.py"), folder / "tests" / "shim.py")
+    (folder / "tests" / "__init__.py").touch()
+    return folder
+
+
+def _name_of(test: str) -> str:
+    return re.sub(r"\[.*", "", test)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

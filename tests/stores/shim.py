@@ -1,0 +1,76 @@
+"""Our store in place of LangGraph's in its own tests; ``tests.stores.__main__`` copies this file to them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+from langgraph.store.base.embed import ensure_embeddings
+
+import threadkeep
+from threadkeep.langgraph.operations import require_embedder
+from threadkeep.langgraph.store import ThreadkeepStore
+from threadkeep.settings import Settings
+
+_servers, _test = ExitStack(), ExitStack()
+
+
+@cache
+def _postgres() -> str:
+    from threadkeep_conformance.servers import PostgresServer
+
+    return _servers.enter_context(PostgresServer()).url
+
+
+def _url() -> str:
+    kind = os.environ["THREADKEEP_STORE_KIND"]
+    if kind == "sqlite":
+        return f"sqlite:///{_test.enter_context(tempfile.TemporaryDirectory())}/memory.sqlite3"
+    return "memory://" if kind == "memory" else _postgres()
+
+
+class Store(ThreadkeepStore):
+    """LangGraph's constructors, which give a store of ours; each is empty, and closed after its test."""
+
+    def __init__(self, *, index: Any = None, ttl: Any = None) -> None:
+        """Open a memory of its own, and do what ``store_with(ranking="dense")`` does."""
+        settings = Settings.load(store_key_prefix=uuid4().hex, capture="off")
+        embed = ensure_embeddings(index["embed"]) if index else None
+        tk = threadkeep.open(_url(), embedder=embed or "none", settings=settings)
+        _test.callback(tk.close)
+        options: Any = {**index, "embed": embed} if index else None
+        if options and "text_fields" in options:
+            options["fields"] = options.pop("text_fields")
+        require_embedder(options, tk.app.embedder)
+        super().__init__(tk.app.event_loop, tk.app.connect, index=options, ttl_config=ttl, ranking="dense", owner=None)
+
+    @classmethod
+    @contextmanager
+    def from_conn_string(cls, _: str, *, index: Any = None, ttl: Any = None) -> Iterator[Store]:
+        """Do the same as a context."""
+        yield cls(index=index, ttl=ttl)
+
+
+class AsyncStore(Store):
+    """The same for asynchronous tests."""
+
+    @classmethod
+    @asynccontextmanager
+    async def from_conn_string(cls, _: str, *, index: Any = None, ttl: Any = None) -> AsyncIterator[Store]:  # type: ignore[override]
+        """Do the same as an asynchronous context."""
+        yield cls(index=index, ttl=ttl)
+
+
+def pytest_runtest_teardown() -> None:
+    """Close what a test opened."""
+    _test.close()
+
+
+def pytest_unconfigure() -> None:
+    """Stop the server."""
+    _servers.close()
