@@ -32,6 +32,8 @@ LIMITS: Final[dict[str, tuple[int, int]]] = {
     "store put": (20, 155),
     "warm store search": (29, 215),
     "store get": (13, 52),
+    "checkpoint put": (15, 146),
+    "checkpoint get": (15, 173),
     "command: memories list": (28, 465),
 }
 """At most so many modules and calls, by path."""
@@ -87,6 +89,7 @@ async def run_operations(recorder: Recorder, folder: str) -> None:
     recorder.package = str(Path(threadkeep.__file__).parent) + os.sep
     from langchain.agents import create_agent
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
+    from langgraph.checkpoint.base.id import uuid6
 
     async with threadkeep.open(f"sqlite:///{folder}/m.db") as tk:
         model = FakeListChatModel(responses=["All right."])
@@ -123,6 +126,14 @@ async def run_operations(recorder: Recorder, folder: str) -> None:
             await store.asearch(("docs",), query="hello")
         with recorder.path("store get"):
             await store.aget(("docs", "x"), "k2")
+        saver: Any = tk.checkpointer
+        config = tk.config(user_id="ana", thread_id="t9")
+        newest = await saver.aget_tuple(config)
+        checkpoint = {**newest.checkpoint, "id": str(uuid6(clock_seq=0))}
+        with recorder.path("checkpoint put"):
+            await saver.aput(newest.config, checkpoint, {"source": "update", "step": 9, "parents": {}}, {})
+        with recorder.path("checkpoint get"):
+            await saver.aget_tuple(config)
 
 
 def run_command(recorder: Recorder, folder: str) -> None:
