@@ -22,7 +22,7 @@ from threadkeep.collections import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
-from threadkeep.langgraph.agents.servers import Declaration, Standing
+from threadkeep.langgraph.agents.servers import AgentStatus, Declaration
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary
@@ -428,7 +428,7 @@ class SyncRunService:
 @type_check_only
 class SyncAgentService:
     def declared(self, file: str | Path | None = ...) -> tuple[Declaration, ...]: ...
-    def standing(self, file: str | Path | None = ...) -> list[Standing]: ...
+    def standing(self, file: str | Path | None = ...) -> list[AgentStatus]: ...
     def supervisor(
         self,
         *,

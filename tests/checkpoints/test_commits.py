@@ -6,7 +6,7 @@ import asyncio
 from datetime import timedelta
 
 from threadkeep.checkpoints.directory import thread_partition
-from threadkeep.checkpoints.head import Head, passed_on
+from threadkeep.checkpoints.head import Head, lease_lost_error
 from threadkeep.checkpoints.thread_store import Threads
 from threadkeep.clock import SystemClock
 from threadkeep.errors import ThreadMovedOnError
@@ -35,7 +35,7 @@ async def test_who_is_refused_is_told_after_what_rules_it_out_is_written():
     await thread.commit(lambda head: head, [Put(written.namespace, written.key, {})])
 
     def refuse(_: Head) -> Head:
-        raise passed_on()
+        raise lease_lost_error()
 
     async def end() -> object:
         try:

@@ -159,7 +159,7 @@ def admit(head: Head, write: Write, *, leased: bool) -> Head:
 
 def _require_lease(head: Head, write: Write) -> None:
     if head.lease is None or head.lease.run != write.run:
-        raise passed_on()
+        raise lease_lost_error()
     if not write.namespace and head.newest != head.lease.began and head.writer != write.run:
         raise moved_on()
 
@@ -169,7 +169,7 @@ def busy() -> ThreadBusyError:
     return ThreadBusyError("Another run is at work on this thread; wait for it, or try again later.")
 
 
-def passed_on() -> ThreadMovedOnError:
+def lease_lost_error() -> ThreadMovedOnError:
     """Return the error for a run that lost its lease."""
     msg = (
         "The lease on this thread has passed to another run, or it was deleted; "

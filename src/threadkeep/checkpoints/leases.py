@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
-from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, passed_on
+from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, lease_lost_error
 from threadkeep.errors import ConflictError, InvalidInputError, StorageError, ThreadMovedOnError
 from threadkeep.ids import new_id
 from threadkeep.storage.interface import Delete, Operation, Ref
@@ -178,7 +178,7 @@ class Leases:
         clock, call = asyncio.get_running_loop(), self._threads.call
         deadline = clock.time() + self.terms.queue.total_seconds()
         if (gate := self._threads.storage.gate) is not None:
-            gate.require_room()
+            gate.require_capacity()
         lease = Lease(new_id(), thread, owner, leases=self)
         waits = strategy in ("enqueue", "reject")
         if waits:
@@ -365,7 +365,7 @@ class _ChangedError(ConflictError):
 
 def _without(head: Head, lease: Lease) -> Head:
     if head.lease is None or head.lease.run != lease.run:
-        raise passed_on()
+        raise lease_lost_error()
     return replace(head, lease=None)
 
 

@@ -32,7 +32,7 @@ from threadkeep.checkpoints.codec import (
     value_refs,
     writes_to_puts,
 )
-from threadkeep.checkpoints.head import Head, Write, admit, passed_on
+from threadkeep.checkpoints.head import Head, Write, admit, lease_lost_error
 from threadkeep.concurrency import CONFLICT_ATTEMPTS, Priority, answer_timeout, asking, current_priority
 from threadkeep.errors import (
     RevisionConflictError,
@@ -99,7 +99,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownHead:
     """What is known of a thread at a revision of its head.
 
     Attributes:
@@ -149,7 +149,7 @@ class ThreadStore:
         self.partition = partition
         self.thread_id = thread_id
         self._threads = threads
-        self._known: _Known | None = None
+        self._known: _KnownHead | None = None
         self._seen: tuple[str, datetime | None, float] = ("", None, 0.0)
         self._waiting: list[Change] = []
         self._committing: asyncio.Task[None] | None = None
@@ -284,16 +284,16 @@ class ThreadStore:
             if after is None:
                 return items
 
-    async def _read_head(self) -> _Known:
+    async def _read_head(self) -> _KnownHead:
         threads = self._threads
         (item,) = await threads.get_items([Ref(self.partition, *HEAD)])
         if item is not None and threads.has_expired(item):
             await threads.storage.erase(self.partition)
             item = None
         if item is not None:
-            return _Known(Head.from_value(item.value), item.revision)
+            return _KnownHead(Head.from_value(item.value), item.revision)
         position = await threads.until_available(lambda: threads.storage.position(self.partition))
-        return _Known(None, epoch=position.epoch)
+        return _KnownHead(None, epoch=position.epoch)
 
     async def _commit_all(self) -> None:
         """Commit what waits, until nothing does."""
@@ -347,7 +347,7 @@ class ThreadStore:
         busy = ThreadBusyError("Other writers kept changing this thread; try again.")
         _fail(changes, busy)
 
-    async def _try_commit(self, changes: list[Change], known: _Known) -> None:
+    async def _try_commit(self, changes: list[Change], known: _KnownHead) -> None:
         """Commit those of *changes* that are allowed, and refuse the others.
 
         They are refused after the commit: the writer of a change that another one rules out reads what is left.
@@ -359,7 +359,7 @@ class ThreadStore:
         for change, error in applied.refused:
             _fail([change], error)
 
-    async def _put(self, applied: _Applied, known: _Known, tasks: TaskWrites) -> None:
+    async def _put(self, applied: _Applied, known: _KnownHead, tasks: TaskWrites) -> None:
         """Commit the allowed changes with the head, and tell their writers."""
         head, puts, ttl = applied.head, applied.operations, self._threads.ttl
         due = None if ttl is None else Due(EXPIRY, self._threads.clock.now() + ttl)
@@ -375,10 +375,10 @@ class ThreadStore:
         if len(fresh) > _NAMESPACES_CACHED:
             fresh.clear()
         kept = {key: tasks[key] for key in tasks if fresh.get(key[0].namespace) == key[0].checkpoint_id}
-        self._known = _Known(head, position.sequence, None, fresh, kept)
+        self._known = _KnownHead(head, position.sequence, None, fresh, kept)
 
     async def _read_tasks(
-        self, changes: Sequence[Change], known: _Known
+        self, changes: Sequence[Change], known: _KnownHead
     ) -> dict[tuple[CheckpointPlace, str], list[Entry]]:
         """Return what the tasks of *changes* wrote before; of a checkpoint that is put just now, that is nothing."""
         found = dict(known.tasks)
@@ -508,7 +508,7 @@ class Threads:
 
         def revise(head: Head) -> Head:
             if head.lease is None or head.lease.run != run:
-                raise passed_on()
+                raise lease_lost_error()
             until = self.clock.now() + timedelta(seconds=head.lease.seconds)
             return replace(head, lease=replace(head.lease, until=until))
 

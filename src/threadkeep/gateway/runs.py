@@ -219,7 +219,7 @@ class RunRegistry:
             ProblemError: The key is one of another request.
         """
         owner = request.owner
-        if key is not None and (earlier := await self._begun_with(owner, key)) is not None:
+        if key is not None and (earlier := await self._find_by_key(owner, key)) is not None:
             return earlier
         self._require_open()
         run = ChatRun(_run_id(request.thread_id), request)
@@ -276,7 +276,7 @@ class RunRegistry:
             RunNotFoundError: The owner has no such run.
             NothingToResumeError: Its thread asks nothing.
         """
-        if key is not None and (earlier := await self._begun_with(owner, key)) is not None:
+        if key is not None and (earlier := await self._find_by_key(owner, key)) is not None:
             return earlier
         thread_id = await self.require_thread(owner, run_id)
         state = await self._graph.aget_state(self._view.config(owner, thread_id=thread_id))
@@ -325,7 +325,7 @@ class RunRegistry:
             elif not await buffer.wait(after, HEARTBEAT_SECONDS):
                 yield HEARTBEAT
 
-    async def follow_elsewhere(self, owner: Owner, run_id: str, thread_id: str) -> AsyncIterator[bytes]:
+    async def follow_replica(self, owner: Owner, run_id: str, thread_id: str) -> AsyncIterator[bytes]:
         """Yield ``reset`` with the messages of the thread, for a run that this process does not keep."""
         yield await self._reset(owner, thread_id, run_id, "unknown", 0)
 
@@ -339,7 +339,7 @@ class RunRegistry:
         if run.readers == 0 and run.request.cancel_on_disconnect:
             run.halt("cancelled")
 
-    async def _begun_with(self, owner: Owner, key: RequestKey) -> ChatRun | RunElsewhere | None:
+    async def _find_by_key(self, owner: Owner, key: RequestKey) -> ChatRun | RunElsewhere | None:
         """Return the run of an earlier request with *key*, of any process.
 
         While the storage is away, only this process is asked: the turn is answered in any case.
@@ -367,7 +367,7 @@ class RunRegistry:
             log.warning("An Idempotency-Key is known to this process only: %s", error)
             claimed = (owner, key.key) not in self._begun
         if not claimed:
-            return await self._begun_with(owner, key)
+            return await self._find_by_key(owner, key)
         self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
         return None
 

@@ -160,6 +160,6 @@ def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
 def followed(runs: RunRegistry, run: ChatRun | RunElsewhere, after: int) -> EventStreamResponse:
     """Return the response that sends the events of *run* behind number *after*."""
     if isinstance(run, RunElsewhere):
-        return EventStreamResponse(runs.follow_elsewhere(run.owner, run.run_id, run.thread_id), lambda _: None)
+        return EventStreamResponse(runs.follow_replica(run.owner, run.run_id, run.thread_id), lambda _: None)
     runs.enter(run)
     return EventStreamResponse(runs.follow(run, after), lambda _: runs.leave(run))
