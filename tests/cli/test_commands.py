@@ -74,7 +74,7 @@ class TestAgents:
         assert list(standing) == ["github", "gitlab", "slack", "aws", "splunk"]
         assert not any(row["ready"] for row in standing.values())
         assert standing["github"]["reason"] == "GITHUB_PERSONAL_ACCESS_TOKEN is not set; set it to use the agent."
-        assert "splunk: SPLUNK_MCP_URL and SPLUNK_MCP_TOKEN are not set." in run("agents").output
+        assert "splunk: SPLUNK_MCP_URL and SPLUNK_MCP_TOKEN are not set;" in run("agents").output
 
     def test_a_wrong_file_is_one_sentence(self, folder: Path) -> None:
         """The file, the agent and the key are named."""

@@ -168,7 +168,7 @@ class TestCommands:
             ('{"1": "a", "1": "b"}', "twice"),
             ("[]", "JSON object"),
             ('{"1": 7}', "neither a user id"),
-            ("{", "no JSON"),
+            ("{", "not valid JSON"),
             ('{"1": "bob", "3": "ana"}', "no thread '3'; nothing was changed"),
             (None, "cannot be read"),
         ],
