@@ -355,7 +355,7 @@ def is_request(sentence: str) -> bool:
     """Return whether *sentence* is a request or a command."""
     said = _RHETORICAL.sub("", straight(sentence))
     told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
-    return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {said}"))
+    return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {' '.join(said.split())}"))
 
 
 def is_standing(statement: str) -> bool:
