@@ -304,9 +304,22 @@ class SyncThreadService:
         cursor: str | None = ...,
     ) -> ThreadPage: ...
     def get(self, thread_id: str, *, owner: str | Owner | None = ...) -> Thread | None: ...
-    def create(self, thread_id: str, *, title: str = ..., owner: str | Owner | None = ...) -> Thread: ...
+    def create(
+        self,
+        thread_id: str,
+        *,
+        title: str = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        owner: str | Owner | None = ...,
+    ) -> Thread: ...
     def update(
-        self, thread_id: str, *, title: str | None = ..., pinned: bool | None = ..., owner: str | Owner | None = ...
+        self,
+        thread_id: str,
+        *,
+        title: str | None = ...,
+        pinned: bool | None = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        owner: str | Owner | None = ...,
     ) -> ThreadSummary: ...
     def note_turn(
         self, thread_id: str, *, question: str, status: ThreadStatus = ..., owner: str | Owner | None = ...

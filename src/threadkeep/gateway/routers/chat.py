@@ -15,7 +15,8 @@ from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, request_key
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.runs import ChatRun, RunElsewhere, RunRegistry, TurnRequest
+from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest
+from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,
     MAX_FILES,
