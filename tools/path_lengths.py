@@ -24,16 +24,16 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (66, 2090),
-    "learn one sentence": (56, 1780),
+    "agent turn": (66, 1920),
+    "learn one sentence": (56, 1720),
     "warm recall": (38, 290),
     "list memories": (16, 115),
     "forget a memory": (28, 575),
     "store put": (20, 155),
     "warm store search": (29, 215),
     "store get": (13, 52),
-    "checkpoint put": (15, 146),
-    "checkpoint get": (15, 173),
+    "checkpoint put": (15, 136),
+    "checkpoint get": (15, 141),
     "command: memories list": (28, 465),
 }
 """At most so many modules and calls, by path."""

@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 
 import threadkeep
 import threadkeep.errors
-from threadkeep.errors import EmbedderUnavailableError, OwnerConflictError, OwnerRequiredError
+from threadkeep.errors import (
+    EmbedderUnavailableError,
+    OwnerConflictError,
+    OwnerRequiredError,
+    StorageUnavailableError,
+)
+from threadkeep.storage.interface import Batch, Position
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import HashingEmbedder, ScriptedModel
 from threadkeep.text.block import HEADING
 
@@ -470,6 +477,30 @@ class TestDegrade:
 
             texts = {memory.text for memory in tk.sync.memories.list(owner=ANA, kind="semantic")}
             assert texts == {"I live in Lisbon.", "I have two cats."}
+
+    def test_a_record_is_tried_again_while_the_storage_is_away(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No later turn is needed: the turn goes on, and its record is committed once the storage is back."""
+        commit, tries, recorded = InMemoryStorage.commit, list[Batch](), threading.Event()
+
+        async def away(self: InMemoryStorage, batch: Batch) -> Position:
+            if not any(one.namespace[0] == ".turns" for one in batch.operations) or recorded.is_set():
+                return await commit(self, batch)
+            tries.append(batch)
+            if len(tries) <= 3:
+                msg = "The storage is away."
+                raise StorageUnavailableError(msg)
+            position = await commit(self, batch)
+            recorded.set()
+            return position
+
+        monkeypatch.setattr(InMemoryStorage, "commit", away)
+        with threadkeep.open("memory://", embedder=HashingEmbedder()) as tk:
+            agent = create_agent(ScriptedModel(), [], middleware=[tk.middleware()], checkpointer=tk.checkpointer)
+            agent.invoke(said("I live in Lisbon."), tk.config(user_id=ANA, thread_id="1"))
+            assert recorded.wait(timeout=10)
+            tk.sync.drain()
+
+            assert [one.text for one in tk.sync.memories.list(owner=ANA, kind="semantic")] == ["I live in Lisbon."]
 
     def test_a_stuck_embedder_costs_the_time_out(self) -> None:
         """The turn goes on without memory and says so."""

@@ -4,7 +4,7 @@ A thread is a partition. Its items are
 
 - ``(".thread",)``, ``head``: the :class:`~threadkeep.checkpoints.head.Head`;
 - ``(".checkpoints", namespace, checkpoint id)``, ``checkpoint``: a checkpoint with its metadata and small values;
-- ``(".checkpoints", namespace, checkpoint id)``, ``write:<task>``: what a task wrote after that checkpoint;
+- ``(".checkpoints", namespace, checkpoint id)``, ``write:<task>:…``: what a task wrote at once after that checkpoint;
 - ``(".values", namespace, channel)``, checkpoint id: a large value, stored once by the first checkpoint that has it.
 
 Data that is longer than :data:`CHUNK_BYTES` continues in items with the keys ``chunk:1:<key>``, ``chunk:2:<key>``, …
@@ -12,14 +12,18 @@ Data that is longer than :data:`CHUNK_BYTES` continues in items with the keys ``
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 import ormsgpack
 from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, writes_sort_key
 
+from threadkeep.clock import SystemClock
 from threadkeep.errors import DamagedItemError
+from threadkeep.ids import new_id
 from threadkeep.storage.interface import Item, Namespace, Partition, Put, Ref
 
 if TYPE_CHECKING:
@@ -41,6 +45,9 @@ CHUNK_BYTES: Final = 4 * 1024 * 1024
 """How much data one item carries; every backend takes twice as much."""
 
 _CHUNK: Final = "chunk:"
+
+_order: Final = itertools.count((SystemClock().now() - datetime(2020, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
+"""Numbers what tasks write, so that the order is known of what one commit stored; later processes go on from there."""
 
 Entry: TypeAlias = tuple[int, str, str, bytes]
 """One write of a task: its index (negative for LangGraph's own channels), channel, encoding and data."""
@@ -123,21 +130,18 @@ def encode_writes(writes: Sequence[tuple[str, Any]], serde: SerializerProtocol) 
     ]
 
 
-def merge_entries(before: Iterable[Entry], new: Sequence[Entry]) -> list[Entry]:
-    """Return the entries of a task after a further write: of an index the first stays, of LangGraph's own the last."""
-    merged = {entry[0]: entry for entry in before}
-    for entry in new:
-        if entry[0] < 0 or entry[0] not in merged:
-            merged[entry[0]] = entry
-    return [*merged.values()]
-
-
 def writes_to_puts(
     place: CheckpointPlace, task_id: str, task_path: str, entries: Sequence[Entry], run: str
 ) -> list[Put]:
-    """Return the puts that store everything a task wrote after the checkpoint at *place*."""
-    value = {"path": task_path, "run": run}
-    return to_puts(place.path, f"{WRITE}{task_id}", value, ormsgpack.packb(list(entries)))
+    """Return the puts that store what a task wrote at once after the checkpoint at *place*.
+
+    What it writes to LangGraph's own channels replaces what it wrote there before. Everything else gets an item of its
+    own, and the first counts.
+    """
+    special = all(entry[0] < 0 for entry in entries)
+    rest = ",".join(entry[1] for entry in entries) if special else new_id()
+    value = {"task": task_id, "path": task_path, "run": run, "order": next(_order)}
+    return to_puts(place.path, f"{WRITE}{task_id}:{rest}", value, ormsgpack.packb(list(entries)))
 
 
 def to_puts(namespace: Namespace, key: str, value: Mapping[str, Any], data: bytes) -> list[Put]:
@@ -169,13 +173,13 @@ class StoredCheckpoint:
     Attributes:
         place: Its address.
         item: The checkpoint's item.
-        writes: The items of its writes, by task.
+        writes: The items of its writes.
         chunks: Further chunks of these, by their keys.
     """
 
     place: CheckpointPlace
     item: Item
-    writes: dict[str, Item] = field(default_factory=dict[str, Item])
+    writes: list[Item] = field(default_factory=list[Item])
     chunks: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
     @property
@@ -191,12 +195,23 @@ class StoredCheckpoint:
     @property
     def size_bytes(self) -> int:
         """The bytes of its items, without the large values it refers to."""
-        items = [self.item, *self.writes.values()]
+        items = [self.item, *self.writes]
         return sum(len(item.data or b"") for item in items) + sum(map(len, self.chunks.values()))
 
-    def entries(self, task_id: str) -> list[Entry]:
-        """Return what a task wrote."""
-        return parse_entries(self._data(self.writes[task_id])) if task_id in self.writes else []
+    @property
+    def written(self) -> list[tuple[Item, Entry]]:
+        """What tasks wrote: of an index of a task the first, of LangGraph's own channels the last; each with its item.
+
+        Raises:
+            DamagedItemError: It cannot be read.
+        """
+        entries: dict[tuple[str, int], tuple[Item, Entry]] = {}
+        for item in sorted(self.writes, key=_written_order) if len(self.writes) > 1 else self.writes:
+            for entry in _parse_entries(self._data(item)):
+                place = task_of(item), entry[0]
+                if entry[0] < 0 or place not in entries:
+                    entries[place] = item, entry
+        return [*entries.values()]
 
     def note_values(self, stored: StoredValues, versions: ChannelVersions) -> None:
         """Add to *stored* the large values that this checkpoint refers to."""
@@ -219,14 +234,11 @@ class StoredCheckpoint:
 
     def pending_writes(self, serde: SerializerProtocol) -> list[tuple[str, str, Any]]:
         """Return what tasks wrote after it, in the order in which LangGraph applies it."""
-        ordered: list[tuple[tuple[str, str, int], str, Entry]] = []
-        for task_id, item in self.writes.items():
-            path = str(item.value.get("path", ""))
-            ordered += [(writes_sort_key(path, task_id, entry[0]), task_id, entry) for entry in self.entries(task_id)]
-        ordered.sort(key=lambda one: one[0])
+        written = self.written
+        written.sort(key=lambda one: writes_sort_key(str(one[0].value.get("path", "")), task_of(one[0]), one[1][0]))
         return [
-            (task_id, channel, serde.loads_typed((encoding, data)))
-            for _, task_id, (_, channel, encoding, data) in ordered
+            (task_of(item), channel, serde.loads_typed((encoding, data)))
+            for item, (_, channel, encoding, data) in written
         ]
 
     def to_tuple(
@@ -253,25 +265,23 @@ class StoredCheckpoint:
         )
 
     def _data(self, item: Item) -> bytes:
-        return join_chunks(item, [self.chunks.get(key, b"") for key in chunk_keys(item)])
+        data = item.data or b""
+        if "chunks" in item.value:
+            keys = (_chunk(item.ref.key, number) for number in range(1, int(item.value["chunks"])))
+            data += b"".join(self.chunks.get(key, b"") for key in keys)
+        return data
 
 
-def chunk_keys(item: Item) -> list[str]:
-    """Return the keys of an item's further chunks."""
-    return [_chunk(item.ref.key, number) for number in range(1, int(item.value.get("chunks", 1)))]
+def task_of(item: Item) -> str:
+    """Return the task that wrote an item; earlier versions kept all that a task wrote in one."""
+    return item.value.get("task") or item.ref.key.removeprefix(WRITE)
 
 
-def join_chunks(item: Item, more: Sequence[bytes]) -> bytes:
-    """Return the whole data of an item."""
-    return (item.data or b"") + b"".join(more)
+def _written_order(item: Item) -> tuple[int, int]:
+    return item.revision, item.value.get("order", 0)
 
 
-def parse_entries(data: bytes) -> list[Entry]:
-    """Return the entries of a stored write.
-
-    Raises:
-        DamagedItemError: It cannot be read.
-    """
+def _parse_entries(data: bytes) -> list[Entry]:
     try:
         return [cast("Entry", tuple(entry)) for entry in ormsgpack.unpackb(data)]
     except (ValueError, TypeError) as error:
@@ -297,7 +307,7 @@ def group_items(items: Iterable[Item]) -> dict[CheckpointPlace, StoredCheckpoint
         if key.startswith(_CHUNK):
             stored.chunks[key] = item.data or b""
         else:
-            stored.writes[key.removeprefix(WRITE)] = item
+            stored.writes.append(item)
     return checkpoints
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
 from threadkeep.errors import ConflictError, OwnerMismatchError, ThreadBusyError, ThreadMovedOnError
@@ -97,6 +97,16 @@ class Head:
             msg = "This thread belongs to another owner; use a thread id of your own."
             raise OwnerMismatchError(msg, thread_id=self.thread_id)
 
+    def require_lease(self, run: str) -> HeadLease:
+        """Return the lease of *run*.
+
+        Raises:
+            ThreadMovedOnError: It has passed to another run, or the thread was deleted.
+        """
+        if self.lease is None or self.lease.run != run:
+            raise passed_on()
+        return self.lease
+
 
 def bind_to(owner: Owner) -> Callable[[Head], Head]:
     """Return what binds a thread without an owner to *owner*."""
@@ -141,7 +151,9 @@ def admit(head: Head, write: Write, *, leased: bool) -> Head:
         ConflictError: The checkpoint would not become the newest one.
     """
     if write.run is not None:
-        _require_lease(head, write)
+        lease = head.require_lease(write.run)
+        if not write.namespace and head.newest != lease.began and head.writer != write.run:
+            raise moved_on()
     elif write.in_graph and not write.namespace:
         if leased:
             raise busy()
@@ -157,11 +169,14 @@ def admit(head: Head, write: Write, *, leased: bool) -> Head:
     return replace(head, newest=write.checkpoint_id, writer=write.run or "")
 
 
-def _require_lease(head: Head, write: Write) -> None:
-    if head.lease is None or head.lease.run != write.run:
-        raise lease_lost_error()
-    if not write.namespace and head.newest != head.lease.began and head.writer != write.run:
-        raise moved_on()
+def renewed(head: Head, run: str, now: datetime) -> Head:
+    """Return *head* with the lease of *run* renewed.
+
+    Raises:
+        ThreadMovedOnError: The lease has passed to another run.
+    """
+    lease = head.require_lease(run)
+    return replace(head, lease=replace(lease, until=now + timedelta(seconds=lease.seconds)))
 
 
 def busy() -> ThreadBusyError:
@@ -169,7 +184,7 @@ def busy() -> ThreadBusyError:
     return ThreadBusyError("Another run is at work on this thread; wait for it, or try again later.")
 
 
-def lease_lost_error() -> ThreadMovedOnError:
+def passed_on() -> ThreadMovedOnError:
     """Return the error for a run that lost its lease."""
     msg = (
         "The lease on this thread has passed to another run, or it was deleted; "

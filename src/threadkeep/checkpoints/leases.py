@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from threadkeep.checkpoints.codec import CHECKPOINT, CheckpointPlace
-from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, lease_lost_error
+from threadkeep.checkpoints.head import STRATEGIES, Head, HeadLease, Strategy, busy, renewed
 from threadkeep.errors import ConflictError, InvalidInputError, StorageError, ThreadMovedOnError
 from threadkeep.ids import new_id
 from threadkeep.storage.interface import Delete, Operation, Ref
 
 if TYPE_CHECKING:
     from threadkeep.checkpoints.codec import StoredValues, ValueRef
-    from threadkeep.checkpoints.directory import ThreadDirectory
+    from threadkeep.checkpoints.directory import ThreadOwners
     from threadkeep.checkpoints.thread_store import Threads, ThreadStore
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
@@ -80,7 +80,7 @@ class Lease:
         run: The fencing token.
         thread: The thread.
         owner: The owner that the thread is bound to; ``None``: the run named none.
-        epoch: The owner's epoch when the run began; ``None``: it was not read.
+        epoch: The owner's epoch when the run began to wait for another one; ``None``: it did not wait.
         stored: The large values of the thread that need not be stored again.
         written: The newest checkpoint that the run put; ``""``: none.
         ending: Whether the run has ended and the lease is being given back.
@@ -88,6 +88,7 @@ class Lease:
         turn: The lock of this process's runs on the thread; ``None``: the run did not wait for it.
         leases: What gave it.
         undone: Whether another run has undone it.
+        failure: Why a write was not committed that the run did not wait for; ``None``: none was.
     """
 
     run: str
@@ -101,6 +102,17 @@ class Lease:
     turn: asyncio.Lock | None = None
     leases: Leases | None = None
     undone: bool = False
+    failure: BaseException | None = None
+
+    def note_failure(self, done: asyncio.Future[None]) -> None:
+        """Keep the error of a write that the run does not wait for."""
+        if not done.cancelled():
+            self.failure = self.failure or done.exception()
+
+    def require_no_failure(self) -> None:
+        """Raise the error of a write that the run did not wait for."""
+        if self.failure is not None:
+            raise self.failure
 
     async def arelease(self) -> None:
         """Give it back before the run returns; see :meth:`Leases.release`."""
@@ -127,15 +139,15 @@ class Leases:
 
     Args:
         threads: The threads.
-        directory: The threads of each owner.
+        owners: Binds threads to their owners.
         loop: The event loop of the storage.
         terms: How leases are given.
     """
 
-    def __init__(self, threads: Threads, directory: ThreadDirectory, loop: EventLoopThread, terms: LeaseTerms) -> None:
+    def __init__(self, threads: Threads, owners: ThreadOwners, loop: EventLoopThread, terms: LeaseTerms) -> None:
         self.terms = terms
         self._threads = threads
-        self._directory = directory
+        self._owners = owners
         self.loop = loop
         self.closed = False
         self.connected = False
@@ -178,7 +190,7 @@ class Leases:
         clock, call = asyncio.get_running_loop(), self._threads.call
         deadline = clock.time() + self.terms.queue.total_seconds()
         if (gate := self._threads.storage.gate) is not None:
-            gate.require_capacity()
+            gate.require_room()
         lease = Lease(new_id(), thread, owner, leases=self)
         waits = strategy in ("enqueue", "reject")
         if waits:
@@ -196,8 +208,7 @@ class Leases:
                     pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
                     continue
                 if owner is not None and not head.owner:
-                    lease.epoch = lease.epoch or await call(self._directory.epoch(owner))
-                    await call(self._directory.enter(owner, thread.thread_id, scoped=scoped, epoch=lease.epoch))
+                    await call(self._owners.enter(thread, owner, scoped=scoped, epoch=lease.epoch))
                 if await call(self._commit(lease, head, strategy)):
                     break
         except BaseException as error:
@@ -228,6 +239,7 @@ class Leases:
         lease.ending = True
         try:
             await self._threads.call(lease.thread.commit(lambda head: _without(head, lease)))
+            lease.require_no_failure()
         except ConflictError:
             await self._require_kept(lease)
         finally:
@@ -268,7 +280,7 @@ class Leases:
             if strategy == "reject" and (active is None or not active.ending):
                 raise busy()
             if lease.owner is not None:  # what was said before an erasure is not kept after it
-                lease.epoch = await self._directory.epoch(lease.owner)
+                lease.epoch = await self._owners.epoch(lease.owner)
         try:
             async with asyncio.timeout_at(deadline):
                 await turn.acquire()
@@ -310,9 +322,9 @@ class Leases:
         operations: list[Operation] = []
         newest = ""
         for stored in await thread.load_all():
-            items = [stored.item, *stored.writes.values()]
+            items = [stored.item, *stored.writes]
             if stored.item.value.get("run") != run:
-                items = [item for item in stored.writes.values() if item.value.get("run") == run]
+                items = [item for item in stored.writes if item.value.get("run") == run]
                 if not stored.place.namespace:
                     newest = max(newest, stored.place.checkpoint_id)
             operations += [Delete(item.ref.namespace, item.ref.key) for item in items]
@@ -342,7 +354,9 @@ class Leases:
         if lease.over or lease.ending:
             return
         try:
-            await self._threads.call(lease.thread.commit(self._threads.renew(lease.run)))
+            await self._threads.call(
+                lease.thread.commit(lambda head: renewed(head, lease.run, self._threads.clock.now()))
+            )
         except ConflictError:
             with suppress(ConflictError, StorageError):  # the run is told at its end
                 await self._require_kept(lease)
@@ -364,8 +378,7 @@ class _ChangedError(ConflictError):
 
 
 def _without(head: Head, lease: Lease) -> Head:
-    if head.lease is None or head.lease.run != lease.run:
-        raise lease_lost_error()
+    head.require_lease(lease.run)
     return replace(head, lease=None)
 
 

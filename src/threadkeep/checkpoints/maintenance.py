@@ -330,7 +330,7 @@ class Maintenance:
         operations: list[Operation] = [
             Delete(one.place.path, key)
             for one in gone
-            for key in (one.item.ref.key, *(item.ref.key for item in one.writes.values()), *one.chunks)
+            for key in (one.item.ref.key, *(item.ref.key for item in one.writes), *one.chunks)
         ]
         unused = {
             _value_place(one, channel): ref
@@ -383,7 +383,7 @@ class Maintenance:
         """Return what was written to each channel before a checkpoint since the channel's last stored value."""
         writes: dict[str, list[Any]] = {channel: [] for channel in channels}
         seeds: dict[str, Any] = {}
-        stored = await thread.load(place.namespace, place.checkpoint_id or None)
+        stored = await thread.load(place)
         parent_id = stored.parent_id if stored is not None else ""
         while parent_id and len(seeds) < len(writes):
             found = await self._read(thread, CheckpointPlace(place.namespace, parent_id))
@@ -405,7 +405,7 @@ class Maintenance:
         }
 
     async def _read(self, thread: ThreadStore, place: CheckpointPlace) -> CheckpointTuple | None:
-        stored = await thread.load(*place)
+        stored = await thread.load(place)
         return None if stored is None else await thread.to_tuple(stored, self.serde)
 
     async def _put_anchor(
@@ -470,7 +470,7 @@ class Maintenance:
             stored.parent_id,
             cast("Mapping[str, str]", notes.get("parents") or {}).get(""),
             datetime.fromisoformat(checkpoint["ts"]),
-            any(entry[1] == _INTERRUPT for task_id in stored.writes for entry in stored.entries(task_id)),
+            any(entry[1] == _INTERRUPT for _, entry in stored.written),
             tuple(sorted(channel for channel in counters if channel not in inline and channel not in stored.refs)),
             bool(notes.get(ANCHOR)),
         )
@@ -497,7 +497,7 @@ def _reparented(stored: StoredCheckpoint, parent_id: str) -> Put:
 
 def _copied(stored: StoredCheckpoint) -> list[Put]:
     """Return the puts that store a checkpoint in another thread, outside of any run."""
-    items = [stored.item, *stored.writes.values()]
+    items = [stored.item, *stored.writes]
     puts = [Put(item.ref.namespace, item.ref.key, {**item.value, "run": ""}, data=item.data) for item in items]
     return [*puts, *(Put(stored.place.path, key, {}, data=data) for key, data in stored.chunks.items())]
 

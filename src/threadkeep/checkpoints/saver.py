@@ -24,12 +24,12 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes
+from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, writes_to_puts
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
-from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
+from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
 from threadkeep.checkpoints.thread_ids import (
     Target,
     addressed,
@@ -113,7 +113,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         ttl: timedelta | None = None,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
-        patch_type_allowlist()
+        let_graphs_list_their_types()
         listen()
         terms = terms or LeaseTerms()
         self.storage = storage
@@ -126,7 +126,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         self._connect = connect or storage.connect
         self._threads = Threads(storage, clock, timeout=timeout, ttl=ttl)
         self.owners = ThreadOwners(self._threads, self.directory)
-        self._leases = Leases(self._threads, self.directory, loop, terms)
+        self._leases = Leases(self._threads, self.owners, loop, terms)
 
     @property
     def owner(self) -> Owner | None:
@@ -228,7 +228,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             wait_for(self._moved(config, self._move_in))
         target = self._target(config)
         if not self._begins_run(config, target):
-            return self._run_sync(self._get(target))
+            return self._run_sync(self._load(target))
         self._require_outside(target)
         lease, found = self._run_sync(self._begin(config, target, current_lease.get(), _Beginning()), limited=False)
         self._follow(config, lease)
@@ -240,7 +240,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             await self._moved(config, self._move_in)
         target = self._target(config)
         if not self._begins_run(config, target):
-            return await self.run(self._get(target))
+            return await self.run(self._load(target))
         self._require_outside(target)
         beginning = _Beginning()
         work = self._begin(config, target, current_lease.get(), beginning)
@@ -293,7 +293,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
-        self._run_sync(self._write(target, change))
+        self._run_sync(self._write(target, change, checkpoint["id"]))
         return addressed(config, target.place.namespace, checkpoint["id"])
 
     async def aput(
@@ -305,7 +305,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
-        await self.run(self._write(target, change))
+        await self.run(self._write(target, change, checkpoint["id"]))
         return addressed(config, target.place.namespace, checkpoint["id"])
 
     def put_writes(
@@ -425,17 +425,13 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         owner = lease.owner if lease is not None else self._owner or self._owner_of(config)
         return Target(thread, place, owner, lease, run is not None)
 
-    async def _get(self, target: Target) -> CheckpointTuple | None:
-        await self._require_owner(target)
-        return await self._load(target, None)
-
-    async def _load(self, target: Target, lease: Lease | None) -> CheckpointTuple | None:
+    async def _load(self, target: Target, lease: Lease | None = None) -> CheckpointTuple | None:
         """Return a checkpoint; *lease*: of the run that begins with it, which notes the large values it refers to."""
-        thread, place = target.thread, target.place
-        loaded = await thread.load(place.namespace, place.checkpoint_id or None, fresh=lease is None)
+        owner = target.owner if lease is None and self._owner is None else None
+        loaded = await target.thread.load(target.place, fresh=lease is None, owner=owner)
         if loaded is None:
             return None
-        found = await thread.to_tuple(loaded, self.serde)
+        found = await target.thread.to_tuple(loaded, self.serde)
         come_after(found)
         if lease is not None:
             loaded.note_values(lease.stored, found.checkpoint["channel_versions"])
@@ -518,9 +514,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             stored={} if lease is None else lease.stored,
         )
         write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.in_graph)
-        return target, Change(
-            self._threads.revise(target.thread, write), puts, run=run, put=CheckpointPlace(namespace, checkpoint["id"])
-        )
+        # Between its input and the next checkpoint, a run does nothing of its own.
+        soon = lease is not None and metadata.get("source") == "input"
+        return target, Change(target.thread.admit(write), puts, soon)
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
@@ -531,22 +527,28 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             return self._require_owner(target)
         run = target.lease.run if target.lease is not None else ""
         write = Write("writes", *target.place, run=run or None, in_graph=target.in_graph)
-        tasks = (target.place, task_id, task_path, encode_writes(writes, self.serde))
-        return self._write(target, Change(self._threads.revise(target.thread, write), tasks=tasks, run=run))
+        puts = writes_to_puts(target.place, task_id, task_path, encode_writes(writes, self.serde), run)
+        return self._write(target, Change(target.thread.admit(write), puts, soon=target.lease is not None))
 
-    async def _write(self, target: Target, change: Change) -> None:
-        if target.lease is None:
-            await self._bind(target)
-        await target.thread.write(change)
-        if target.lease is not None and change.put is not None and not change.put.namespace:
-            target.lease.written = change.put.checkpoint_id
+    async def _write(self, target: Target, change: Change, checkpoint_id: str = "") -> None:
+        """Commit *change*; *checkpoint_id*: of the checkpoint that it puts.
 
-    async def _bind(self, target: Target) -> None:
-        """Bind the thread of a write outside of a run to its owner."""
-        if target.owner is None:
+        The input of a run is committed with what comes next; if that fails, so does the run's next write, or its end.
+        """
+        lease = target.lease
+        if lease is None:
+            if target.owner is not None:
+                await self.owners.bind(target.thread, target.owner, epoch=None, scoped=self._owner is not None)
+            await target.thread.write(change)
             return
-        epoch = await self.directory.epoch(target.owner)
-        await self.owners.bind(target.thread, target.owner, epoch=epoch, scoped=self._owner is not None)
+        done = target.thread.write(change)
+        if change.soon and checkpoint_id:
+            done.add_done_callback(lease.note_failure)
+        else:
+            await done
+            lease.require_no_failure()
+        if checkpoint_id and not target.place.namespace:
+            lease.written = checkpoint_id
 
     async def _list(
         self,

@@ -13,12 +13,12 @@ import pytest
 import threadkeep
 from tests.langgraph.agents.conftest import VARIABLES
 from tests.langgraph.agents.vendors import NOT_DECLARED, Vendors
-from threadkeep.langgraph.agents.servers import AgentStatus
+from threadkeep.langgraph.agents.servers import Standing
 
 ORDER = ["github", "gitlab", "slack", "aws", "splunk"]
 
 
-def by_name(standing: list[AgentStatus]) -> dict[str, AgentStatus]:
+def by_name(standing: list[Standing]) -> dict[str, Standing]:
     return {one.name: one for one in standing}
 
 
