@@ -13,7 +13,7 @@ from threadkeep_conformance.world import World
 
 @check("batches.order", source="BaseStore.abatch: “The order of results matches the order of input operations”")
 async def results_stand_in_order(world: World) -> None:
-    """Each operation has its result at its own place; a write has None."""
+    """Results are in the order of the operations; a write returns None."""
     await world.put("k", {"n": 1})
     await world.put("other", {"n": 2}, "deep")
     ops: list[Op] = [
@@ -29,7 +29,7 @@ async def results_stand_in_order(world: World) -> None:
 
 @check("batches.reads-first", source="InMemoryStore and PostgresStore perform reads before writes")
 async def reads_come_before_writes(world: World) -> None:
-    """A Get beside a Put of the same key sees what was there before."""
+    """In a batch, reads run before writes: a Get of a key that is put returns the earlier value."""
     await world.put("k", {"n": 1})
     ops: list[Op] = [PutOp(world.at(), "k", {"n": 2}), GetOp(world.at(), "k")]
     found: list[Any] = await world.store.abatch(ops)
@@ -39,7 +39,7 @@ async def reads_come_before_writes(world: World) -> None:
 
 @check("batches.last-put", source="langgraph.store.base.batch: of several puts of a key the last one counts")
 async def the_last_put_counts(world: World) -> None:
-    """Of several puts of one key the last one counts; a delete is one of them."""
+    """The last put or delete of a key in a batch wins."""
     await world.store.abatch([PutOp(world.at(), "k", {"n": number}) for number in range(3)])
     same((await world.require("k")).value, {"n": 2}, "the value")
     await world.store.abatch([PutOp(world.at(), "k", {"n": 9}), PutOp(world.at(), "k", None)])
@@ -70,16 +70,16 @@ async def nothing_gives_nothing(world: World) -> None:
 
 @check("batches.atomic", source="PostgresStore: a batch is a transaction; InMemoryStore keeps what others cannot")
 async def a_batch_is_all_or_nothing(world: World) -> None:
-    """Where one put of a call is refused, none of them is written."""
+    """If one put of a batch is refused, nothing of the batch is written."""
     ops: list[Op] = [PutOp(world.at(), f"k{number}", {"n": number}) for number in range(3)]
     ops.insert(2, PutOp(world.at(), "bad", {"n": {1, 2}}))
     await refused(world.store.abatch(ops), "a set")
     same(await world.found(), set(), "what is there")
 
 
-@check("batches.own-errors", source="measured: AsyncBatchedBaseStore fails what shares a tick with a bad call")
+@check("batches.own-errors", source="measured: AsyncBatchedBaseStore fails all calls of the same batch")
 async def a_bad_call_fails_alone(world: World) -> None:
-    """A call that is refused takes no other call of the same moment with it."""
+    """A refused call does not fail concurrent calls."""
     good, _ = await asyncio.gather(world.put("good", {"n": 1}), world.put("bad", {"n": {1, 2}}), return_exceptions=True)
     same(good, None, "the good call")
     true("good" in await world.found(), "what the good call put is not there")
@@ -87,6 +87,6 @@ async def a_bad_call_fails_alone(world: World) -> None:
 
 @check("batches.many-writers", source="BaseStore.aput")
 async def calls_at_once_are_all_done(world: World) -> None:
-    """Sixty puts at the same moment are all there afterwards."""
+    """Sixty concurrent puts are all stored."""
     await asyncio.gather(*(world.put(f"k{number}", {"n": number}) for number in range(60)))
     same(len(await world.found()), 60, "the items")

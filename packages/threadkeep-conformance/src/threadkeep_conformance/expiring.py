@@ -21,7 +21,7 @@ OVER = LIFE_SECONDS * 1.25
 
 @check("expiry.per-item", source="BaseStore.put: ttl, in minutes; MongoDBStore ignores it", options=EXPIRING)
 async def an_item_has_its_own_life(world: World) -> None:
-    """An item with a ttl is there before it is over and gone after it; one without stays."""
+    """An item with a ttl can be read until the ttl ends; an item without ttl stays."""
     await world.put("mortal", {"n": 1}, ttl=LIFE_MINUTES)
     await world.put("immortal", {"n": 2})
     true(await world.get("mortal", refresh_ttl=False), "it is gone before its time")
@@ -32,7 +32,7 @@ async def an_item_has_its_own_life(world: World) -> None:
 
 @check("expiry.every-read", source="TTLConfig.omit_expired: “GET or SEARCH, or … namespace listings”", options=EXPIRING)
 async def no_read_shows_what_has_expired(world: World) -> None:
-    """What has expired is shown by no read: get, search, namespaces."""
+    """Get, search and namespaces do not return expired items."""
     await world.put("mortal", {"n": 1}, "mortal", ttl=LIFE_MINUTES)
     await world.put("immortal", {"n": 2}, "immortal")
     await world.pass_time(OVER)
@@ -44,7 +44,7 @@ async def no_read_shows_what_has_expired(world: World) -> None:
 
 @check("expiry.by-meaning", source="TTLConfig.omit_expired, with a query", options=EXPIRING_TEXT)
 async def no_query_finds_what_has_expired(world: World) -> None:
-    """Nor does a search with a query find it."""
+    """A search with a query does not return expired items."""
     await world.put("mortal", {"text": "likes green tea"}, ttl=LIFE_MINUTES)
     await world.put("immortal", {"text": "likes green tea"})
     await world.pass_time(OVER)
@@ -57,7 +57,7 @@ async def no_query_finds_what_has_expired(world: World) -> None:
     options=EXPIRING,
 )
 async def it_is_gone_without_a_sweep(world: World) -> None:
-    """An expired item is gone, also without ``omit_expired`` and without a sweep."""
+    """An expired item is not returned, also without ``omit_expired`` and before a sweep."""
     async with world.open_store(ttl={"refresh_on_read": False}) as store:
         await store.aput(world.at(), "k", {"n": 1}, ttl=LIFE_MINUTES)
         await world.pass_time(OVER)
@@ -70,7 +70,7 @@ async def it_is_gone_without_a_sweep(world: World) -> None:
     options=EXPIRING,
 )
 async def fractions_of_a_minute_count(world: World) -> None:
-    """A ttl of a fraction of a minute is kept: reading the item does not end it."""
+    """A ttl may be a fraction of a minute."""
     await world.put("k", {"n": 1}, ttl=LIFE_MINUTES)
     for _ in range(2):
         true(await world.get("k"), "it is gone before its time")
@@ -79,7 +79,7 @@ async def fractions_of_a_minute_count(world: World) -> None:
 
 @check("expiry.reads-renew", source="TTLConfig.refresh_on_read", options=EXPIRING)
 async def reading_lets_it_live_on(world: World) -> None:
-    """Reading an item lets it live its ttl once more; so does finding it."""
+    """Reading or finding an item restarts its ttl."""
     await world.put("read", {"n": 1}, "read", ttl=LIFE_MINUTES)
     await world.put("found", {"n": 1}, "found", ttl=LIFE_MINUTES)
     await world.put("left", {"n": 1}, "left", ttl=LIFE_MINUTES)
@@ -92,7 +92,7 @@ async def reading_lets_it_live_on(world: World) -> None:
 
 @check("expiry.reads-without-renewing", source="BaseStore.get: refresh_ttl=False", options=EXPIRING)
 async def reading_can_leave_it_be(world: World) -> None:
-    """``refresh_ttl=False`` leaves the end where it is."""
+    """``refresh_ttl=False`` does not restart the ttl."""
     await world.put("k", {"n": 1}, ttl=LIFE_MINUTES)
     await world.pass_time(HALF)
     true(await world.get("k", refresh_ttl=False), "it is gone before its time")
@@ -103,7 +103,7 @@ async def reading_can_leave_it_be(world: World) -> None:
 
 @check("expiry.default", source="TTLConfig.default_ttl: minutes; MongoDBStore takes seconds", options=EXPIRING)
 async def there_is_a_default(world: World) -> None:
-    """``default_ttl`` is in minutes and holds for puts that do not say; ``ttl=None`` is for ever."""
+    """``default_ttl`` is in minutes and applies to puts without ``ttl``; ``ttl=None`` means no expiry."""
     config: Any = {"default_ttl": LIFE_MINUTES, "refresh_on_read": False, "omit_expired": True}
     async with world.open_store(ttl=config) as store:
         await store.aput(world.at(), "default", {"n": 1})
@@ -115,7 +115,7 @@ async def there_is_a_default(world: World) -> None:
 
 @check("expiry.put-again", source="BaseStore.put writes the item whole", options=EXPIRING)
 async def a_put_begins_a_new_life(world: World) -> None:
-    """A second put with a ttl begins a new life; one without lets the item live for ever."""
+    """A second put with a ttl restarts it; a put without ttl removes it."""
     await world.put("again", {"n": 1}, ttl=LIFE_MINUTES)
     await world.put("ever", {"n": 1}, ttl=LIFE_MINUTES)
     await world.pass_time(HALF)
@@ -127,9 +127,9 @@ async def a_put_begins_a_new_life(world: World) -> None:
     same(await world.found(refresh_ttl=False), {"ever"}, "what lives for ever")
 
 
-@check("expiry.created-anew", source="Item.created_at: what has expired is not there", options=EXPIRING)
+@check("expiry.created-anew", source="Item.created_at: an expired item does not exist", options=EXPIRING)
 async def what_comes_back_is_new(world: World) -> None:
-    """A put over an expired item creates it anew."""
+    """A put over an expired item sets a new ``created_at``."""
     await world.put("k", {"n": 1}, ttl=LIFE_MINUTES)
     before = await world.get("k", refresh_ttl=False)
     await world.pass_time(OVER)

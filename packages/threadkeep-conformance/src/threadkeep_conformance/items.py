@@ -37,7 +37,7 @@ KEYS: Final = (
 
 @check("items.json", source="BaseStore.put: the value is a dictionary “containing the item's data”")
 async def any_json_comes_back(world: World) -> None:
-    """Any JSON object comes back equal."""
+    """A stored JSON object is read back unchanged."""
     for number, value in enumerate(VALUES):
         await world.put(f"k{number}", value)
         same((await world.require(f"k{number}")).value, value, "the value")
@@ -45,14 +45,14 @@ async def any_json_comes_back(world: World) -> None:
 
 @check("items.numbers", source="JSON; JSONB keeps digits, JavaScript numbers do not")
 async def numbers_keep_their_digits(world: World) -> None:
-    """Whole numbers above 2⁵³ and fractions come back with every digit."""
+    """Integers above 2⁵³ and fractions keep all digits."""
     await world.put("k", {"numbers": NUMBERS})
     same((await world.require("k")).value, {"numbers": NUMBERS}, "the numbers")
 
 
 @check("items.texts", source="JSON: a text is any sequence of characters")
 async def any_text_comes_back(world: World) -> None:
-    """Any text survives in a value: quotes, controls, every script and direction."""
+    """A value keeps any text: quotes, control characters, every script and direction."""
     texts = [text for text in NASTY_TEXTS if "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)]
     await world.put("k", {"texts": texts})
     same((await world.require("k")).value, {"texts": texts}, "the texts")
@@ -60,21 +60,21 @@ async def any_text_comes_back(world: World) -> None:
 
 @check("items.nul", source="measured: PostgresStore raises UntranslatableCharacter")
 async def nul_comes_back(world: World) -> None:
-    """NUL survives in a value: models and tools do return it."""
+    """A value keeps NUL characters, which models and tools return."""
     await world.put("k", {"text": "a\0b"})
     same((await world.require("k")).value, {"text": "a\0b"}, "the text")
 
 
 @check("items.half-a-pair", source="measured: cut emoji end in half a surrogate pair, which UTF-8 has no bytes for")
 async def half_a_pair_comes_back(world: World) -> None:
-    """Half a surrogate pair survives in a value."""
+    """A value keeps a lone surrogate."""
     await world.put("k", {"text": "cut \ud83e"})
     same((await world.require("k")).value, {"text": "cut \ud83e"}, "the text")
 
 
 @check("items.large", source="measured: 1 MB is what a file of deepagents' StoreBackend may have")
 async def a_megabyte_is_no_problem(world: World) -> None:
-    """A value of a megabyte comes back whole."""
+    """A value of one megabyte is read back unchanged."""
     text = "All work and no play. " * 48_000
     await world.put("k", {"text": text})
     true((await world.require("k")).value == {"text": text}, "the text comes back changed")
@@ -82,7 +82,7 @@ async def a_megabyte_is_no_problem(world: World) -> None:
 
 @check("items.keys", source="BaseStore.put: key is “a unique identifier within the namespace”")
 async def any_text_is_a_key(world: World) -> None:
-    """Any text is a key, and each is its own: dots, slashes, wildcards, quotes, case, 1,000 characters."""
+    """Any text is a distinct key: dots, slashes, wildcards, quotes, case, 1,000 characters."""
     for number, key in enumerate(KEYS):
         await world.put(key, {"n": number})
     for number, key in enumerate(KEYS):
@@ -91,7 +91,7 @@ async def any_text_is_a_key(world: World) -> None:
 
 @check("items.key-is-text", source="BaseStore.put: str(key)")
 async def a_key_is_made_a_text(world: World) -> None:
-    """A key that is a number is the text that it spells."""
+    """A key that is a number is converted to a string."""
     await world.store.aput(world.at(), 7, {"n": 7})  # type: ignore[arg-type]
     same((await world.require("7")).key, "7", "the key")
 
@@ -115,7 +115,7 @@ async def moments_have_a_time_zone(world: World) -> None:
 
 @check("items.created-at", source="Item.created_at: “Timestamp of item creation”; PostgresStore keeps it", waits=True)
 async def created_at_is_kept(world: World) -> None:
-    """When an item was created is kept when it is put again."""
+    """An update keeps ``created_at``."""
     await world.put("k", {"n": 1})
     before = await world.require("k")
     await world.pass_time(1.1)
@@ -129,7 +129,7 @@ async def created_at_is_kept(world: World) -> None:
     waits=True,
 )
 async def updated_at_moves(world: World) -> None:
-    """When an item was last put moves with each put, by less than a second, too."""
+    """Each put changes ``updated_at``, also twice within a second."""
     moments: list[Any] = []
     for number in range(4):
         await world.put("k", {"n": number})
@@ -140,7 +140,7 @@ async def updated_at_moves(world: World) -> None:
 
 @check("items.read-only-reads", source="Item.updated_at: “Timestamp of last update”; MongoDBStore.get sets it")
 async def a_read_is_no_update(world: World) -> None:
-    """Reading an item leaves its times as they are."""
+    """Reading an item changes neither ``created_at`` nor ``updated_at``."""
     await world.put("k", {"n": 1})
     before = await world.require("k")
     await world.pass_time(0.05)
@@ -149,9 +149,9 @@ async def a_read_is_no_update(world: World) -> None:
     same((after.created_at, after.updated_at), (before.created_at, before.updated_at), "the times after a read")
 
 
-@check("items.copy-returned", source="measured: InMemoryStore hands out what it keeps")
+@check("items.copy-returned", source="measured: InMemoryStore returns its own object")
 async def what_is_returned_is_a_copy(world: World) -> None:
-    """What a reader does to a value changes nothing that is stored."""
+    """Changing a returned value does not change the stored one."""
     await world.put("k", {"tags": ["a"]})
     (await world.require("k")).value["tags"].append("b")
     for item in await world.search():
@@ -159,18 +159,18 @@ async def what_is_returned_is_a_copy(world: World) -> None:
     same((await world.require("k")).value, {"tags": ["a"]}, "the value")
 
 
-@check("items.copy-taken", source="measured: InMemoryStore keeps what it is given")
+@check("items.copy-taken", source="measured: InMemoryStore keeps the caller's object")
 async def what_is_taken_is_a_copy(world: World) -> None:
-    """What a writer does to a value afterwards changes nothing that is stored."""
+    """Changing a value after the put does not change the stored one."""
     value: dict[str, Any] = {"tags": ["a"]}
     await world.put("k", value)
     value["tags"].append("b")
     same((await world.require("k")).value, {"tags": ["a"]}, "the value")
 
 
-@check("items.only-json", source="measured: InMemoryStore takes what no other store can keep")
+@check("items.only-json", source="measured: InMemoryStore accepts values that no other store can keep")
 async def what_is_no_json_is_refused(world: World) -> None:
-    """A value that JSON has no word for is refused, and what was there stays."""
+    """A value that JSON cannot represent is refused, and the stored value stays."""
     await world.put("k", {"n": 1})
     await refused(world.put("k", {"n": {1, 2}}), "a set")
     same((await world.require("k")).value, {"n": 1}, "the value after a refused put")
@@ -178,7 +178,7 @@ async def what_is_no_json_is_refused(world: World) -> None:
 
 @check("items.no-nan", source="RFC 8259: numbers that cannot be represented are not permitted")
 async def nan_is_refused(world: World) -> None:
-    """NaN and infinity are refused, never stored as something else."""
+    """NaN and infinity are refused."""
     for number in (math.nan, math.inf):
         await refused(world.put("k", {"n": number}), f"{number}")
     same(await world.get("k"), None, "the item that was refused")
@@ -186,7 +186,7 @@ async def nan_is_refused(world: World) -> None:
 
 @check("items.delete", source="BaseStore.delete; BaseStore.put: a value of None deletes")
 async def a_deleted_item_is_gone(world: World) -> None:
-    """A deleted item is gone from every read; deleting what is not there is no error."""
+    """No read returns a deleted item; deleting a missing item is not an error."""
     await world.put("k", {"n": 1})
     await world.store.adelete(world.at(), "k")
     await world.store.adelete(world.at(), "k")
@@ -196,7 +196,7 @@ async def a_deleted_item_is_gone(world: World) -> None:
 
 @check("items.again", source="Item.created_at: “Timestamp of item creation”", waits=True)
 async def an_item_that_comes_back_is_new(world: World) -> None:
-    """A key that was deleted and is put again is created then."""
+    """A put after a delete sets a new ``created_at``."""
     await world.put("k", {"n": 1})
     before = await world.require("k")
     await world.store.adelete(world.at(), "k")

@@ -24,7 +24,7 @@ async def _listed(world: World, *prefix: str, **asked: Any) -> list[str]:
 
 @check("listing.distinct", source=f"{SOURCE}; PostgresStore sorts them")
 async def each_is_listed_once(world: World) -> None:
-    """Each namespace that holds something is listed once, and they are sorted."""
+    """Namespaces with items are listed once each, sorted."""
     await _filled(world, "b", "a/z", "a")
     await world.put("k2", {"n": 1}, "b")
     same(await _listed(world), ["a", "a/z", "b"], "the namespaces")
@@ -47,14 +47,14 @@ async def a_prefix_is_whole_labels(world: World) -> None:
 
 @check("listing.suffix", source=SOURCE)
 async def a_suffix_is_whole_labels(world: World) -> None:
-    """So is a suffix."""
+    """A suffix is compared by whole labels."""
     await _filled(world, "x/v1", "y/v1", "y/v10", "v1/z")
     same(await _listed(world, suffix=("v1",)), ["x/v1", "y/v1"], "the namespaces that end with v1")
 
 
 @check("listing.wildcard", source="NamespacePath: “*” stands for any one label")
 async def a_star_is_any_label(world: World) -> None:
-    """``*`` in a prefix or suffix is any one label, and no more than one."""
+    """``*`` in a prefix or suffix matches exactly one label."""
     await _filled(world, "a/x/notes", "b/x/notes", "a/x/y/notes", "a/x")
     same(await _listed(world, "*", "x"), ["a/x", "a/x/notes", "a/x/y/notes", "b/x/notes"], "the prefix (*, x)")
     same(await _listed(world, suffix=("x", "*")), ["a/x/notes", "b/x/notes"], "the suffix (x, *)")
@@ -69,7 +69,7 @@ async def prefix_and_suffix_both_hold(world: World) -> None:
 
 @check("listing.depth", source=f"{SOURCE}: max_depth; MongoDBStore limits before it groups")
 async def depth_cuts_before_the_limit(world: World) -> None:
-    """``max_depth`` cuts first; what is distinct then is counted by the limit."""
+    """``max_depth`` applies before the limit: the limit counts distinct namespaces."""
     await _filled(world, *(f"{root}/{leaf}" for root in "abc" for leaf in range(5)))
     same(await _listed(world, max_depth=2, limit=3), ["a", "b", "c"], "the namespaces, cut to two labels")
 
@@ -83,7 +83,7 @@ async def many_are_all_listed(world: World) -> None:
 
 @check("listing.pages", source=f"{SOURCE}: limit, offset; MongoDBStore has no offset")
 async def pages_fit_together(world: World) -> None:
-    """Pages of namespaces fit together: each is in one of them."""
+    """Each namespace is on exactly one page."""
     await _filled(world, *(f"n{number:02}" for number in range(12)))
     pages = [await _listed(world, limit=5, offset=offset) for offset in (0, 5, 10, 15)]
     same([len(page) for page in pages], [5, 5, 2, 0], "the sizes of the pages")
@@ -93,7 +93,7 @@ async def pages_fit_together(world: World) -> None:
 
 @check("listing.literal", source="measured: LIKE and TEXT queries give % and _ a meaning")
 async def labels_are_literal(world: World) -> None:
-    """``%`` and ``_`` in a condition are themselves."""
+    """``%`` and ``_`` in a condition are plain characters."""
     await _filled(world, "a_b", "axb", "a%", "abc")
     same(await _listed(world, "a_b"), ["a_b"], "the namespaces below a_b")
     same(await _listed(world, "a%"), ["a%"], "the namespaces below a%")

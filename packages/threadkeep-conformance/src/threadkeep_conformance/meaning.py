@@ -19,7 +19,7 @@ NEAR = 0.98
 
 @check("meaning.best-first", source="BaseStore.search: query", options=TEXT)
 async def the_best_comes_first(world: World) -> None:
-    """What shares most words with the query comes first, and scores fall from there on."""
+    """The items are sorted by score, the most similar first."""
     await world.put("tea", {"text": "likes green tea in the morning"})
     await world.put("bike", {"text": "rides a red bike to work"})
     await world.put("cat", {"text": "has a cat called Momo"})
@@ -31,7 +31,7 @@ async def the_best_comes_first(world: World) -> None:
 
 @check("meaning.cosine", source="SearchItem.score: cosine similarity by default", options=TEXT)
 async def the_score_is_the_cosine(world: World) -> None:
-    """The score of the very text is 1, and that of a text without a common word is near 0."""
+    """The score of an equal text is 1, and of an unrelated text near 0."""
     await world.put("same", {"text": "likes green tea"})
     await world.put("other", {"text": "rides red bicycles"})
     found = {item.key: item.score for item in await world.search(query="likes green tea")}
@@ -42,7 +42,7 @@ async def the_score_is_the_cosine(world: World) -> None:
 
 @check("meaning.fields", source="IndexConfig.fields; langgraph#8808: SqliteStore embeds everything", options=TEXT)
 async def only_the_fields_are_searched(world: World) -> None:
-    """Only the configured fields are searched: the rest of a value counts neither for nor against it."""
+    """Only the configured fields affect the score."""
     await world.put("tea", {"text": "likes green tea", "noise": "rides a red bike to work every day of the year"})
     await world.put("bike", {"text": "rides a red bike", "noise": "likes green tea and nothing else but green tea"})
     found = await world.search(query="likes green tea")
@@ -52,7 +52,7 @@ async def only_the_fields_are_searched(world: World) -> None:
 
 @check("meaning.whole", source="IndexConfig.fields: “$” by default", options=WHOLE)
 async def the_whole_value_by_default(world: World) -> None:
-    """Where no fields are configured, the whole value is searched."""
+    """Without configured fields, the whole value is searched."""
     await world.put("tea", {"a": "likes green tea", "b": {"c": "in the morning"}})
     await world.put("bike", {"a": "rides a red bike", "b": {"c": "to work"}})
     same(keys(await world.search(query="green tea"))[:1], ["tea"], "the best for a first field")
@@ -61,7 +61,7 @@ async def the_whole_value_by_default(world: World) -> None:
 
 @check("meaning.own-fields", source="BaseStore.put: index=[…]", options=TEXT)
 async def a_put_says_what_is_searched(world: World) -> None:
-    """A put may say which fields are searched: by name, by path, of every element."""
+    """The ``index`` of a put names the searched fields: by name, by path, of all elements."""
     await world.put("name", {"text": "x", "title": "green tea"}, index=["title"])
     await world.put("path", {"text": "x", "meta": {"title": "red bike"}}, index=["meta.title"])
     await world.put("each", {"text": "x", "tags": [{"t": "blue"}, {"t": "black cat"}]}, index=["tags[*].t"])
@@ -73,7 +73,7 @@ async def a_put_says_what_is_searched(world: World) -> None:
 
 @check("meaning.several-texts", source="measured: AsyncRedisStore keeps the last field's vector only", options=TEXT)
 async def the_best_of_its_texts_counts(world: World) -> None:
-    """An item with several texts is found once, by the best of them."""
+    """An item with several texts is found once, with its best score."""
     await world.put("k", {"a": "green tea", "b": "red bike"}, index=["a", "b"])
     await world.put("other", {"a": "green bike"}, index=["a"])
     for query in ("green tea", "red bike"):
@@ -84,7 +84,7 @@ async def the_best_of_its_texts_counts(world: World) -> None:
 
 @check("meaning.not-indexed", source="BaseStore.put: index=False", options=TEXT)
 async def what_is_not_indexed_has_no_score(world: World) -> None:
-    """An item put with ``index=False`` is kept, and no query prefers it."""
+    """An item put with ``index=False`` is stored, and no query ranks it first."""
     await world.put("hidden", {"text": "likes green tea"}, index=False)
     await world.put("seen", {"text": "rides a red bike"})
     found = await world.search(query="likes green tea")
@@ -95,7 +95,7 @@ async def what_is_not_indexed_has_no_score(world: World) -> None:
 
 @check("meaning.updated", source="langgraph#8214: InMemoryStore and PostgresStore keep the old vector", options=TEXT)
 async def an_update_takes_the_old_meaning_away(world: World) -> None:
-    """After an update, the old text is not found any more: with another text, without one, with ``index=False``."""
+    """After an update the old text is not found: with another text, without text, with ``index=False``."""
     again: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         ("text", {"text": "rides a red bike"}, {}),
         ("none", {"other": "x"}, {}),
@@ -110,7 +110,7 @@ async def an_update_takes_the_old_meaning_away(world: World) -> None:
 
 @check("meaning.deleted", source="langgraph#8757: SqliteStore leaves the vector behind", options=TEXT)
 async def a_deleted_meaning_is_gone(world: World) -> None:
-    """What was deleted is not found, nor by its old text when the key comes back without one."""
+    """A deleted text is not found, also if the key is put again without text."""
     await world.put("k", {"text": "likes green tea"})
     await world.store.adelete(world.at(), "k")
     same(keys(await world.search(query="likes green tea")), [], "what is found after the delete")
@@ -121,7 +121,7 @@ async def a_deleted_meaning_is_gone(world: World) -> None:
 
 @check("meaning.equal-texts", source="langgraph#8822: InMemoryStore.batch raises ValueError", options=TEXT)
 async def equal_texts_in_one_batch(world: World) -> None:
-    """Two items with the same text can be put in one call, and both are found."""
+    """Two items with the same text in one batch are both found."""
     ops: list[Op] = [PutOp(world.at(), key, {"text": "likes green tea"}) for key in ("a", "b")]
     await world.store.abatch(ops)
     same(await world.found(query="green tea"), {"a", "b"}, "what is found")
@@ -129,7 +129,7 @@ async def equal_texts_in_one_batch(world: World) -> None:
 
 @check("meaning.pages", source="measured: PostgresStore and SqliteStore end after 2·limit", options=TEXT)
 async def pages_go_all_the_way(world: World) -> None:
-    """With a query, pages fit together as far as there are items."""
+    """With a query, each item is on exactly one page."""
     await world.fill({f"k{number}": {"text": f"likes tea number {number}"} for number in range(33)})
     pages = [keys(await world.search(query="likes tea", limit=5, offset=offset)) for offset in range(0, 40, 5)]
     same([len(page) for page in pages], [5, 5, 5, 5, 5, 5, 3, 0], "the sizes of the pages")
@@ -138,7 +138,7 @@ async def pages_go_all_the_way(world: World) -> None:
 
 @check("meaning.large-page", source="measured: PostgresStore's index gives 40 candidates", options=TEXT)
 async def a_large_page_is_whole(world: World) -> None:
-    """A limit of 100 over 70 items gives all of them."""
+    """With a query, a limit of 100 returns all of 70 items."""
     await world.fill({f"k{number}": {"text": f"likes tea number {number}"} for number in range(70)})
     same(len(await world.search(query="likes tea", limit=100)), 70, "how many")
 
@@ -189,9 +189,9 @@ class _Held(Embeddings):
         return self._inner.embed_query(text)
 
 
-@check("meaning.another-model", source="measured: PostgresStore raises DataException, and has no way back")
+@check("meaning.another-model", source="measured: PostgresStore raises DataException")
 async def another_model_may_come(world: World) -> None:
-    """A store that is opened with a model of other dimensions goes on: what is put then is found by its meaning."""
+    """After a change to a model with other dimensions, new items are found by meaning."""
     async with world.place() as open_store:
         await _one_put(open_store, world, dims=DIMS, key="old")
         async with open_store(index=index_of(dims=2 * DIMS)) as store:
@@ -202,7 +202,7 @@ async def another_model_may_come(world: World) -> None:
 
 @check("meaning.wide", source="text-embedding-3-large has 3,072; pgvector's HNSW index takes 2,000")
 async def wide_vectors_are_kept(world: World) -> None:
-    """A model of 3,072 dimensions can be used."""
+    """Embeddings may have 3,072 dimensions."""
     async with world.place() as open_store:
         await _one_put(open_store, world, dims=3072, key="k")
 
@@ -221,7 +221,7 @@ async def _one_put(open_store: OpenStore, world: World, *, dims: int, key: str) 
     large=True,
 )
 async def a_user_among_many_finds_all(world: World) -> None:
-    """Where 50 users with 1,000 items each share a store, each search of a user gives its ten items, the nearest."""
+    """With 50 users of 1,000 items each, each search returns the user's ten nearest items."""
     texts = [f"likes {_TOPICS[n % 10]} number{n} and number{n * 7}" for n in range(1000)]
     for user in range(50):
         for start in (0, 500):

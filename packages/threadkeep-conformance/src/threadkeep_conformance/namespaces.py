@@ -14,16 +14,16 @@ LABELS: Final = ("a/b", "a:b", "a|b", "a b", "a\nb", "a_b", "%", "*", "日本語
 
 @check("namespaces.whole-labels", source="measured: AsyncRedisStore lets user1 read user10")
 async def labels_match_whole(world: World) -> None:
-    """A search below ``user1`` never finds what is below ``user10``."""
+    """A search below ``user1`` does not find items below ``user10``."""
     await world.put("mine", {"n": 1}, "user1")
     await world.put("theirs", {"n": 1}, "user10")
     await world.put("deeper", {"n": 1}, "user1", "notes")
     same(await world.found("user1"), {"mine", "deeper"}, "what is found below user1")
 
 
-@check("namespaces.whole-labels-by-meaning", source="the same, with a query", options=TEXT)
+@check("namespaces.whole-labels-by-meaning", source="measured: AsyncRedisStore, with a query", options=TEXT)
 async def labels_match_whole_by_meaning(world: World) -> None:
-    """Nor does a search with a query."""
+    """A search with a query below ``user1`` does not find items below ``user10``."""
     await world.put("mine", {"text": "likes green tea"}, "user1")
     await world.put("theirs", {"text": "likes green tea"}, "user10")
     same(await world.found("user1", query="green tea"), {"mine"}, "what is found below user1")
@@ -31,7 +31,7 @@ async def labels_match_whole_by_meaning(world: World) -> None:
 
 @check("namespaces.case", source="measured: RediSearch folds the case of a text field")
 async def case_matters(world: World) -> None:
-    """``Ana`` and ``ana`` are two users."""
+    """Labels are case-sensitive."""
     await world.put("k", {"n": 1}, "Ana")
     await world.put("k", {"n": 2}, "ana")
     same((await world.require("k", "Ana")).value, {"n": 1}, "the item of Ana")
@@ -40,7 +40,7 @@ async def case_matters(world: World) -> None:
 
 @check("namespaces.wildcards", source="BaseStore.search: namespace_prefix is compared label by label")
 async def wildcards_are_labels(world: World) -> None:
-    """``%``, ``_`` and ``*`` are labels like any other."""
+    """``%``, ``_`` and ``*`` are plain characters in labels."""
     for label in ("%", "_", "*", "a"):
         await world.put(f"at {label}", {"n": 1}, label)
     for label in ("%", "_", "*"):
@@ -67,7 +67,7 @@ async def long_labels_are_kept(world: World) -> None:
 
 @check("namespaces.ends", source="PostgresStore joins labels by periods, MongoDBStore by slashes")
 async def where_a_label_ends_matters(world: World) -> None:
-    """``("a", "b")``, ``("a/b",)`` and ``("ab",)`` are three places."""
+    """``("a", "b")``, ``("a/b",)`` and ``("ab",)`` are three namespaces."""
     places = [("a", "b"), ("a/b",), ("ab",), ("a:b",), ("a", "b", "c")]
     for number, labels in enumerate(places):
         await world.put("k", {"n": number}, *labels)
@@ -78,7 +78,7 @@ async def where_a_label_ends_matters(world: World) -> None:
 
 @check("namespaces.below", source="BaseStore.search: “Hierarchical path prefix to search within”")
 async def a_search_goes_all_the_way_down(world: World) -> None:
-    """A search finds what is in the namespace itself and at every depth below."""
+    """A search finds the items of the namespace and of all namespaces below it."""
     await world.put("0", {"n": 1}, "a")
     await world.put("1", {"n": 1}, "a", "b")
     await world.put("2", {"n": 1}, "a", "b", "c")
@@ -121,9 +121,9 @@ async def illegal_labels_are_refused_in_batches(world: World) -> None:
         await refused(world.store.abatch(ops), f"the label {label!r}", by=ValueError)
 
 
-@check("namespaces.lists", source="measured: InMemoryStore finds nothing below a list, without a word")
+@check("namespaces.lists", source="measured: InMemoryStore silently finds nothing below a list")
 async def a_list_is_no_silence(world: World) -> None:
-    """A prefix that is a list is taken as the tuple that it spells, or refused; it never finds nothing in silence."""
+    """A list as prefix works like a tuple or is refused; it does not match nothing silently."""
     await world.put("k", {"n": 1}, "a")
     prefix: Any = list(world.at("a"))
     try:

@@ -12,7 +12,7 @@ from threadkeep_conformance.world import DIMS, World, index_of
 
 @check("opening.together", source="measured: three of four PostgresStore.setup() fail on an empty database")
 async def several_may_open_an_empty_place(world: World) -> None:
-    """Four processes may open a store at an empty place at the same moment."""
+    """Four processes can open a store at an empty database concurrently."""
     async with world.place() as open_store, AsyncExitStack() as opened:
         stores = await asyncio.gather(
             *(opened.enter_async_context(open_store()) for _ in range(4)), return_exceptions=True
@@ -26,7 +26,7 @@ async def several_may_open_an_empty_place(world: World) -> None:
 
 @check("opening.later-index", source="IndexConfig is given when a store is opened")
 async def an_index_may_come_later(world: World) -> None:
-    """A place that was made without an index can be opened with one; what is put then is found by its meaning."""
+    """A database made without an index can be opened with one; new items are found by meaning."""
     async with world.place() as open_store:
         async with open_store() as store:
             await store.aput(world.at(), "old", {"text": "rides a red bike"})
@@ -36,9 +36,9 @@ async def an_index_may_come_later(world: World) -> None:
             same([item.key for item in found][:1], ["new"], "the best")
 
 
-@check("opening.from-a-thread", source="BaseStore has a blocking face and an asynchronous one")
+@check("opening.from-a-thread", source="BaseStore has synchronous and asynchronous methods")
 async def the_blocking_face_works_in_a_thread(world: World) -> None:
-    """A node that blocks, in a thread of its own, can use the store."""
+    """A synchronous node in a worker thread can use the store."""
 
     def node() -> Any:
         world.store.put(world.at(), "k", {"n": 1})
@@ -50,7 +50,7 @@ async def the_blocking_face_works_in_a_thread(world: World) -> None:
 
 @check("opening.blocking-in-a-loop", source="AsyncBatchedBaseStore raises InvalidStateError")
 async def the_blocking_face_works_in_a_loop(world: World) -> None:
-    """A blocking call inside a running loop, as in a notebook's cell, is answered."""
+    """A synchronous call works inside a running event loop, as in a notebook."""
     world.store.put(world.at(), "k", {"n": 1})
     item = world.store.get(world.at(), "k")
     same(item and item.value, {"n": 1}, "the value")
@@ -59,7 +59,7 @@ async def the_blocking_face_works_in_a_loop(world: World) -> None:
 
 @check("opening.another-loop", source="langgraph dev runs graphs on loops of their own")
 async def another_loop_may_use_it(world: World) -> None:
-    """A store that was opened in one event loop serves another one, too."""
+    """A store opened in one event loop can be used from another."""
 
     async def elsewhere() -> Any:
         await asyncio.wait_for(world.store.aput(world.at(), "k", {"n": 1}), CALL_SECONDS)

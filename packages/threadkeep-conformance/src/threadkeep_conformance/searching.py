@@ -14,7 +14,7 @@ async def _filled(world: World, count: int) -> None:
 
 @check("search.newest-first", source="PostgresStore and SqliteStore: ORDER BY updated_at DESC")
 async def the_newest_come_first(world: World) -> None:
-    """Without a query, what was put last comes first; an update counts."""
+    """Without a query, the items are sorted by ``updated_at``, newest first."""
     for key in ("a", "b", "c"):
         await world.put(key, {"n": 1})
         await world.pass_time(0.02)
@@ -24,14 +24,14 @@ async def the_newest_come_first(world: World) -> None:
 
 @check("search.default-limit", source=f"{SOURCE}: limit=10")
 async def ten_by_default(world: World) -> None:
-    """A search that does not say how many gives ten."""
+    """The default limit of a search is 10."""
     await _filled(world, 14)
     same(len(await world.search()), 10, "how many")
 
 
 @check("search.pages", source="measured: PostgresStore orders by updated_at alone; MongoDBStore has no offset")
 async def pages_fit_together(world: World) -> None:
-    """Pages fit together, of items put at the same moment, too: every item is in one of them."""
+    """Each item is on exactly one page, also with equal times."""
     await _filled(world, 33)
     pages = [keys(await world.search(limit=7, offset=offset)) for offset in range(0, 40, 7)]
     same([len(page) for page in pages], [7, 7, 7, 7, 5, 0], "the sizes of the pages")
@@ -40,14 +40,14 @@ async def pages_fit_together(world: World) -> None:
 
 @check("search.large-page", source=f"{SOURCE}: limit")
 async def a_large_page_is_whole(world: World) -> None:
-    """A limit of 500 over 150 items gives all of them."""
+    """A limit of 500 returns all of 150 items."""
     await _filled(world, 150)
     same(len(await world.search(limit=500)), 150, "how many")
 
 
 @check("search.limit-zero", source=f"{SOURCE}: limit; MongoDBStore takes 0 for no limit")
 async def nothing_is_nothing(world: World) -> None:
-    """A limit of 0 gives nothing."""
+    """A limit of 0 returns no items."""
     await _filled(world, 2)
     same(await world.search(limit=0), [], "what is found")
 
@@ -61,7 +61,7 @@ async def without_a_query_there_is_no_score(world: World) -> None:
 
 @check("search.same-item", source="SearchItem is an Item")
 async def a_search_gives_what_get_gives(world: World) -> None:
-    """An item that is searched has the value and the times of the item that is read."""
+    """A search returns the same value and times as a get."""
     await world.put("k", {"n": 1, "deep": {"x": [1]}})
     (found,) = await world.search()
     item = await world.require("k")
