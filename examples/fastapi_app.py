@@ -1,10 +1,11 @@
-"""An assistant for many users behind FastAPI: each sees and uses their own memories only.
+r"""An assistant for many users behind FastAPI: each sees and uses their own memories only.
 
 Run it, then talk as two users (the tokens stand for your authentication):
 
     pip install "threadkeep[local]" fastapi uvicorn
-    uvicorn examples.fastapi_app:app
-    curl -H "authorization: Bearer token-of-ana" -d '{"thread": "1", "text": "I live in Lisbon."}' localhost:8000/chat
+    uvicorn fastapi_app:app
+    curl -H "authorization: Bearer token-of-ana" -H "content-type: application/json" \
+        -d '{"thread": "1", "text": "I live in Lisbon."}' localhost:8000/chat
     curl -H "authorization: Bearer token-of-ana" localhost:8000/memories
 
 Set THREADKEEP_MODEL=provider:name for real replies; without it an offline stand-in quotes memories.

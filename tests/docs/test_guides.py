@@ -20,6 +20,7 @@ from langgraph.store.memory import InMemoryStore
 from typer.testing import CliRunner
 
 import threadkeep
+from tests.examples.curl import perform_commands
 from threadkeep.cli.main import app
 from threadkeep.testing import ScriptedModel
 
@@ -97,6 +98,27 @@ async def test_jupyter():
 
     assert names["state"]["messages"]
     await names["tk"].aclose()
+
+
+def test_fastapi():
+    """The application as it stands there, the commands to talk to it, and an unknown user."""
+    from fastapi.testclient import TestClient
+
+    page = (ROOT / "docs/fastapi.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {"__name__": "app"}
+    exec(compile("\n".join(code for _, code in FENCED.findall(page)), "fastapi.md", "exec", dont_inherit=True), names)
+
+    with names["tk"], TestClient(names["app"]) as client:
+        said, _ = perform_commands(page, client)
+        names["tk"].sync.drain()
+        listed = client.get("/memories", headers={"authorization": "Bearer token-of-ana"})
+        of_bob = client.get("/memories", headers={"authorization": "Bearer token-of-bob"})
+        refused = client.get("/memories")
+
+    assert said.status_code == 200, said.text
+    assert "I live in Lisbon." in listed.json()
+    assert of_bob.json() == []
+    assert refused.status_code == 401
 
 
 class TestMovingIn:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.examples.curl import perform_commands
+
 pytest.importorskip("fastapi", reason="FastAPI is not installed")
 
 ANA = {"authorization": "Bearer token-of-ana"}
@@ -33,6 +35,13 @@ def client(example: Any) -> Iterator[Any]:
 
     with TestClient(example.app, raise_server_exceptions=False) as opened:
         yield opened
+
+
+def test_its_own_commands_are_answered(client: Any, example: Any):
+    """Those that its docstring gives."""
+    said, listed = perform_commands(example.__doc__, client)
+
+    assert (said.status_code, listed.status_code) == (200, 200), said.text
 
 
 def test_each_user_is_remembered_alone(client: Any, example: Any):
