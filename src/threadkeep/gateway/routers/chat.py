@@ -101,7 +101,7 @@ class ChatBody(BaseModel):
     _no_nul = field_validator("message", "thread_id")(without_nul)
 
 
-@router.post("/chat/stream", response_class=EventStreamResponse, responses=STREAM)
+@router.post("/chat/stream", response_class=EventStreamResponse, status_code=200, responses=STREAM)
 async def stream(
     body: ChatBody, request: Request, principal: TurnStarter, idempotency_key: IdempotencyKey = None
 ) -> EventStreamResponse:
@@ -115,6 +115,7 @@ async def stream(
 @router.post(
     "/chat/stream_files",
     response_class=EventStreamResponse,
+    status_code=200,
     responses=STREAM,
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
 )

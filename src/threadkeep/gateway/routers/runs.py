@@ -87,7 +87,7 @@ async def show(run_id: RunId, request: Request, principal: Chatting) -> RunBody:
     )
 
 
-@router.get("/{run_id}/stream", response_class=EventStreamResponse, responses=STREAM)
+@router.get("/{run_id}/stream", response_class=EventStreamResponse, status_code=200, responses=STREAM)
 async def join(
     run_id: RunId,
     request: Request,
@@ -110,7 +110,7 @@ async def cancel(run_id: RunId, request: Request, principal: Chatting) -> Stoppe
     return StoppedBody(run_id=run_id, status=await runs.cancel(principal.owner, run_id))
 
 
-@router.post("/{run_id}/resume", response_class=EventStreamResponse, responses=STREAM)
+@router.post("/{run_id}/resume", response_class=EventStreamResponse, status_code=200, responses=STREAM)
 async def resume(
     run_id: RunId,
     body: AnswerBody,
