@@ -241,12 +241,12 @@ class TestPriorityGate:
 
     async def test_a_full_queue_refuses_runs(self) -> None:
         gate = PriorityGate(1)
-        gate.require_room()
+        gate.require_capacity()
         async with gate.place():
             calls = [asyncio.create_task(gate.settle()) for _ in range(MAX_WAITING)]
             await asyncio.sleep(0)
 
             with pytest.raises(OverloadedError, match="5,000 calls wait for a connection"):
-                gate.require_room()
+                gate.require_capacity()
         await asyncio.gather(*calls)
-        gate.require_room()
+        gate.require_capacity()

@@ -415,7 +415,7 @@ async def thousands_of_waiting_calls(world: World) -> None:
         calls = [asyncio.create_task(gate.settle()) for _ in range(MAX_WAITING)]
         await asyncio.sleep(0)
         try:
-            gate.require_room()
+            gate.require_capacity()
         finally:
             for call in calls:
                 call.cancel()

@@ -24,6 +24,20 @@ OLD_MODULES: Final = frozenset(
 )
 """Module and package names that earlier versions used for what has a standard name."""
 
+OLD_IDENTIFIERS: Final = frozenset(
+    """
+    whose told crowd chosen_model said_in has_room require_room home_loop at_hand to_bind let_go let_go_after none_free
+    somebody_else_summarises what_is_missing what_next how_many_hang in_a_loop_of_its_own on_the_scale_of_cosines
+    among_the_best before_a_talk least_without_a_word goes_on from_everywhere into_another is_back is_to_look_at
+    not_asked_for as_it_is as_variable at_work begun_with first_to_go some_unnamed until_introduced without_s
+    read_by_now refused_or_known patiently must_stay quiet_at tell_silence led_here stands_in counts_itself still_holds
+    asks_what_was_asked bears_out follow_elsewhere hurrying is_kept_by_us keep_onnxruntime_silent says_nothing
+    let_graphs_list_their_types not_the_users says_no_more says_one_of take_the_rest wish_cancelled could_have_roles
+    passed_on on_home standing_of spoken
+    """.split()  # noqa: SIM905 - a list of so many words is unreadable
+)
+"""Names of classes and functions that earlier versions had, in lower case and without an underscore before them."""
+
 _NO_SUBJECT: Final = re.compile(r"\b(nobody|somebody|whoever|whose)\b", re.IGNORECASE)
 _RULES_ABOUT_WORDS: Final = ("src/threadkeep/text/", "src/threadkeep/search/features.py")
 """Files whose string constants are the words of users: only their docstrings and comments are checked."""
@@ -56,6 +70,15 @@ def check_class_names(sources: dict[str, str]) -> list[Finding]:
     ]
 
 
+def check_identifiers(source: str, path: str) -> list[Finding]:
+    """Return the classes and functions of a file whose name is on the old list, or speaks of rooms, doors or homes."""
+    return [
+        Finding(path, node.lineno, f"'{node.name}' is a private word; say what it is or does in a standard term.")
+        for node in ast.walk(ast.parse(source, path))
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and _is_private_word(node.name)
+    ]
+
+
 def check_sentences(source: str, path: str) -> list[Finding]:
     """Return the docstrings, comments and messages of a Python file that hide their subject."""
     if not _NO_SUBJECT.search(source):
@@ -76,12 +99,17 @@ def check_tree(root: Path = ROOT) -> list[Finding]:
     sources = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     findings = check_class_names(sources)
     for name, source in sources.items():
-        findings += check_module_name(name)
+        findings += [*check_module_name(name), *check_identifiers(source, name)]
         findings += () if name.startswith(_TO_BE_REPLACED) else check_sentences(source, name)
     for pattern in _PAGES:
         for page in sorted(root.glob(pattern)):
             findings += check_page(page.read_text(encoding="utf-8"), page.relative_to(root).as_posix())
     return findings
+
+
+def _is_private_word(name: str) -> bool:
+    plain = name.strip("_").lower()
+    return plain in OLD_IDENTIFIERS or not {"room", "rooms", "door", "doors", "shelf"}.isdisjoint(plain.split("_"))
 
 
 def _found(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,23 +34,44 @@ class Setting:
     """One setting as its readers need it.
 
     Attributes:
+        field: The field of ``Settings``.
         names: The environment variables that set it, the strongest first.
         default: What holds where none is set; empty: nothing.
         description: What it means and what it takes.
         secret: Whether its value is masked wherever it is shown.
     """
 
+    field: str
     names: tuple[str, ...]
     default: str
     description: str
     secret: bool
 
 
+SETTING_GROUPS: Final[dict[str, re.Pattern[str]]] = {
+    heading: re.compile(fields)
+    for heading, fields in {
+        "Storage": "store_(type|sqlite|redis|postgres|mongodb|key)|data_dir|migrate|sqlite_sync|postgres_|redis_",
+        "Models": "model$|embeddings_|agents_file",
+        "Recall and search": "recall_|language|rerank|cohere|index_|store_max",
+        "Learning": "capture|queue$|queue_postgres|enable_fact|fact_|helper_|extract|memory_pol|proposal_|tombstone_",
+        "Threads and runs": "checkpoint_|allowed_types|multitask|lease_|queue_seconds|langgraph_",
+        "Window": "max_context|min_messages|auto_compression",
+        "Lifetimes": "store_ttl|inactive|max_memories",
+        "Privacy and encryption": "redact|master_|keys|erasure_",
+        "Vector stores": "vectors|pinecone",
+        "Tracing": "trace_|tracing",
+    }.items()
+}
+"""The headings of the page of settings, each with the beginnings of the fields below it."""
+
+
 def settings() -> Iterator[Setting]:
     """Yield every setting in the order of ``settings.py``."""
-    for names, field in zip(variables(), Settings.model_fields.values(), strict=True):
+    for names, (name, field) in zip(variables(), Settings.model_fields.items(), strict=True):
         default = "" if field.default in (None, PydanticUndefined) else str(field.default)
         yield Setting(
+            name,
             names,
             default,
             field.description or "",
@@ -86,12 +108,27 @@ def commands(program: Program, before: str = "") -> Iterator[tuple[str, TyperCom
             yield from commands(cast("Program", child), f"{before} {name}".strip())
 
 
+def settings_by_group() -> dict[str, list[Setting]]:
+    """Return the settings below their headings.
+
+    Raises:
+        ValueError: A setting belongs to no group, or to several.
+    """
+    groups: dict[str, list[Setting]] = {heading: [] for heading in SETTING_GROUPS}
+    for setting in settings():
+        headings = [heading for heading, fields in SETTING_GROUPS.items() if fields.match(setting.field)]
+        if len(headings) != 1:
+            msg = f"The setting {setting.field} belongs to {headings}; correct SETTING_GROUPS in tools/reference.py."
+            raise ValueError(msg)
+        groups[headings[0]].append(setting)
+    return groups
+
+
 def settings_page() -> str:
     """Return ``docs/settings.md``."""
-    rows = "\n".join(
-        f"| {'<br>'.join(f'`{name}`' for name in setting.names)} | {f'`{setting.default}`' if setting.default else ''} "
-        f"| {_cell(setting.description)}{' Secret: masked wherever it is shown.' if setting.secret else ''} |"
-        for setting in settings()
+    head = "| Variable | Default | Meaning |\n|---|---|---|\n"
+    tables = "\n\n".join(
+        f"## {heading}\n\n{head}" + "\n".join(map(_setting_row, rows)) for heading, rows in settings_by_group().items()
     )
     return f"""{WRITTEN_BY}
 
@@ -107,11 +144,10 @@ The command line also reads the file `.env` of the working directory; variables 
 `threadkeep.open()` reads the environment only. To use the file there, pass
 `settings=threadkeep.Settings.load(env_file=Path(".env"))`.
 
-If a row names two variables, the first wins. An invalid value stops the start with an error that names the variable.
+Every setting of Threadkeep has a name that begins with `THREADKEEP_`. If a row names several variables, they mean the
+same, and the first that is set wins. An invalid value stops the start with an error that names the variable.
 
-| Variable | Default | Meaning |
-|---|---|---|
-{rows}
+{tables}
 """
 
 
@@ -234,6 +270,12 @@ def write(root: Path = ROOT) -> None:
     for finding in check_tree(root):
         (root / finding.path).write_text(PAGES[finding.path](), encoding="utf-8")
         print(f"wrote {finding.path}")
+
+
+def _setting_row(setting: Setting) -> str:
+    names = "<br>".join(f"`{name}`" for name in setting.names)
+    secret = " Secret: masked wherever it is shown." if setting.secret else ""
+    return f"| {names} | {f'`{setting.default}`' if setting.default else ''} | {_cell(setting.description)}{secret} |"
 
 
 def _option_row(option: TyperOption) -> str:

@@ -55,7 +55,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_MODULES = {
     "Choice": "proposals.models",
     "DecisionResult": "proposals.models",
     "Erased": "owners.models",
@@ -82,8 +82,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if home := _HOMES.get(name):
-        return getattr(import_module(f"threadkeep.{home}"), name)
+    if module := _MODULES.get(name):
+        return getattr(import_module(f"threadkeep.{module}"), name)
     msg = f"module 'threadkeep' has no attribute {name!r}"
     raise AttributeError(msg)
 

@@ -362,12 +362,12 @@ class Threadkeep:
         Raises:
             ContextTooLargeError: The model refused the messages, and none is left to remove.
         """
-        from threadkeep.langgraph.agent import chosen_model
+        from threadkeep.langgraph.agent import resolve_model
         from threadkeep.langgraph.window import Compaction
 
         return await Compaction(self).compacted(
             messages,
-            chosen_model(self, model or self._model),
+            resolve_model(self, model or self._model),
             owner=None if owner is None and self._scope.default is None else self._scope.resolve(owner),
             thread_id=thread_id,
             system=system,

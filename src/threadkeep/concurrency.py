@@ -76,7 +76,7 @@ class PriorityGate:
         """How many calls wait."""
         return len(self._waiting)
 
-    def require_room(self) -> None:
+    def require_capacity(self) -> None:
         """Check that another run can begin.
 
         Raises:
@@ -96,7 +96,7 @@ class PriorityGate:
             StalledError: No call got an answer for as long as the patience lasts.
         """
         priority = current_priority.get()
-        if self._waiting or not self._may_take(priority):
+        if self._waiting or not self._can_start(priority):
             await self._wait(priority)
         else:
             self._answered_at = time.monotonic()
@@ -158,7 +158,7 @@ class PriorityGate:
                 self._release(priority)
             raise
 
-    def _may_take(self, priority: Priority) -> bool:
+    def _can_start(self, priority: Priority) -> bool:
         return self._free > 0 and (priority is not Priority.LEARNING or self._free_to_learn > 0)
 
     def _take(self, priority: Priority) -> None:
@@ -173,7 +173,7 @@ class PriorityGate:
         self._admit()
 
     def _admit(self) -> None:
-        while self._waiting and (self._waiting[0][2].done() or self._may_take(self._waiting[0][0])):
+        while self._waiting and (self._waiting[0][2].done() or self._can_start(self._waiting[0][0])):
             priority, _, turn = heapq.heappop(self._waiting)
             if not turn.done():
                 self._take(priority)
@@ -361,7 +361,7 @@ class TimeoutBudget:
         task = asyncio.get_running_loop().create_task(_awaited(work), context=context)
         task.add_done_callback(self._ended)
         seconds = _FIRST * (timeout or self._timeout).total_seconds()
-        if hanging := self._how_many_hang():
+        if hanging := self._count_hanging():
             seconds = min(seconds, _SHORT_SECONDS / hanging)
         self._hanging[task] = 0.0  # the loop itself would forget it
         try:
@@ -375,14 +375,14 @@ class TimeoutBudget:
 
     def for_recall(self, timeout: timedelta) -> timedelta:
         """Return how long recall may take: *timeout*, or a little while something hangs."""
-        return min(timeout, timedelta(seconds=_RECALL_SECONDS)) if self._how_many_hang() else timeout
+        return min(timeout, timedelta(seconds=_RECALL_SECONDS)) if self._count_hanging() else timeout
 
     async def settle(self, timeout: timedelta) -> None:
         """Wait for what was not waited for, *timeout* at most."""
         if self._hanging:
             await asyncio.wait(set(self._hanging), timeout=timeout.total_seconds())
 
-    def _how_many_hang(self) -> int:
+    def _count_hanging(self) -> int:
         return sum(time.monotonic() < until for until in self._hanging.values())
 
     def _ended(self, task: asyncio.Future[Any]) -> None:

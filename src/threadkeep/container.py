@@ -226,10 +226,10 @@ class Container:
         aside = place.with_name(f"{place.stem}-earlier{place.suffix}")
         if not any(path.exists() for path in (beside, aside)) and place == self.settings.sqlite_path:
             return None
-        from threadkeep.transfer.earlier_threads import is_earlier, set_aside
+        from threadkeep.transfer.earlier_threads import is_earlier, rename_backup
 
         if place != beside and is_earlier(place):
-            set_aside(place, aside)
+            rename_backup(place, aside)
         return next((path for path in (aside, beside) if is_earlier(path)), None)
 
     @cached_property

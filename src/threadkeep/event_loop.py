@@ -30,7 +30,7 @@ class EventLoopThread:
     parent raises.
     """
 
-    def __init__(self, *, name: str = "threadkeep-home") -> None:
+    def __init__(self, *, name: str = "threadkeep-event-loop") -> None:
         self._name = name
         self._guard = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -41,8 +41,8 @@ class EventLoopThread:
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run *coroutine* in this event loop and await its result from any loop.
 
-        Cancelling the caller cancels the coroutine, too. From the home loop itself it is awaited
-        directly, so services may call each other through a door.
+        Cancelling the caller cancels the coroutine, too. From the event loop itself it is awaited
+        directly, so services may call each other.
         """
         here = asyncio.get_running_loop()
         if here is self._loop:
@@ -69,8 +69,8 @@ class EventLoopThread:
         Works inside a running loop, too: it blocks that loop, as a sync call does.
 
         Raises:
-            ClosedError: This home was closed.
-            RuntimeError: Called on the home loop itself, where waiting would never end.
+            ClosedError: This event loop was closed.
+            RuntimeError: Called on the event loop itself, where waiting would never end.
         """
         if threading.current_thread() is self._thread:
             coroutine.close()
@@ -99,7 +99,7 @@ class EventLoopThread:
         That is called for certain: also where the loop is closed before the first step.
 
         Raises:
-            ClosedError: This home was closed; nothing was begun.
+            ClosedError: This event loop was closed; nothing was begun.
         """
 
         def tell(_: object, __: BaseException | None) -> None:
@@ -152,13 +152,13 @@ class EventLoopThread:
             thread.join()
 
     def _submitted(
-        self, coroutine: Coroutine[Any, Any, T], tell: Callable[[T | None, BaseException | None], None]
+        self, coroutine: Coroutine[Any, Any, T], callback: Callable[[T | None, BaseException | None], None]
     ) -> _Submission[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
         try:
             self.require_open()
             with self._guard:
-                return _Submission(coroutine, self._started(), tell)
+                return _Submission(coroutine, self._started(), callback)
         except ThreadkeepError:
             coroutine.close()
             raise
@@ -178,60 +178,60 @@ class EventLoopThread:
 
 
 class _Submission(Generic[T]):
-    """One coroutine on its way to the home loop, and its outcome on the way back.
+    """One coroutine on its way to the event loop, and its outcome on the way back.
 
     The outcome is told in the task's last step: callbacks of a task, and futures that are chained to it, come
     one round of the loop later each, which is a third of what the way costs.
 
     Args:
         coroutine: What to run.
-        home: The loop to run it on; it runs in the caller's context.
+        loop: The loop to run it on; it runs in the caller's context.
         tell: Is called once, on that loop, with the result or with what was raised.
     """
 
     def __init__(
         self,
         coroutine: Coroutine[Any, Any, T],
-        home: asyncio.AbstractEventLoop,
-        tell: Callable[[T | None, BaseException | None], None],
+        loop: asyncio.AbstractEventLoop,
+        callback: Callable[[T | None, BaseException | None], None],
     ) -> None:
         self._coroutine = coroutine
-        self._home = home
-        self._tell = tell
+        self._loop = loop
+        self._callback = callback
         self._task: asyncio.Task[None] | None = None
-        self._told = False
-        home.call_soon_threadsafe(self._begin)
+        self._reported = False
+        loop.call_soon_threadsafe(self._begin)
 
     def cancel(self) -> None:
         """Cancel it, from any thread; what is done stays done."""
         with suppress(RuntimeError):  # the loop was closed, and everything on it cancelled
-            self._home.call_soon_threadsafe(self._cancel)
+            self._loop.call_soon_threadsafe(self._cancel)
 
     def _begin(self) -> None:
-        self._task = self._home.create_task(self._carry())
+        self._task = self._loop.create_task(self._run())
         self._task.add_done_callback(self._ended)
 
     def _cancel(self) -> None:
         if self._task is not None:
             self._task.cancel()
 
-    async def _carry(self) -> None:
+    async def _run(self) -> None:
         try:
             result = await self._coroutine
         except OUTCOMES as error:
-            self._say(None, error)
+            self._report(None, error)
         else:
-            self._say(result, None)
+            self._report(result, None)
 
     def _ended(self, _: asyncio.Task[None]) -> None:
         """Tell of a task that was cancelled before its first step."""
-        if not self._told:
+        if not self._reported:
             self._coroutine.close()
-            self._say(None, asyncio.CancelledError())
+            self._report(None, asyncio.CancelledError())
 
-    def _say(self, result: T | None, error: BaseException | None) -> None:
-        self._told = True
-        self._tell(result, error)
+    def _report(self, result: T | None, error: BaseException | None) -> None:
+        self._reported = True
+        self._callback(result, error)
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:

@@ -144,7 +144,7 @@ class FactExtractor:
         owner, plain = Owner(user_id), plain_messages(messages)
         thread = thread_id_from(thread_id) if thread_id else None
         if not isinstance(self.store, ThreadkeepStore):
-            return await self._into_another(plain, owner, thread)
+            return await self._store_in_foreign_store(plain, owner, thread)
         if self.store.locked_to not in (None, owner):
             msg = "This memory is locked to another owner."
             raise OwnerMismatchError(msg)
@@ -154,7 +154,9 @@ class FactExtractor:
 
         return await self.store.call(learned)
 
-    async def _into_another(self, messages: Sequence[Message], owner: Owner, thread: ThreadId | None) -> Receipt:
+    async def _store_in_foreign_store(
+        self, messages: Sequence[Message], owner: Owner, thread: ThreadId | None
+    ) -> Receipt:
         turns = split(messages, thread_id=thread)
         if not turns:
             return Receipt("nothing")

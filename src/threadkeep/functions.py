@@ -508,9 +508,9 @@ def summarize_messages(messages: Sequence[Any], *, max_tokens: int = 256) -> str
     Source:
         SumBasic; see :func:`threadkeep.text.sentences.extractive_summary`.
     """
-    from threadkeep.langgraph.history import said_in
+    from threadkeep.langgraph.history import to_spoken_messages
 
-    return extractive_summary(said_in(_messages(messages)), budget_tokens=max_tokens, count=estimate_tokens)
+    return extractive_summary(to_spoken_messages(_messages(messages)), budget_tokens=max_tokens, count=estimate_tokens)
 
 
 def repair_orphaned_tool_calls(messages: Sequence[Any]) -> list[BaseMessage]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Final, cast
 
 from threadkeep.errors import InvalidInputError, OwnerConflictError, TooLargeError
@@ -21,22 +21,17 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_@:-]")
 """Escaped behind the mark: deep agents take ASCII letters, digits and ``-_.@+:~`` only, and LangGraph no period."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Owner:
     """A user of a tenant; every stored row belongs to exactly one partition, and most to an owner's.
 
     Attributes:
         user_id: Any text of 1–1,000 characters: an e-mail address, a path, Unicode.
         tenant: Any text of up to 1,000 characters; by default the only one, ``""``. Gateways use the token's issuer.
-        label: The owner as a LangGraph namespace label: legal, and different for every owner. An id that is legal as it
-            is, and does not begin with the mark ``~tk~``, is its own label.
-        partition: The partition that holds everything of this owner.
     """
 
     user_id: str
     tenant: str = ""
-    label: str = field(init=False, repr=False, compare=False)
-    partition: Partition = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, text in (("user id", self.user_id), ("tenant", self.tenant)):
@@ -49,8 +44,19 @@ class Owner:
         if not self.user_id:
             msg = "The user id is empty; give the id that your application knows the user by."
             raise InvalidInputError(msg)
-        object.__setattr__(self, "label", _label(self.tenant, self.user_id))
-        object.__setattr__(self, "partition", _partition(self.tenant, self.user_id))
+
+    @cached_property
+    def label(self) -> str:
+        """The owner as a LangGraph namespace label: legal, and different for every owner.
+
+        An id that is legal as it is, and does not begin with the mark ``~tk~``, is its own label.
+        """
+        return _label(self.tenant, self.user_id)
+
+    @cached_property
+    def partition(self) -> Partition:
+        """The partition that holds everything of this owner."""
+        return _partition(self.tenant, self.user_id)
 
 
 @lru_cache(maxsize=4096)

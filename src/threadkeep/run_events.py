@@ -114,7 +114,7 @@ def _caller_awaits() -> bool:
 
 
 async def _end_async(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
-    run = _leave(run_id, parent_run_id)
+    run = _remove_run(run_id, parent_run_id)
     if run is None:
         return
     try:
@@ -125,7 +125,7 @@ async def _end_async(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, *
 
 
 def _end_sync(*_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any) -> None:
-    run = _leave(run_id, parent_run_id)
+    run = _remove_run(run_id, parent_run_id)
     if run is None:
         return
     try:
@@ -149,7 +149,7 @@ def _fail_sync(error: BaseException, **given: Any) -> None:
         error.add_note(f"The run's thread could not be released: {late}")
 
 
-def _leave(run_id: UUID, parent_run_id: UUID | None) -> CurrentRun | None:
+def _remove_run(run_id: UUID, parent_run_id: UUID | None) -> CurrentRun | None:
     if parent_run_id is not None and (parent := _current.get(parent_run_id)):
         parent.children.pop(run_id, None)
     return _current.pop(run_id, None)

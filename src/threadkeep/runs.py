@@ -118,7 +118,7 @@ class Effect:
 
 
 class Runs:
-    """The runs of all owners; every method runs on the home loop."""
+    """The runs of all owners; every method runs on the event loop."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
@@ -136,7 +136,7 @@ class Runs:
         """
         await self._put(thread_id, owner, {"status": status, "cancel": False}, epoch)
 
-    async def wish_cancelled(self, thread_id: ThreadId, *, owner: Owner) -> bool:
+    async def request_cancel(self, thread_id: ThreadId, *, owner: Owner) -> bool:
         """Ask the process that runs the job to stop after the current node; return whether it was running."""
         epoch = await self.epoch(owner)
         value = await self.noted(thread_id, owner=owner)

@@ -271,7 +271,7 @@ def resolved(settings: Settings, environment: Mapping[str, str] | None = None) -
     return sorted(rows, key=lambda row: row.origin == "default")
 
 
-def keep_onnxruntime_silent() -> None:
+def disable_onnxruntime_telemetry() -> None:
     """Switch the telemetry of ONNX Runtime off; call it before the package is imported.
 
     From 1.29 on it sends data to its maker and writes an id of this machine unless this variable is set at import;

@@ -24,32 +24,32 @@ class SettingsFields(BaseSettings):
 
     store_type: StoreType | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_STORE_TYPE",
+        validation_alias=AliasChoices("LANGGRAPH_STORE_TYPE", "THREADKEEP_STORE_TYPE"),
         description="Where memories are kept: memory, sqlite, redis, postgres or mongodb.",
     )
     store_sqlite_path: Path | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_STORE_SQLITE_PATH",
+        validation_alias=AliasChoices("LANGGRAPH_STORE_SQLITE_PATH", "THREADKEEP_STORE_SQLITE_PATH"),
         description="The path of the memories' SQLite file; unset: memory.sqlite3 in the data directory.",
     )
     store_redis_url: SecretStr | None = Field(
         default=None,
-        validation_alias=AliasChoices("LANGGRAPH_STORE_REDIS_URL", "REDIS_URL"),
+        validation_alias=AliasChoices("LANGGRAPH_STORE_REDIS_URL", "REDIS_URL", "THREADKEEP_STORE_REDIS_URL"),
         description="URL of Redis, for LANGGRAPH_STORE_TYPE=redis.",
     )
     store_postgres_dsn: SecretStr | None = Field(
         default=None,
-        validation_alias=AliasChoices("LANGGRAPH_STORE_POSTGRES_DSN", "POSTGRES_DSN"),
+        validation_alias=AliasChoices("LANGGRAPH_STORE_POSTGRES_DSN", "POSTGRES_DSN", "THREADKEEP_STORE_POSTGRES_DSN"),
         description="URL of PostgreSQL, for LANGGRAPH_STORE_TYPE=postgres.",
     )
     store_mongodb_uri: SecretStr | None = Field(
         default=None,
-        validation_alias=AliasChoices("LANGGRAPH_STORE_MONGODB_URI", "MONGODB_URI"),
+        validation_alias=AliasChoices("LANGGRAPH_STORE_MONGODB_URI", "MONGODB_URI", "THREADKEEP_STORE_MONGODB_URI"),
         description="URL of MongoDB, for LANGGRAPH_STORE_TYPE=mongodb.",
     )
     store_key_prefix: str = Field(
         default="",
-        validation_alias="LANGGRAPH_STORE_KEY_PREFIX",
+        validation_alias=AliasChoices("LANGGRAPH_STORE_KEY_PREFIX", "THREADKEEP_STORE_KEY_PREFIX"),
         max_length=200,
         description="Prefix of all keys, so that several deployments can share one storage; at most 200 characters.",
     )
@@ -90,7 +90,7 @@ class SettingsFields(BaseSettings):
     )
     store_ttl_minutes: Minutes = Field(
         default=0,
-        validation_alias="LANGGRAPH_STORE_TTL_MINUTES",
+        validation_alias=AliasChoices("LANGGRAPH_STORE_TTL_MINUTES", "THREADKEEP_STORE_TTL_MINUTES"),
         description="After how many minutes memories expire, a number; 0: never. Pinned ones stay.",
     )
     inactive_days: Days = Field(
@@ -106,62 +106,66 @@ class SettingsFields(BaseSettings):
     )
     store_max_summaries: int = Field(
         default=10,
-        validation_alias="LANGGRAPH_STORE_MAX_SUMMARIES",
+        validation_alias=AliasChoices("LANGGRAPH_STORE_MAX_SUMMARIES", "THREADKEEP_STORE_MAX_SUMMARIES"),
         ge=0,
         description="Number of summaries in the cross-thread context, a whole number.",
     )
     store_max_memories: int = Field(
         default=50,
-        validation_alias="LANGGRAPH_STORE_MAX_MEMORIES",
+        validation_alias=AliasChoices("LANGGRAPH_STORE_MAX_MEMORIES", "THREADKEEP_STORE_MAX_MEMORIES"),
         ge=0,
         description="Number of memories in the cross-thread context, a whole number.",
     )
     embeddings_provider: str | None = Field(
         default=None,
-        validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_PROVIDER", "EMBEDDINGS_PROVIDER"),
+        validation_alias=AliasChoices(
+            "LANGGRAPH_STORE_EMBEDDINGS_PROVIDER", "EMBEDDINGS_PROVIDER", "THREADKEEP_EMBEDDINGS_PROVIDER"
+        ),
         description="local, onnx, none, or a LangChain provider such as openai; unset: local where it is installed.",
     )
     embeddings_model: str | None = Field(
         default=None,
-        validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_MODEL", "EMBEDDINGS_MODEL"),
+        validation_alias=AliasChoices(
+            "LANGGRAPH_STORE_EMBEDDINGS_MODEL", "EMBEDDINGS_MODEL", "THREADKEEP_EMBEDDINGS_MODEL"
+        ),
         description="The provider's embedding model, e.g. text-embedding-3-small; local: minilm-l6-v2-int8 or -fp32; "
         "onnx: bge-small-en-v1.5, arctic-embed-s, gte-small, multilingual-e5-small or a folder.",
     )
     embeddings_dims: int | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_STORE_EMBEDDINGS_DIMS",
+        validation_alias=AliasChoices("LANGGRAPH_STORE_EMBEDDINGS_DIMS", "THREADKEEP_EMBEDDINGS_DIMS"),
         ge=1,
         le=16_384,
         description="Length of the model's vectors, a whole number; unset: known, or read from the first vector.",
     )
     checkpoint_type: CheckpointType | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_CHECKPOINT_TYPE",
+        validation_alias=AliasChoices("LANGGRAPH_CHECKPOINT_TYPE", "THREADKEEP_CHECKPOINT_TYPE"),
         description="Where threads are kept: memory, sqlite, redis, postgres or mongodb; unset: as the memories.",
     )
     checkpoint_sqlite_path: Path | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_CHECKPOINT_SQLITE_PATH",
+        validation_alias=AliasChoices("LANGGRAPH_CHECKPOINT_SQLITE_PATH", "THREADKEEP_CHECKPOINT_SQLITE_PATH"),
         description="The path of an SQLite file for the threads; unset: the file of the memories.",
     )
     checkpoint_redis_url: SecretStr | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_CHECKPOINT_REDIS_URL",
+        validation_alias=AliasChoices("LANGGRAPH_CHECKPOINT_REDIS_URL", "THREADKEEP_CHECKPOINT_REDIS_URL"),
         description="URL of the threads' Redis; unset: the one of the memories.",
     )
     checkpoint_postgres_dsn: SecretStr | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_CHECKPOINT_POSTGRES_DSN",
+        validation_alias=AliasChoices("LANGGRAPH_CHECKPOINT_POSTGRES_DSN", "THREADKEEP_CHECKPOINT_POSTGRES_DSN"),
         description="URL of the threads' PostgreSQL; unset: the one of the memories.",
     )
     checkpoint_mongodb_uri: SecretStr | None = Field(
         default=None,
-        validation_alias="LANGGRAPH_CHECKPOINT_MONGODB_URI",
+        validation_alias=AliasChoices("LANGGRAPH_CHECKPOINT_MONGODB_URI", "THREADKEEP_CHECKPOINT_MONGODB_URI"),
         description="URL of the threads' MongoDB; unset: the one of the memories.",
     )
     checkpoint_ttl_minutes: Minutes = Field(
         default=0,
-        validation_alias="LANGGRAPH_CHECKPOINT_TTL_MINUTES",
+        validation_alias=AliasChoices("LANGGRAPH_CHECKPOINT_TTL_MINUTES", "THREADKEEP_CHECKPOINT_TTL_MINUTES"),
         description="After how many minutes without a run a thread expires, a number; 0: never.",
     )
     checkpoint_key: SecretStr | None = Field(
@@ -215,19 +219,19 @@ class SettingsFields(BaseSettings):
     )
     max_context_tokens: int = Field(
         default=100_000,
-        validation_alias="MAX_CONTEXT_TOKENS",
+        validation_alias=AliasChoices("MAX_CONTEXT_TOKENS", "THREADKEEP_MAX_CONTEXT_TOKENS"),
         ge=1_000,
         description="Upper bound of the window, in tokens, a whole number; less if the model's profile says so.",
     )
     min_messages_to_keep: int = Field(
         default=4,
-        validation_alias="MIN_MESSAGES_TO_KEEP",
+        validation_alias=AliasChoices("MIN_MESSAGES_TO_KEEP", "THREADKEEP_MIN_MESSAGES_TO_KEEP"),
         ge=1,
         description="How many of the newest messages stay in the window if they fit, a whole number.",
     )
     auto_compression: bool = Field(
         default=True,
-        validation_alias="ENABLE_AUTO_COMPRESSION",
+        validation_alias=AliasChoices("ENABLE_AUTO_COMPRESSION", "THREADKEEP_ENABLE_AUTO_COMPRESSION"),
         description="true or false: whether a summary replaces older messages when the context is too large.",
     )
     capture: Literal["local", "off"] = Field(
@@ -278,12 +282,12 @@ class SettingsFields(BaseSettings):
     )
     enable_fact_extraction: bool = Field(
         default=False,
-        validation_alias="ENABLE_FACT_EXTRACTION",
+        validation_alias=AliasChoices("ENABLE_FACT_EXTRACTION", "THREADKEEP_ENABLE_FACT_EXTRACTION"),
         description="Only true: a model extracts memories, one call a turn; false: rules on the user's words do.",
     )
     fact_extraction_model: str | None = Field(
         default=None,
-        validation_alias="FACT_EXTRACTION_MODEL",
+        validation_alias=AliasChoices("FACT_EXTRACTION_MODEL", "THREADKEEP_FACT_EXTRACTION_MODEL"),
         description="The extracting model, as provider:name; unset: the model given to open(), else THREADKEEP_MODEL.",
     )
     helper_temperature: float | None = Field(

@@ -42,7 +42,7 @@ class Blocking:
         if name in _SERVICES:
             return Blocking(found, self._app, apart=name in _OWN_LOOP)
         if inspect.iscoroutinefunction(found):
-            return _in_a_loop_of_its_own(found) if self._apart else _blocking(found, self._app)
+            return _run_in_new_loop(found) if self._apart else _blocking(found, self._app)
         if inspect.isasyncgenfunction(found):
             return _listing(found, self._app)
         return found
@@ -61,7 +61,7 @@ def _blocking(function: Callable[..., Coroutine[Any, Any, T]], app: Container) -
     return call
 
 
-def _in_a_loop_of_its_own(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+def _run_in_new_loop(function: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> T:
         with ThreadPoolExecutor(1, "threadkeep-run") as thread:  # the caller may be inside a running loop

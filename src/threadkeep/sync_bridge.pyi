@@ -22,7 +22,7 @@ from threadkeep.collections import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId
-from threadkeep.langgraph.agents.servers import Declaration, Standing
+from threadkeep.langgraph.agents.servers import AgentStatus, Declaration
 from threadkeep.langgraph.per_run import PerRunOwnerView
 from threadkeep.langgraph.runs import T
 from threadkeep.langgraph.threads import ImportedThread, Pruned, Thread, ThreadPage, ThreadSummary
@@ -304,9 +304,22 @@ class SyncThreadService:
         cursor: str | None = ...,
     ) -> ThreadPage: ...
     def get(self, thread_id: str, *, owner: str | Owner | None = ...) -> Thread | None: ...
-    def create(self, thread_id: str, *, title: str = ..., owner: str | Owner | None = ...) -> Thread: ...
+    def create(
+        self,
+        thread_id: str,
+        *,
+        title: str = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        owner: str | Owner | None = ...,
+    ) -> Thread: ...
     def update(
-        self, thread_id: str, *, title: str | None = ..., pinned: bool | None = ..., owner: str | Owner | None = ...
+        self,
+        thread_id: str,
+        *,
+        title: str | None = ...,
+        pinned: bool | None = ...,
+        metadata: Mapping[str, Any] | None = ...,
+        owner: str | Owner | None = ...,
     ) -> ThreadSummary: ...
     def note_turn(
         self, thread_id: str, *, question: str, status: ThreadStatus = ..., owner: str | Owner | None = ...
@@ -428,7 +441,7 @@ class SyncRunService:
 @type_check_only
 class SyncAgentService:
     def declared(self, file: str | Path | None = ...) -> tuple[Declaration, ...]: ...
-    def standing(self, file: str | Path | None = ...) -> list[Standing]: ...
+    def standing(self, file: str | Path | None = ...) -> list[AgentStatus]: ...
     def supervisor(
         self,
         *,

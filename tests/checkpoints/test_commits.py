@@ -13,7 +13,7 @@ from tests.checkpoints.checkpoints import config_of, echo_graph
 from tests.checkpoints.conftest import MakeCheckpointer
 from threadkeep.checkpoints import thread_store
 from threadkeep.checkpoints.directory import thread_partition
-from threadkeep.checkpoints.head import Head, passed_on
+from threadkeep.checkpoints.head import Head, lease_lost_error
 from threadkeep.checkpoints.thread_store import Threads
 from threadkeep.clock import SystemClock
 from threadkeep.errors import StorageFullError, StorageUnavailableError, ThreadMovedOnError
@@ -42,7 +42,7 @@ async def test_who_is_refused_is_told_after_what_rules_it_out_is_written():
     await thread.commit(lambda head: head, [Put(written.namespace, written.key, {})])
 
     def refuse(_: Head) -> Head:
-        raise passed_on()
+        raise lease_lost_error()
 
     async def end() -> object:
         try:

@@ -74,7 +74,7 @@ class TestAgents:
         assert list(standing) == ["github", "gitlab", "slack", "aws", "splunk"]
         assert not any(row["ready"] for row in standing.values())
         assert standing["github"]["reason"] == "GITHUB_PERSONAL_ACCESS_TOKEN is not set; set it to use the agent."
-        assert "splunk: SPLUNK_MCP_URL and SPLUNK_MCP_TOKEN are not set." in run("agents").output
+        assert "splunk: SPLUNK_MCP_URL and SPLUNK_MCP_TOKEN are not set;" in run("agents").output
 
     def test_a_wrong_file_is_one_sentence(self, folder: Path) -> None:
         """The file, the agent and the key are named."""
@@ -504,7 +504,7 @@ class TestProgram:
         run("memories", "add", "I live in Lisbon.")
 
         done = subprocess.run(
-            [sys.executable, "-c", "from threadkeep.cli.main import main; main()", "memories", "show", "nothing"],
+            [sys.executable, "-m", "threadkeep", "memories", "show", "nothing"],
             capture_output=True,
             text=True,
             check=False,
@@ -514,6 +514,33 @@ class TestProgram:
         assert done.returncode == 1
         assert done.stderr.startswith("Error (memory_not_found): ")
         assert "Traceback" not in done.stderr
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere root may write anywhere")
+    def test_a_read_only_home_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Reading shows an empty memory; writing says which path must be writable."""
+        for variable in ("THREADKEEP_DATA_DIR", "XDG_DATA_HOME", "LANGGRAPH_STORE_TYPE", "LANGGRAPH_STORE_SQLITE_PATH"):
+            monkeypatch.delenv(variable, raising=False)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        tmp_path.chmod(0o500)
+
+        def threadkeep_command(*words: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [sys.executable, "-m", "threadkeep", *words, "--user", "ana"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+                preexec_fn=_respect_modes,
+            )
+
+        read, written = threadkeep_command("memories", "list"), threadkeep_command("memories", "add", "I like tea.")
+        tmp_path.chmod(0o700)
+
+        assert (read.returncode, read.stdout) == (0, "Nothing is remembered about ana.\n")
+        assert written.returncode == 1
+        assert written.stderr.startswith(f"Error (storage_read_only): {tmp_path}/")
+        assert "choose another path" in written.stderr
 
     def test_help_imports_nothing_heavy(self) -> None:
         """Help answers before numpy, LangGraph, pydantic-settings, onnxruntime or Rich could be imported."""
@@ -525,6 +552,14 @@ class TestProgram:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
 
         assert done.stdout.strip() == "[]"
+
+
+def _respect_modes() -> None:
+    """Take from root the capability of writing where the mode of a file or folder forbids it."""
+    import ctypes
+
+    drop_from_bounding_set, may_write_anywhere = 24, 1
+    ctypes.CDLL(None).prctl(drop_from_bounding_set, may_write_anywhere, 0, 0, 0)
 
 
 def _take_terminal(side: int) -> None:

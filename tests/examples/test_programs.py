@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import html
 import inspect
 import json
 import re
@@ -94,7 +95,7 @@ class TestNotebook:
 
         names = await self.run(*cells)
 
-        assert "I'm allergic to peanuts" in names["recall"]._repr_html_()
+        assert "I'm allergic to peanuts" in html.unescape(names["recall"]._repr_html_())
         assert "I live in Porto." in names["home"]._repr_html_()
 
     async def test_a_kernel_that_is_restarted_in_the_middle_goes_on(self):
@@ -102,7 +103,8 @@ class TestNotebook:
         opening, first, second, *_ = self.cells()
         before = await self.run(opening, first.replace("await tk.drain()", "pass"))
 
-        names = await self.run(opening, first.partition("print(")[0] + second.replace("print(", "reply = (", 1))
+        defined = first.partition("print(")[0]
+        names = await self.run(opening, "await tk.drain()", defined + second.replace("print(", "reply = (", 1))
 
         assert "allergic to peanuts" in names["reply"]
         await asyncio.gather(names["tk"].aclose(), before["tk"].aclose())

@@ -31,7 +31,7 @@ from threadkeep.testing import HashingEmbedder, ScriptedModel
 
 KINDS: Final = ("sqlite", "postgres", "redis", "mongodb")
 WRITERS: Final = 9
-_BEGUN_SECONDS: Final = 0.05
+_BEGUN_SECONDS: Final = 0.1
 """No turn begins so shortly before the erasure: one that has not looked at its owner by then is a new one."""
 _WORK_SECONDS: Final = 0.15
 

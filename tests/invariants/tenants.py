@@ -418,10 +418,10 @@ class Tenants(RuleBasedStateMachine):
         return f"{SIGNS[who]} {says} {next(self.numbers)}"
 
     def _storage(self, work: Callable[[Storage], Awaitable[Any]]) -> Any:
-        async def on_home(services: Any) -> Any:
+        async def on_event_loop(services: Any) -> Any:
             return await work(services.storage)
 
-        return self.tk.app.event_loop.run_sync(self.tk.app.call(on_home))
+        return self.tk.app.event_loop.run_sync(self.tk.app.call(on_event_loop))
 
     def _step(self, who: int, what: str, found: object) -> None:
         """Count a step, and look for the other's sign in what it *found*."""

@@ -96,15 +96,21 @@ def _kill(n: int, url: str, rng: random.Random, children: _Children) -> tuple[li
         while len(workers) < 2:
             workers.append(children.born(lambda _reading, writing, kill=kill: _work(url, writing, seed=kill)))
             workers[-1].wait_for(b"ready\n")
-        if kill % 4:
-            workers[0].hear(b"+", within=LONGEST_BEGINNING_SECONDS)
-        time.sleep(rng.uniform(0, LONGEST_LIFE_SECONDS))
+        if kill % 4 and workers[0].hear_until(_in_hand, within=LONGEST_BEGINNING_SECONDS):
+            time.sleep(rng.uniform(0, LONGEST_THOUGHT_SECONDS / 2))
+        else:
+            time.sleep(rng.uniform(0, LONGEST_LIFE_SECONDS))
         said = workers.pop(0).killed()
-        caught += said.count(b"+") > said.count(b"-")
+        caught += _in_hand(said)
     for worker in workers:
         worker.killed()
     feeder.say(b"end\n")
     return [int(line) for line in feeder.ended().split()], caught
+
+
+def _in_hand(said: bytes) -> bool:
+    """Return whether a worker that has said this extracts from a turn now."""
+    return said.count(b"+") > said.count(b"-")
 
 
 class _Children:
@@ -167,7 +173,11 @@ class _Child:
 
     def hear(self, words: bytes, *, within: float) -> bool:
         """Wait so many seconds at most for *words*; return whether it has said them."""
-        while words not in self._said:
+        return self.hear_until(lambda said: words in said, within=within)
+
+    def hear_until(self, enough: Callable[[bytes], bool], *, within: float) -> bool:
+        """Read until all that was said is *enough*; return ``False`` after so many seconds of silence."""
+        while not enough(self._said):
             ready, _, _ = select.select([self._reading], [], [], within)
             heard = os.read(self._reading, 4096) if ready else b""
             if not heard:

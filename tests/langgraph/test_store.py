@@ -263,11 +263,11 @@ class TestFaces:
     async def test_a_blocking_call_on_the_home_loop_raises(self, store: ThreadkeepStore, world: StoreWorld):
         """Waiting there would never end, so it says so instead."""
 
-        async def on_home() -> None:
+        async def on_event_loop() -> None:
             store.get(("docs",), "k")
 
         with pytest.raises(RuntimeError, match="own loop"):
-            await world.home.run(on_home())
+            await world.home.run(on_event_loop())
 
     async def test_the_async_face_works_on_the_home_loop(self, store: ThreadkeepStore, world: StoreWorld):
         """A service may use the store it is served by."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 
 import pytest
+from langchain_core.messages import AIMessage
 from langgraph.config import get_store
 from langgraph.graph import END, START, StateGraph
 from langgraph.runtime import Runtime
@@ -17,6 +18,7 @@ from tests.langgraph.store_world import StoreWorld, on_memory
 from threadkeep.identity import Owner
 from threadkeep.langgraph.store import ThreadkeepStore
 from threadkeep.memories.models import Approval, Memory, NewMemory
+from threadkeep.testing import ScriptedModel
 
 ANA = Owner("ana@x.org")
 CONFIG: Any = {"configurable": {"langgraph_user_id": ANA.label}}
@@ -257,3 +259,35 @@ class TestDeepAgents:
         assert not (await ana.adelete("/notes")).error
         assert not (await ana.aglob("*.md")).matches
         assert not (await other.aglob("*.md")).matches
+
+    async def test_a_composite_backend_keeps_one_folder_in_the_store(self, store: ThreadkeepStore):
+        """Of a deep agent's files those below /memories/ outlive the thread, for their owner alone."""
+        deepagents = pytest.importorskip("deepagents", reason="deepagents is not installed")
+        backends = pytest.importorskip("deepagents.backends", reason="deepagents is not installed")
+
+        def agent(owner: Owner, *replies: Any) -> Any:
+            files = backends.StoreBackend(store=store, namespace=lambda _: ("users", owner.label, "files"))
+            backend = backends.CompositeBackend(default=backends.StateBackend(), routes={"/memories/": files})
+            return deepagents.create_deep_agent(ScriptedModel(replies=list(replies)), backend=backend)
+
+        def using(tool: str, **arguments: Any) -> AIMessage:
+            return AIMessage("", tool_calls=[{"name": tool, "args": arguments, "id": tool}])
+
+        def asked(text: str) -> dict[str, Any]:
+            return {"messages": [{"role": "user", "content": text}]}
+
+        write = using("write_file", file_path="/memories/tea.md", content="Ana drinks green tea")
+        draft = using("write_file", file_path="/draft.md", content="a draft")
+        await agent(ANA, write, draft, "Noted.").ainvoke(asked("I drink green tea"))
+        listing = using("ls", path="/memories/")
+        read = using("read_file", file_path="/memories/tea.md")
+        lost = using("read_file", file_path="/draft.md")
+        later = await agent(ANA, listing, read, lost, "Green tea.").ainvoke(asked("What do I drink?"))
+        other = await agent(Owner("bob@x.org"), read, "I do not know.").ainvoke(asked("What does Ana drink?"))
+
+        tools = [message.text for message in later["messages"] if message.type == "tool"]
+        assert "/memories/tea.md" in tools[0]
+        assert "Ana drinks green tea" in tools[1]
+        assert "not found" in tools[2]
+        assert ["not found" in message.text for message in other["messages"] if message.type == "tool"] == [True]
+        assert [item.key for item in await store.asearch(("users", ANA.label, "files"))] == ["/tea.md"]

@@ -13,8 +13,8 @@ from langchain_core.tools import tool
 
 import threadkeep
 from threadkeep.langgraph import window as compaction
-from threadkeep.langgraph.history import described, estimated, has_room
-from threadkeep.langgraph.window import Compaction, Talk
+from threadkeep.langgraph.history import described, estimated, fits_without_counting
+from threadkeep.langgraph.window import Compaction, ModelCallContext
 from threadkeep.testing import HashingEmbedder
 
 TEXTS = st.text(st.characters(), max_size=60)
@@ -47,7 +47,7 @@ class TestHasRoom:
 
         counted = estimated(messages, **more)
 
-        assert not has_room(messages, limit=limit, **more) or counted.total * 2 <= limit
+        assert not fits_without_counting(messages, limit=limit, **more) or counted.total * 2 <= limit
 
     @given(st.lists(st.text(st.characters(), max_size=60), max_size=8))
     def test_every_byte_may_be_a_token(self, texts: list[str]):
@@ -55,8 +55,8 @@ class TestHasRoom:
         worst = sum(len(text.encode("utf-8", "surrogatepass")) + 4 for text in texts)
         messages = [HumanMessage(text) for text in texts]
 
-        assert has_room(messages, limit=2 * worst)
-        assert not texts or not has_room(messages, limit=2 * worst - 2)
+        assert fits_without_counting(messages, limit=2 * worst)
+        assert not texts or not fits_without_counting(messages, limit=2 * worst - 2)
 
 
 class TestCounting:
@@ -72,7 +72,7 @@ class TestCounting:
         short, long = [HumanMessage("Hello!")], [HumanMessage("Hello! " * 300)]
 
         for messages in (short, long):
-            await Compaction(tk).fitting(Talk(messages, None, limit=2_000, keep=20))
+            await Compaction(tk).fitting(ModelCallContext(messages, None, limit=2_000, keep=20))
 
         assert counts == [1]
 
@@ -88,7 +88,7 @@ class TestCounting:
         fitting = Compaction(tk)
 
         for tools in ([look], [look], [look, look], [look], [{"name": "look"}]):
-            await fitting.fitting(Talk([HumanMessage("Hello!")], None, limit=2_000, keep=20, tools=tools))
+            await fitting.fitting(ModelCallContext([HumanMessage("Hello!")], None, limit=2_000, keep=20, tools=tools))
 
         assert asked == [1, 2, 1, 1]
 
@@ -97,8 +97,8 @@ class TestCounting:
         history = [HumanMessage("Tell me more. " * 20), AIMessage("More. " * 20), HumanMessage("And now?")]
         tools = [{"name": "look", "description": "Look. " * 300}]
 
-        alone = await Compaction(tk).fitting(Talk(history, None, limit=600, keep=1))
-        beside = await Compaction(tk).fitting(Talk(history, None, limit=600, keep=1, tools=tools))
+        alone = await Compaction(tk).fitting(ModelCallContext(history, None, limit=600, keep=1))
+        beside = await Compaction(tk).fitting(ModelCallContext(history, None, limit=600, keep=1, tools=tools))
 
         assert not alone.changed
         assert len(beside.messages) < len(history) or beside.changed

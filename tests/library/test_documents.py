@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from threadkeep import functions
 from threadkeep.errors import InvalidInputError, ModelUnavailableError, SettingsError
 from threadkeep.fact_extraction import telemetry
 from threadkeep.registry import create_embedder
-from threadkeep.settings import Settings, resolved
+from threadkeep.settings import Settings, resolved, variables
 from threadkeep.testing import HashingEmbedder
 
 ANA = "ana.maria@x.org"
@@ -103,6 +104,9 @@ class TestSettings:
             ("THREADKEEP_LANGUAGE", "German", "language", "german"),
             ("LANGGRAPH_STORE_MAX_MEMORIES", " 7 ", "store_max_memories", 7),
             ("FACT_EXTRACTION_MODEL", " openai:gpt-5-mini\n", "fact_extraction_model", "openai:gpt-5-mini"),
+            ("THREADKEEP_STORE_TYPE", "redis", "store_type", "redis"),
+            ("THREADKEEP_MAX_CONTEXT_TOKENS", "9000", "max_context_tokens", 9000),
+            ("THREADKEEP_ENABLE_FACT_EXTRACTION", "true", "enable_fact_extraction", True),
         ],
     )
     def test_case_and_blanks_do_not_count(
@@ -111,6 +115,23 @@ class TestSettings:
         monkeypatch.setenv(variable, value)
 
         assert getattr(Settings.load(), field) == expected
+
+    def test_each_has_a_name_of_one_scheme(self):
+        """Those of services and servers that others named have no second name."""
+        named_by_others = re.compile("COHERE_|CO_API|PINECONE_|LANGSMITH_|LANGGRAPH_DEV")
+
+        assert not [
+            names
+            for names in variables()
+            if not named_by_others.match(names[0]) and not any(name.startswith("THREADKEEP_") for name in names)
+        ]
+
+    def test_a_documents_name_wins_over_ours(self, monkeypatch: pytest.MonkeyPatch):
+        """Of several names of one setting the first of its row counts."""
+        monkeypatch.setenv("LANGGRAPH_STORE_TYPE", "memory")
+        monkeypatch.setenv("THREADKEEP_STORE_TYPE", "redis")
+
+        assert Settings.load().store_type == "memory"
 
     @pytest.mark.parametrize("value", ["true", "True", " TRUE "])
     def test_true_turns_extraction_on(self, value: str, monkeypatch: pytest.MonkeyPatch):

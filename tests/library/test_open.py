@@ -298,7 +298,7 @@ class TestLoops:
 
             assert len({one.memory_id for one in kept}) == 50
             assert len(await tk.memories.list(owner="ana")) == 50
-            assert len([t for t in threading.enumerate() if t.name == "threadkeep-home"]) == 1
+            assert len([t for t in threading.enumerate() if t.name == "threadkeep-event-loop"]) == 1
 
     async def test_two_memories_on_one_file(self, tmp_path: Path) -> None:
         """What one process writes the other one finds at once."""

@@ -127,7 +127,7 @@ class TestSearch:
             await tk.memories.search("tea", owner=ANA)
 
 
-class Told:
+class AwaitableCount:
     """What each owner was told is kept, and what is gone."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Told:
         self.over = threading.Event()
 
 
-async def change(tk: threadkeep.Threadkeep, told: Told, rounds: int) -> None:
+async def change(tk: threadkeep.Threadkeep, told: AwaitableCount, rounds: int) -> None:
     """Keep, correct, forget and erase; what is told is told when it has happened, and what goes before it begins."""
     for number in range(rounds):
         for owner, kept in told.kept.items():
@@ -161,7 +161,7 @@ async def change(tk: threadkeep.Threadkeep, told: Told, rounds: int) -> None:
                 told.gone.update(erased)
 
 
-async def look(tk: threadkeep.Threadkeep, told: Told) -> int:
+async def look(tk: threadkeep.Threadkeep, told: AwaitableCount) -> int:
     """Search until all is over; return how often."""
     searches = 0
     while not told.over.is_set():
@@ -185,7 +185,7 @@ async def test_many_threads_search_while_everything_changes(
     """Nobody sees what was forgotten, or another's, or misses what was kept; nothing fails."""
     monkeypatch.setattr("threadkeep.search.index._MAX_PARSED", 8)
     monkeypatch.setattr("threadkeep.container._MEGABYTE", max_bytes)
-    model, told = ImmediateHashingEmbedder(), Told()
+    model, told = ImmediateHashingEmbedder(), AwaitableCount()
     async with threadkeep.open(url, embedder=model) as tk:
         await tk.ready()
         with ThreadPoolExecutor(3) as threads:

@@ -168,7 +168,7 @@ class TestCommands:
             ('{"1": "a", "1": "b"}', "twice"),
             ("[]", "JSON object"),
             ('{"1": 7}', "neither a user id"),
-            ("{", "no JSON"),
+            ("{", "not valid JSON"),
             ('{"1": "bob", "3": "ana"}', "no thread '3'; nothing was changed"),
             (None, "cannot be read"),
         ],
@@ -358,7 +358,7 @@ class TestAnEarlierVersion:
         path = self.earlier(tmp_path)
         kept = shutil.copy(path, tmp_path / "kept.sqlite3")
         url = f"sqlite:///{tmp_path}/memory.sqlite3"
-        monkeypatch.setattr("threadkeep.transfer.earlier_threads.set_aside", _killed)
+        monkeypatch.setattr("threadkeep.transfer.earlier_threads.rename_backup", _killed)
         async with threadkeep.open(url, embedder="none") as tk:
             with pytest.raises(KeyboardInterrupt):
                 await asking(tk.checkpointer).aget_state(config_of("1"))

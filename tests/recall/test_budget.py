@@ -13,7 +13,7 @@ from threadkeep.errors import InvalidInputError
 from threadkeep.ids import MemoryId
 from threadkeep.memories.models import Kind, Memory
 from threadkeep.recall.models import Recalled
-from threadkeep.recall.selection import estimate_tokens, fit, normalised, says_no_more
+from threadkeep.recall.selection import estimate_tokens, fit, is_contained, normalised
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 FRAME = "[begin]\n[end]"
@@ -48,7 +48,7 @@ class TestSaysNoMore:
     )
     def test_what_begins_a_longer_statement_adds_nothing(self, text: str, than: str, no_more: bool):
         """Unless the longer one goes on to take it back."""
-        assert says_no_more(normalised(text), normalised(than)) == no_more
+        assert is_contained(normalised(text), normalised(than)) == no_more
 
 
 class TestEstimateTokens:

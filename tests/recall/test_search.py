@@ -94,10 +94,10 @@ class TestRanking:
     async def test_a_storage_that_can_tell_at_once_is_not_waited_for(self, model: HashingEmbedder, clock: StillClock):
         """A warm search follows the feed only where something has happened, whoever wrote it."""
 
-        class Near(HeldStorage):
+        class NearItem(HeldStorage):
             is_at = InMemoryStorage.is_at
 
-        storage = Near(clock)
+        storage = NearItem(clock)
         await storage.connect()
         search = Retriever(storage, model, clock)
         await keep(storage, search, "tea")

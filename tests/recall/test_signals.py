@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, near_dates, not_the_users, said_by
+from threadkeep.search.scoring import ASSISTANT, DOCUMENT, OTHER, TOOL, USER, near_dates, penalty_for_others, said_by
 from threadkeep.text.dates import Span, Yearly
 
 
@@ -30,7 +30,7 @@ class TestWho:
         """What nobody is known to have said is not: it may be the user's own."""
         roles = np.array([USER, ASSISTANT, TOOL, DOCUMENT, OTHER], np.int8)
 
-        assert not_the_users(roles).tolist() == [0, -1, -1, -1, 0]
+        assert penalty_for_others(roles).tolist() == [0, -1, -1, -1, 0]
 
 
 class TestNearDates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.language import check_class_names, check_module_name, check_page, check_sentences
+from tools.language import check_class_names, check_identifiers, check_module_name, check_page, check_sentences
 
 
 class TestModuleNames:
@@ -24,6 +24,17 @@ class TestClassNames:
         findings = check_class_names({"a.py": "class Entry: ...", "b.py": "class Entry: ...\nclass Other: ..."})
 
         assert [(finding.path, finding.line) for finding in findings] == [("a.py", 1), ("b.py", 1)]
+
+
+class TestIdentifiers:
+    @pytest.mark.parametrize("source", ["class Told(int): ...", "def _whose(): ...", "async def has_room(): ..."])
+    def test_a_private_word_is_found(self, source: str):
+        """In classes and functions, private ones, too."""
+        assert [finding.line for finding in check_identifiers(source, "a.py")] == [1]
+
+    def test_a_standard_term_passes(self):
+        """A word of the list inside another one is none."""
+        assert not check_identifiers("class ServerRoomba: ...\ndef resolve_owner(): ...", "a.py")
 
 
 class TestSentences:

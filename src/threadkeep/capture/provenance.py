@@ -102,9 +102,9 @@ def backing(text: str, kind: Kind, messages: Sequence[Message]) -> Backing:
     """
     said = [message for message in messages if message.role == "user"]
     for message in said:
-        if kind == "episodic" and told(text, message.text):
+        if kind == "episodic" and is_supported_episode(text, message.text):
             return Backing("user", message)
-        if kind != "episodic" and any(bears_out(clause, text) for clause in own_clauses(message.text)):
+        if kind != "episodic" and any(entails(clause, text) for clause in own_clauses(message.text)):
             return Backing("user", message)
     wanted = set(gist_of(_EPISODE_LEAD.sub("", text)).words)
     for message in messages:
@@ -131,7 +131,7 @@ def own_clauses(text: str) -> Iterator[str]:
         before = whole
 
 
-def bears_out(clause: str, text: str) -> bool:
+def entails(clause: str, text: str) -> bool:
     """Return whether *clause*, which the user states, says at least what *text* says."""
     if normalised(text) == normalised(clause):
         return True
@@ -154,13 +154,13 @@ def _holds(clause: str, text: str) -> bool:
     return set(wanted.words) - have <= _implied(clause, have) and bool(set(wanted.words) & have)
 
 
-def told(text: str, message: str) -> bool:
+def is_supported_episode(text: str, message: str) -> bool:
     """Return whether an episode tells nothing but what the user's own sentences of *message* hold."""
     if unwanted(message):
         return False
     episode = _EPISODE_LEAD.sub("", text).removesuffix("…")
     own = " ".join(own_sentences(message))
-    if _stands_in(episode, own):
+    if _contains_words(episode, own):
         return True
     wanted = set(gist_of(episode).words) - _EPISODE_FRAME
     return bool(wanted) and wanted <= set(gist_of(own).words)
@@ -184,13 +184,13 @@ def _is_of_another(clause: str, text: str) -> bool:
 
 def _is_part(text: str, clause: str) -> bool:
     """Whether *text* stands in *clause* as it is, fillers apart, and nothing around it turns it round."""
-    if not _stands_in(text, clause):
+    if not _contains_words(text, clause):
         return False
     said, wanted = gist_of(clause), gist_of(text)
     return agrees(said, wanted) and not (set(said.words) - set(wanted.words)) & _REVERSING
 
 
-def _stands_in(text: str, clause: str) -> bool:
+def _contains_words(text: str, clause: str) -> bool:
     inner, outer = content_words(text), content_words(clause)
     places = range(len(outer) - len(inner) + 1)
     return bool(inner) and any(outer[place : place + len(inner)] == inner for place in places)

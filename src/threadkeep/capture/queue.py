@@ -346,7 +346,7 @@ def ready(
         if not free:
             continue
         debounced = terms.debounce and hurried is not None and key not in hurried
-        quiet_at = _quiet_at([record.turn.at for _, record in rows], terms.debounce)
+        quiet_at = _debounce_ends([record.turn.at for _, record in rows], terms.debounce)
         if debounced and quiet_at > now:
             moments.append(quiet_at)
             continue
@@ -396,7 +396,7 @@ def owner_of(ref: Ref) -> Owner | None:
             return None
 
 
-def _quiet_at(recorded: Sequence[datetime], debounce: timedelta) -> datetime:
+def _debounce_ends(recorded: Sequence[datetime], debounce: timedelta) -> datetime:
     return min(max(recorded) + debounce, min(recorded) + _MOST_DEBOUNCES * debounce)
 
 

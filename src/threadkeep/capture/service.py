@@ -18,7 +18,7 @@ from threadkeep.capture.turns import (
     TURN_SPACING,
     TURNS,
     Branch,
-    Spoken,
+    SpokenTurn,
     TurnRecord,
     done,
     every_trace,
@@ -203,7 +203,7 @@ class CaptureService:
 
     async def _commit_turns(
         self,
-        turns: tuple[Spoken, ...],
+        turns: tuple[SpokenTurn, ...],
         messages: Sequence[Message],
         *,
         owner: Owner,
@@ -309,7 +309,7 @@ class CaptureService:
         deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
         progress = self._queue.progress()
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
-        with self._queue.hurrying(owner, {record.turn.thread_id for record in _waiting(records)}):
+        with self._queue.skip_debounce(owner, {record.turn.thread_id for record in _waiting(records)}):
             while waiting := _waiting(records):
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0:
@@ -380,7 +380,7 @@ class CaptureService:
         waiting, running, dead, oldest = await self._queue.outbox.counts()
         return CaptureStats(waiting + running, dead, self._queue.processed, running, oldest)
 
-    async def _wanted(self, found: TurnLookup, missing: Sequence[Spoken], *, epoch: str) -> Sequence[Spoken]:
+    async def _wanted(self, found: TurnLookup, missing: Sequence[SpokenTurn], *, epoch: str) -> Sequence[SpokenTurn]:
         """Return which of *missing* are to be learnt from."""
         if found.unknown and await self._was_erased(epoch):
             missing = missing[-1:]  # nothing of this thread is known: what is older was said before
@@ -398,7 +398,7 @@ class CaptureService:
         self._last_at = moments[-1]
         return moments
 
-    async def _duplicate(self, newest: Spoken, owner: Owner) -> Receipt:
+    async def _duplicate(self, newest: SpokenTurn, owner: Owner) -> Receipt:
         (record,) = await self.on_record.records([newest.turn_id], owner=owner)
         if record is None:
             return Receipt("duplicate", (newest.turn_id,))
@@ -406,7 +406,7 @@ class CaptureService:
 
 
 def _puts(
-    turns: Sequence[Spoken],
+    turns: Sequence[SpokenTurn],
     moments: Sequence[datetime],
     *,
     wanted: Collection[TurnId],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from threadkeep.capture.turns import (
     THE_FIRST,
     Branch,
-    Spoken,
+    SpokenTurn,
     TurnRecord,
     branch_of,
     message_trace,
@@ -60,8 +60,8 @@ class TurnLookup:
         beside: The item that was asked for, too.
     """
 
-    turns: tuple[Spoken, ...]
-    missing: tuple[Spoken, ...]
+    turns: tuple[SpokenTurn, ...]
+    missing: tuple[SpokenTurn, ...]
     known: Mapping[str, TurnId]
     newest: TurnId | None = None
     branch: Branch = THE_FIRST
@@ -84,13 +84,13 @@ class OnRecord:
         self._storage = storage
 
     @staticmethod
-    def newest_turns(messages: Sequence[Message], *, thread_id: ThreadId | None) -> tuple[Spoken, ...]:
+    def newest_turns(messages: Sequence[Message], *, thread_id: ThreadId | None) -> tuple[SpokenTurn, ...]:
         """Return the turns of *messages* that :meth:`find` looks up first; none where no message is a user's."""
         return split(messages, thread_id=thread_id, newest=_LOOK_BACK + 1)
 
     async def find(
         self,
-        turns: tuple[Spoken, ...],
+        turns: tuple[SpokenTurn, ...],
         messages: Sequence[Message],
         *,
         owner: Owner,
@@ -163,7 +163,7 @@ class OnRecord:
         """
         return bool(memory.sources) and _only_in(thread_id, memory.sources, shown)
 
-    async def elsewhere(
+    async def learnt_on_other_branches(
         self, memories: Sequence[Memory], messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId
     ) -> Collection[MemoryId]:
         """Return which of *memories* were learnt in this thread alone, and not on the way to its newest turn.
@@ -204,20 +204,20 @@ class OnRecord:
             return ()
         branch = _branch_in(newest, thread_id)
 
-        def led_here(source: Source) -> bool:
+        def _is_on_branch(source: Source) -> bool:
             record = records.get(of_source[source] or TurnId(""))
             if record is None or record.turn.thread_id != thread_id:
                 return True  # the record is gone
             return record.branch.led_to(branch, at=record.turn.at, until=newest.turn.at)
 
-        return {one.memory_id for one in in_doubt if not any(led_here(source) for source in one.sources)}
+        return {one.memory_id for one in in_doubt if not any(_is_on_branch(source) for source in one.sources)}
 
     async def records(self, turn_ids: Sequence[TurnId], *, owner: Owner) -> list[TurnRecord | None]:
         """Return the records of these turns, in their order; ``None`` for what is not there."""
         items = await self._storage.get([Ref(owner.partition, turns_namespace(owner), key) for key in turn_ids])
         return [record_of(item) if item else None for item in items]
 
-    def _refs(self, turns: Sequence[Spoken], owner: Owner, *, traced: Sequence[Spoken]) -> list[Ref]:
+    def _refs(self, turns: Sequence[SpokenTurn], owner: Owner, *, traced: Sequence[SpokenTurn]) -> list[Ref]:
         """Return where the ids of *turns* and the user's words in them are, and the traces of those that are *traced*.
 
         The newest turn of a thread may not be on record yet: then what others said in the same words does not count.

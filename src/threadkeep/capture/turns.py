@@ -98,7 +98,7 @@ State: TypeAlias = Literal["pending", "done", "failed"]
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SpokenTurn:
     """A turn as a thread shows it. Its digests are made when they are asked for: of a long thread, few are.
 
     Attributes:
@@ -202,7 +202,9 @@ def traces_namespace(owner: Owner) -> Namespace:
     return (TRACES, owner.label)
 
 
-def split(messages: Sequence[Message], *, thread_id: ThreadId | None, newest: int | None = None) -> tuple[Spoken, ...]:
+def split(
+    messages: Sequence[Message], *, thread_id: ThreadId | None, newest: int | None = None
+) -> tuple[SpokenTurn, ...]:
     """Part the messages of a thread into turns, oldest first; what is older than the turns asked for is not read.
 
     A turn starts with a user's message; further ones before anything is replied belong to it. What
@@ -224,15 +226,15 @@ def split(messages: Sequence[Message], *, thread_id: ThreadId | None, newest: in
         turns[-1].append(message)
     if turns and turns[-1][-1].role != "user":
         turns.pop()
-    spoken: list[Spoken] = []
+    spoken: list[SpokenTurn] = []
     before: tuple[str, ...] = ()
     for turn in reversed(turns):
-        spoken.append(Spoken(tuple(reversed(turn)), thread_id, before))
+        spoken.append(SpokenTurn(tuple(reversed(turn)), thread_id, before))
         before = spoken[-1].words
     return tuple(spoken[len(spoken) - newest :] if newest is not None and len(spoken) > newest else spoken)
 
 
-def every_trace(turn: Spoken) -> tuple[str, ...]:
+def every_trace(turn: SpokenTurn) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
     messages = [message_trace(one.message_id) for one in turn.messages if one.role == "user" and one.message_id]
     return tuple(dict.fromkeys((*turn.traces, turn.alone, *([turn.said] if turn.said else []), *messages)))
@@ -248,12 +250,12 @@ def newest_trace(thread_id: ThreadId) -> str:
     return short_digest("newest turn in thread", thread_id)
 
 
-def names_of(turn: Spoken) -> tuple[str, ...]:
+def names_of(turn: SpokenTurn) -> tuple[str, ...]:
     """Return what *turn* alone is on record by, the surest first: not the traces, which the same words leave again."""
     return (turn.turn_id, turn.said) if turn.said else (turn.turn_id,)
 
 
-def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spoken, ...]:
+def missing_turns(turns: Sequence[SpokenTurn], known: Collection[str]) -> tuple[SpokenTurn, ...]:
     """Return the turns that are newer than the newest known one, oldest first; all where none is known.
 
     The newest turn is known by its own id only: said again, the same words are another turn. An
@@ -263,7 +265,7 @@ def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spok
         turns: Of one thread, oldest first.
         known: Ids and traces that are on record.
     """
-    missing: list[Spoken] = []
+    missing: list[SpokenTurn] = []
     for turn in reversed(turns):
         if turn.turn_id in known or (missing and any(trace in known for trace in turn.traces)):
             break
@@ -272,7 +274,7 @@ def missing_turns(turns: Sequence[Spoken], known: Collection[str]) -> tuple[Spok
 
 
 def pending(
-    turn: Spoken,
+    turn: SpokenTurn,
     *,
     thread_id: ThreadId | None,
     at: datetime,

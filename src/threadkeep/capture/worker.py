@@ -104,7 +104,7 @@ class Queue:
         self.engine.wake(key_of(owner, thread_id))
 
     @contextmanager
-    def hurrying(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[None]:
+    def skip_debounce(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[None]:
         """Note that a caller waits for these threads: until then this process does not debounce them."""
         keys = Counter(key_of(owner, thread_id) for thread_id in thread_ids if self.outbox.terms.debounce)
         self._hurried += keys

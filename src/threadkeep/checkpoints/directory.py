@@ -9,17 +9,19 @@ not listed is what an earlier version left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from threadkeep.checkpoints.codec import HEAD
 from threadkeep.checkpoints.head import Head, bind_to
 from threadkeep.concurrency import retry_conflicts, until_available
-from threadkeep.errors import PartitionErasedError, RevisionConflictError
+from threadkeep.errors import InvalidInputError, PartitionErasedError, RevisionConflictError
 from threadkeep.identity import Owner, owner_of_label, owner_of_partition
 from threadkeep.ids import ThreadId, digest
 from threadkeep.storage.interface import (
@@ -51,6 +53,9 @@ _NEVER_WRITTEN: Final = Partition("owner", ("", ".never"))
 
 _TITLE_WORDS: Final = 7
 _TITLE_CHARACTERS: Final = 200
+_METADATA_CHARACTERS: Final = 8_000
+
+NO_METADATA: Final[Mapping[str, Any]] = MappingProxyType({})
 
 ThreadStatus: TypeAlias = Literal["idle", "interrupted", "error"]
 """How the last turn of a thread ended: with a reply, with a question to the user, or with an error."""
@@ -67,6 +72,7 @@ class ListedThread(NamedTuple):
         pinned: Whether the user pinned it.
         created_at: When it was listed first; ``None``: unknown.
         last_turn_at: When its last turn ended; ``None``: unknown.
+        metadata: What the application keeps with it.
     """
 
     thread_id: ThreadId
@@ -76,6 +82,7 @@ class ListedThread(NamedTuple):
     pinned: bool = False
     created_at: datetime | None = None
     last_turn_at: datetime | None = None
+    metadata: Mapping[str, Any] = NO_METADATA
 
     @classmethod
     def from_item(cls, item: Item) -> ListedThread:
@@ -89,6 +96,7 @@ class ListedThread(NamedTuple):
             bool(value.get("pinned", False)),
             item.created_at,
             item.updated_at,
+            value.get("metadata", NO_METADATA),
         )
 
     def partition_of(self, owner: Owner) -> Partition:
@@ -220,16 +228,27 @@ class ThreadDirectory:
         note.written = True
 
     async def edit(
-        self, owner: Owner, thread_id: str, *, scoped: bool, title: str | None = None, pinned: bool | None = None
+        self,
+        owner: Owner,
+        thread_id: str,
+        *,
+        scoped: bool,
+        title: str | None = None,
+        pinned: bool | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> ListedThread | None:
-        """Change the title or the pin of a thread, which keeps its place in the list; ``None``: it is not listed."""
+        """Change what the list says of a thread, which keeps its place in it; ``None``: it is not listed.
+
+        *metadata* is added to what is there; ``None`` leaves each as it is.
+        """
 
         async def change() -> ListedThread | None:
             item = await self._item(owner, thread_id, scoped=scoped)
             if item is None:
                 return None
-            changes: dict[str, Any] = {} if title is None else {"title": title}
-            value = {**item.value, **changes, **({} if pinned is None else {"pinned": pinned})}
+            merged = None if metadata is None else {**item.value.get("metadata", {}), **metadata}
+            changes = {"title": title, "pinned": pinned, "metadata": merged}
+            value = {**item.value, **{name: change for name, change in changes.items() if change is not None}}
             await self._put(owner, item, value, item.updated_at)
             return ListedThread.from_item(replace(item, value=value))
 
@@ -378,6 +397,34 @@ def title_from(question: str) -> str:
     """Return the first seven words of *question*, of 200 characters at most."""
     words = "".join(one if one.isprintable() else " " for one in question[: 10 * _TITLE_CHARACTERS]).split()
     return " ".join(words[:_TITLE_WORDS])[:_TITLE_CHARACTERS]
+
+
+def checked_title(title: str) -> str:
+    """Return a title without superfluous white space.
+
+    Raises:
+        InvalidInputError: It has more than 200 characters.
+    """
+    text = " ".join(title.split())
+    if len(text) > _TITLE_CHARACTERS:
+        msg = f"The title has {len(text):,} characters; at most {_TITLE_CHARACTERS} are allowed."
+        raise InvalidInputError(msg)
+    return text
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the metadata of a thread.
+
+    Raises:
+        InvalidInputError: It has more than 8,000 characters as JSON.
+    """
+    if metadata is None:
+        return None
+    size = len(json.dumps(dict(metadata)))
+    if size > _METADATA_CHARACTERS:
+        msg = f"The metadata of a thread has {size:,} characters; at most {_METADATA_CHARACTERS:,} are allowed."
+        raise InvalidInputError(msg)
+    return dict(metadata)
 
 
 def _key(thread_id: str, *, scoped: bool) -> str:

@@ -104,7 +104,7 @@ class Head:
             ThreadMovedOnError: It has passed to another run, or the thread was deleted.
         """
         if self.lease is None or self.lease.run != run:
-            raise passed_on()
+            raise lease_lost_error()
         return self.lease
 
 
@@ -184,7 +184,7 @@ def busy() -> ThreadBusyError:
     return ThreadBusyError("Another run is at work on this thread; wait for it, or try again later.")
 
 
-def passed_on() -> ThreadMovedOnError:
+def lease_lost_error() -> ThreadMovedOnError:
     """Return the error for a run that lost its lease."""
     msg = (
         "The lease on this thread has passed to another run, or it was deleted; "

@@ -190,7 +190,7 @@ class Leases:
         clock, call = asyncio.get_running_loop(), self._threads.call
         deadline = clock.time() + self.terms.queue.total_seconds()
         if (gate := self._threads.storage.gate) is not None:
-            gate.require_room()
+            gate.require_capacity()
         lease = Lease(new_id(), thread, owner, leases=self)
         waits = strategy in ("enqueue", "reject")
         if waits:

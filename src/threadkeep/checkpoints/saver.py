@@ -29,7 +29,7 @@ from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thre
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
 from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
-from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, let_graphs_list_their_types
+from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
 from threadkeep.checkpoints.thread_ids import (
     Target,
     addressed,
@@ -113,7 +113,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         ttl: timedelta | None = None,
     ) -> None:
         super().__init__(serde=StrictSerializer(allowed_types))
-        let_graphs_list_their_types()
+        patch_type_allowlist()
         listen()
         terms = terms or LeaseTerms()
         self.storage = storage

@@ -185,7 +185,7 @@ def _how_to_allow(module: str, name: str) -> str:
     )
 
 
-def let_graphs_list_their_types() -> None:
+def patch_type_allowlist() -> None:
     """Make LangGraph tell a checkpointer the types of a graph's state when the graph is compiled.
 
     By default it does so only if ``LANGGRAPH_STRICT_MSGPACK`` was set before its first import. A checkpointer that is

@@ -93,7 +93,7 @@ class Change:
         return sum(len(one.data or b"") for one in self.operations if isinstance(one, Put))
 
 
-class _Known(NamedTuple):
+class _KnownHead(NamedTuple):
     """What is known of a thread.
 
     Attributes:
@@ -120,7 +120,7 @@ class ThreadStore:
         self.partition = partition
         self.thread_id = thread_id
         self._threads = threads
-        self._known: _Known | None = None
+        self._known: _KnownHead | None = None
         self._seen: tuple[str, datetime | None, float] = ("", None, 0.0)
         self._waiting: list[Change] = []
         self._committing: asyncio.Task[None] | None = None
@@ -256,16 +256,16 @@ class ThreadStore:
             items += page.items
         return items
 
-    async def _read_head(self) -> _Known:
+    async def _read_head(self) -> _KnownHead:
         threads = self._threads
         (item,) = await threads.get_items([Ref(self.partition, *HEAD)])
         if item is not None and item.due is not None and item.due.at <= threads.clock.now():
             await threads.storage.erase(self.partition)  # it has expired
             item = None
         if item is not None:
-            return _Known(Head.from_value(item.value), item.revision)
+            return _KnownHead(Head.from_value(item.value), item.revision)
         position = await until_available(lambda: threads.storage.position(self.partition), threads.timeout)
-        return _Known(None, epoch=position.epoch)
+        return _KnownHead(None, epoch=position.epoch)
 
     def begin(self) -> None:
         """Commit what waits."""
@@ -332,7 +332,7 @@ class ThreadStore:
             except BaseException:
                 self._known = None
                 raise
-            known = _Known(head, position.sequence)
+            known = _KnownHead(head, position.sequence)
         self._known = known
         for change in allowed:
             if change.done is not None and not change.done.done():

@@ -1,4 +1,4 @@
-"""The command line: a door over the library, kept quick to start.
+"""The command line: an interface of the library, kept quick to start.
 
 Nothing heavy is imported before a command runs: ``threadkeep --help`` answers at once.
 """

@@ -95,7 +95,7 @@ def chat(
                     err.print(f"\n{plain(str(error))}", markup=False)
                 except Exception as error:  # noqa: BLE001 - whatever the model's package raises ends the turn only
                     failed = True
-                    err.print(f"\nThe model {_how(error)}. What you wrote is kept; {_what_next(error)}.")
+                    err.print(f"\nThe model {_how(error)}. What you wrote is kept; {_print_advice(error)}.")
     if failed:
         sys.exit(1)
 
@@ -312,7 +312,7 @@ def _how(error: Exception) -> str:
     return "said nothing" if empty else f"failed ({type(error).__name__})"
 
 
-def _what_next(error: Exception) -> str:
+def _print_advice(error: Exception) -> str:
     """Say what may help: a key that was refused will be refused again."""
     refused = getattr(error, "status_code", None) in _REFUSED
     return "check the model's key and its name" if refused else "try again"
@@ -375,14 +375,14 @@ class _ShownTurn:
 
         self._stop_listening()
         more = silent or SILENCE_SECONDS
-        self._silence = asyncio.get_running_loop().call_later(more, self._tell_silence, silent + more)
+        self._silence = asyncio.get_running_loop().call_later(more, self._report_silence, silent + more)
 
     def _stop_listening(self) -> None:
         if self._silence is not None:
             self._silence.cancel()
             self._silence = None
 
-    def _tell_silence(self, seconds: float) -> None:
+    def _report_silence(self, seconds: float) -> None:
         err.print(f"\nThe model has not answered for {seconds:.0f} seconds; wait on, or stop it with Ctrl-C.")
         self._listen(seconds)
 

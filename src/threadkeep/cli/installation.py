@@ -26,7 +26,7 @@ from threadkeep.errors import InvalidInputError
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.errors import StaleVectorsError
-    from threadkeep.langgraph.agents.servers import Standing
+    from threadkeep.langgraph.agents.servers import AgentStatus
     from threadkeep.settings import Settings
 
 _LANGGRAPH_JSON: Final = {
@@ -114,7 +114,7 @@ def agents(
 ) -> None:
     """Connect to each declared sub-agent's server, and list which agents can be used and why others cannot."""
     with open_memory(data_dir) as tk:
-        statuses: list[Standing] = tk.sync.agents.standing(file)
+        statuses: list[AgentStatus] = tk.sync.agents.standing(file)
     if json:
         print_json([{"name": agent.name, "ready": agent.ready, "reason": agent.reason} for agent in statuses])
         return

@@ -15,13 +15,14 @@ from threadkeep.gateway.auth import Authenticate, TokenAuthentication, authentic
 from threadkeep.gateway.auth.api_keys import ApiKeys
 from threadkeep.gateway.auth.sessions import Sessions
 from threadkeep.gateway.auth.suspensions import Suspensions
+from threadkeep.gateway.interfaces import mount_interfaces
 from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.openapi import describe
 from threadkeep.gateway.pagination import Cursors
 from threadkeep.gateway.problems import problem_handlers
 from threadkeep.gateway.rate_limits import RateLimiter
 from threadkeep.gateway.request_limits import RequestLimits
-from threadkeep.gateway.routers import admin, auth, chat, collections, health, me, memories, proposals, runs, threads
+from threadkeep.gateway.routers import auth, health
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.security_headers import SecurityHeaders
 
@@ -75,7 +76,8 @@ def create_app(
         authenticate: Returns who makes a request; ``None``: as the settings say.
 
     Raises:
-        SettingsError: The settings name no users, or the graph does not take its owner from the run.
+        SettingsError: The settings name no users, the graph does not take its owner from the run, or an interface
+            needs an extra that is not installed.
     """
     who = authenticate or authentication(settings)
     store, clock = tk.store, SystemClock()
@@ -101,8 +103,9 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         await gateway.runs.start()
-        yield
-        await gateway.runs.drain(0)
+        async with run_interfaces():
+            yield
+            await gateway.runs.drain(0)
 
     app = FastAPI(
         title="Threadkeep",
@@ -117,8 +120,7 @@ def create_app(
     app.add_middleware(RequestLimits)
     app.add_middleware(SecurityHeaders)
     app.state.gateway = gateway
-    for routes in (admin, chat, collections, me, memories, proposals, runs, threads):
-        app.include_router(routes.router, prefix="/api")
+    run_interfaces = mount_interfaces(app, gateway, settings.interfaces)
     app.include_router(auth.router)
     app.include_router(health.router)
     app.openapi = describe(app)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass
 from datetime import datetime
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -36,12 +37,37 @@ KINDS: Final = (
 )
 """The events of a run."""
 
-Event: TypeAlias = tuple[str, dict[str, Any]]
+Event: TypeAlias = tuple[str, Any]
 
 
-def encode_event(event_id: str, kind: str, data: Mapping[str, Any]) -> bytes:
+def encode_event(event_id: str, kind: str, data: Any) -> bytes:
     """Return an event as it is sent; every text survives, as JSON escapes what is not ASCII."""
-    return f"id: {event_id}\nevent: {kind}\ndata: {json.dumps(data, default=to_json)}\n\n".encode("ascii")
+    return f"id: {event_id}\nevent: {kind}\ndata: {encode_json(data)}\n\n".encode("ascii")
+
+
+def encode_json(value: Any) -> str:
+    """Return *value* as ASCII JSON; what JSON has no form for becomes a text, an object, a list or null."""
+    try:
+        return json.dumps(value, default=to_json, allow_nan=False)
+    except (TypeError, ValueError):  # a key that is no text, or a number that is not finite
+        return json.dumps(_to_plain(json.loads(json.dumps(_with_text_keys(value), default=to_json))))
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _with_text_keys(part) for key, part in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_with_text_keys(part) for part in cast("Sequence[Any]", value)]
+    return value
+
+
+def _to_plain(value: Any) -> Any:
+    """Return JSON with null for numbers that are not finite."""
+    if isinstance(value, dict):
+        return {key: _to_plain(part) for key, part in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_to_plain(part) for part in cast("list[Any]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def to_json(value: object) -> Any:
@@ -60,25 +86,49 @@ def to_json(value: object) -> Any:
 
 @dataclass
 class TurnEvents:
-    """Translates what the stream modes ``messages``, ``updates`` and ``custom`` of a graph yield.
+    """Translates what a graph streams into the events of the gateway; a subclass, into those of another interface.
 
     Attributes:
         message_ids: The ids of the messages that the turn added.
         turn_ids: The recorded turns.
         interrupts: What the graph asks, each with an id.
         recorded: Whether the turn is recorded for learning.
+        replying: Whether the reply has begun.
+        recalls: What ``memory_recalled`` tells, and was not counted yet.
+        tells_learning: Whether the stream goes on after its end with what is learnt.
     """
 
     message_ids: list[str] = field(default_factory=list[str])
     turn_ids: list[str] = field(default_factory=list[str])
     interrupts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     recorded: bool = False
+    replying: bool = False
+    recalls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    tells_learning: ClassVar[bool] = True
 
-    def translate(self, mode: str, payload: Any) -> Iterator[Event]:
+    @property
+    def stream(self) -> dict[str, Any]:
+        """What ``astream`` of the graph is asked for."""
+        return {"stream_mode": ["messages", "updates", "custom"]}
+
+    def begin(self, run_id: str, thread_id: str) -> Event:
+        """Return the first event of a run."""
+        return "run", {"run_id": run_id, "thread_id": thread_id}
+
+    def end(self, run_id: str, thread_id: str, status: str, failure: dict[str, str] | None) -> Event:
+        """Return the event that says how a run ended; *failure*: the code and the message of its error."""
+        about = {"run_id": run_id, "thread_id": thread_id}
+        if failure is not None:
+            return "error", {**about, **failure}
+        return "done", {**about, "status": status, "message_ids": self.message_ids, "recorded": self.recorded}
+
+    def translate(self, part: Any) -> Iterator[Event]:
         """Yield the events of one part of the stream."""
+        mode, payload = part
         if mode == "messages":
             message, metadata = payload
             if metadata.get("langgraph_node") != "tools" and _is_reply(message) and (text := str(message.text)):
+                self.replying = True
                 yield "token", {"text": text, "message_id": message.id}
         elif mode == "updates":
             yield from self._updated(payload)
@@ -117,10 +167,9 @@ class TurnEvents:
         kind = payload.get("type")
         if kind == "recalled":
             memories = [_recalled(one) for one in payload.get("memories", ())]
-            yield (
-                "memory_recalled",
-                {"memories": memories, "tokens": payload.get("tokens", 0), "degraded": payload.get("degraded", [])},
-            )
+            told = {"memories": memories, "tokens": payload.get("tokens", 0), "degraded": payload.get("degraded", [])}
+            self.recalls.append(told)
+            yield "memory_recalled", told
         elif kind == "captured":
             self.recorded = payload.get("status") in ("queued", "duplicate", "done")
             self.turn_ids += payload.get("turns", ())
@@ -144,7 +193,8 @@ class EventStreamResponse(Response):
     Args:
         chunks: What is sent.
         on_end: Called once when the response has ended, with whether the client left before.
-        status_code: The status.
+        headers: Further headers.
+        media_type: What the chunks are; ``None``: events.
         stalled_seconds: How long the client may read nothing.
     """
 
@@ -155,10 +205,12 @@ class EventStreamResponse(Response):
         chunks: AsyncIterator[bytes],
         on_end: Callable[[bool], object],
         *,
-        status_code: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
         stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
-        super().__init__(None, status_code, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        every = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})}
+        super().__init__(None, headers=every, media_type=media_type)
         del self.headers["content-length"]
         self._chunks = chunks
         self._on_end = on_end

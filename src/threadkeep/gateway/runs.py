@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from threadkeep.clock import SystemClock
 from threadkeep.errors import (
     NothingToResumeError,
     RestartingError,
     RunNotFoundError,
     SettingsError,
     StorageError,
+    ThreadBusyError,
     ThreadkeepError,
     ThreadNotFoundError,
 )
 from threadkeep.gateway.event_buffer import EventBuffer
-from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, TurnEvents, encode_event
+from threadkeep.gateway.events import HEARTBEAT, HEARTBEAT_SECONDS, encode_event
 from threadkeep.gateway.idempotency import MINUTES, KeptAnswers, RequestKey, require_same
 from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.run_limiter import RunLimiter
+from threadkeep.gateway.run_models import (
+    ChatRun,
+    GraphCall,
+    MultitaskStrategy,
+    RunElsewhere,
+    Status,
+    TurnRequest,
+    describe_error,
+    new_run_id,
+    thread_of_run,
+)
 from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
 from threadkeep.observability import log
@@ -33,7 +43,6 @@ from threadkeep.observability import log
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep
     from threadkeep.gateway.settings import GatewaySettings
-    from threadkeep.gateway.uploads import UploadedDocument
     from threadkeep.identity import Owner
 
 KEPT_SECONDS: Final = 300.0
@@ -46,87 +55,9 @@ DOCUMENT_NAME: Final = "document"
 """The name of a message that holds a file: what a named message says is not learnt as the user's word."""
 
 _NOTE_SECONDS: Final = 2.0
-_MODES: Final = ["messages", "updates", "custom"]
 
-Status: TypeAlias = Literal["running", "done", "interrupted", "cancelled", "error", "unknown"]
-"""How far a run is; ``unknown``: another process has it, or it ended some minutes ago."""
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRequest:
-    """What a client asks to run.
-
-    Attributes:
-        owner: The owner, verified by the gateway.
-        thread_id: The thread.
-        message: The user's message; ``None``: the run answers a question of an earlier one.
-        answer: The answer to that question.
-        memory: Whether the turn recalls and learns.
-        cancel_on_disconnect: Whether the run is cancelled once no client reads it.
-        documents: The files of the message.
-    """
-
-    owner: Owner
-    thread_id: str
-    message: str | None
-    answer: Any = None
-    memory: bool = True
-    cancel_on_disconnect: bool = False
-    documents: tuple[UploadedDocument, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RunElsewhere:
-    """A run that was begun with the same key and is not kept in this process.
-
-    Attributes:
-        owner: The owner.
-        run_id: Its id.
-        thread_id: The thread.
-    """
-
-    owner: Owner
-    run_id: str
-    thread_id: str
-
-
-@dataclass(eq=False)
-class ChatRun:
-    """A run of this process.
-
-    Attributes:
-        run_id: Its id, which names the thread, too.
-        request: What was asked.
-        status: How far it is.
-        events: What happened, translated.
-        buffer: What happened, as clients read it.
-        readers: How many clients read it.
-        memories: What was learnt from the turn.
-        proposals: What waits for the user's decision.
-        stop: Why the run was stopped: ``cancelled`` or ``restarting``; ``None``: it was not.
-        task: Drives the graph.
-    """
-
-    run_id: str
-    request: TurnRequest
-    status: Status = "running"
-    events: TurnEvents = field(default_factory=TurnEvents)
-    buffer: EventBuffer = field(default_factory=EventBuffer)
-    readers: int = 0
-    memories: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    proposals: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    stop: Literal["cancelled", "restarting"] | None = None
-    task: asyncio.Task[None] | None = None
-
-    def emit(self, kind: str, data: dict[str, Any]) -> None:
-        """Add an event for every client."""
-        self.buffer.append(encode_event(f"{self.run_id}:{self.buffer.last + 1}", kind, data))
-
-    def halt(self, reason: Literal["cancelled", "restarting"]) -> None:
-        """Stop the run; what the graph has finished stays."""
-        if self.status == "running" and self.stop is None and self.task is not None:
-            self.stop = reason
-            self.task.cancel()
+CALL_BYTES: Final = 1024 * 1024
+"""How much of a run of LangGraph's API is kept for its clients: an event may hold the whole state of the thread."""
 
 
 class RunRegistry:
@@ -189,6 +120,11 @@ class RunRegistry:
         for task in [*self._tasks]:
             task.cancel()
 
+    def of_thread(self, owner: Owner, thread_id: str) -> list[ChatRun]:
+        """Return the runs on a thread that are kept in this process, the newest first."""
+        runs = reversed(self._runs.values())
+        return [run for run in runs if run.request.thread_id == thread_id and run.request.owner == owner]
+
     def running(self, owner: Owner) -> int:
         """Return how many runs of *owner* are in progress in this process."""
         return sum(run.status == "running" and run.request.owner == owner for run in self._runs.values())
@@ -219,10 +155,12 @@ class RunRegistry:
             ProblemError: The key is one of another request.
         """
         owner = request.owner
-        if key is not None and (earlier := await self._begun_with(owner, key)) is not None:
+        if key is not None and (earlier := await self._find_by_key(owner, key)) is not None:
             return earlier
         self._require_open()
-        run = ChatRun(_run_id(request.thread_id), request)
+        run = ChatRun(new_run_id(request.thread_id), request)
+        if request.call is not None:
+            run.events, run.buffer = request.call.events, EventBuffer(CALL_BYTES)
         self._runs[run.run_id] = run  # counts as one of its owner while it waits, too
         begun = False
         try:
@@ -239,11 +177,20 @@ class RunRegistry:
                 del self._runs[run.run_id]
         if earlier is not None:
             return earlier
-        run.emit("run", {"run_id": run.run_id, "thread_id": request.thread_id})
+        run.emit(*run.events.begin(run.run_id, request.thread_id))
         run.task = asyncio.create_task(self._drive(run, key), name=f"run {run.run_id[:32]}")
         self._tasks.add(run.task)
         run.task.add_done_callback(self._tasks.discard)
+        if request.call is not None and (request.call.answers or request.call.strategy == "reject"):
+            await self._require_begun(run)
         return run
+
+    async def _require_begun(self, run: ChatRun) -> None:
+        """Raise what a run is refused with, and forget it."""
+        await run.began.wait()
+        if isinstance(run.failure, ThreadBusyError | NothingToResumeError):
+            self._forget(run, None)
+            raise run.failure
 
     def find(self, owner: Owner, run_id: str) -> ChatRun | None:
         """Return a run of *owner* that is kept in this process."""
@@ -276,7 +223,7 @@ class RunRegistry:
             RunNotFoundError: The owner has no such run.
             NothingToResumeError: Its thread asks nothing.
         """
-        if key is not None and (earlier := await self._begun_with(owner, key)) is not None:
+        if key is not None and (earlier := await self._find_by_key(owner, key)) is not None:
             return earlier
         thread_id = await self.require_thread(owner, run_id)
         state = await self._graph.aget_state(self._view.config(owner, thread_id=thread_id))
@@ -288,23 +235,34 @@ class RunRegistry:
         turn = TurnRequest(owner, thread_id, None, answer, memory=memory, cancel_on_disconnect=cancel_on_disconnect)
         return await self.begin(turn, key=key)
 
-    async def cancel(self, owner: Owner, run_id: str) -> Status:
+    async def cancel(self, owner: Owner, run_id: str, *, undo: bool = False) -> Status:
         """Stop a run, also one of another process, and return how it ended.
+
+        Args:
+            owner: The owner.
+            run_id: The run.
+            undo: Whether what it wrote is undone.
 
         Raises:
             RunNotFoundError: The owner has no such run.
         """
         run = self.find(owner, run_id)
-        if run is not None:
-            run.halt("cancelled")
-            while run.status == "running":
-                await run.buffer.wait(run.buffer.last, LEARNING_SECONDS)
-            return run.status
-        thread_id = await self.require_thread(owner, run_id)
+        if run is None:
+            await self._take_over(owner, await self.require_thread(owner, run_id), undo=undo)
+            return "cancelled"
+        if undo and run.status == "running" and run.began.is_set():
+            await self._take_over(owner, run.request.thread_id, undo=True)
+            run.halt("undone")
+        run.halt("cancelled")
+        await run.wait()
+        return run.status
+
+    async def _take_over(self, owner: Owner, thread_id: str, *, undo: bool) -> None:
+        """Take the lease on a thread from the run that has it, which cannot write any more."""
+        strategy: MultitaskStrategy = "rollback" if undo else "interrupt"
         saver: Any = self._graph.checkpointer
-        async with saver.leased(self._view.config(owner, thread_id=thread_id, multitask_strategy="interrupt")):
-            pass  # the run that had the lease cannot write any more
-        return "cancelled"
+        async with saver.leased(self._view.config(owner, thread_id=thread_id, multitask_strategy=strategy)):
+            pass
 
     async def follow(self, run: ChatRun, after: int) -> AsyncGenerator[bytes]:
         """Yield the events of a run behind number *after*, and what comes, with heartbeats.
@@ -325,7 +283,7 @@ class RunRegistry:
             elif not await buffer.wait(after, HEARTBEAT_SECONDS):
                 yield HEARTBEAT
 
-    async def follow_elsewhere(self, owner: Owner, run_id: str, thread_id: str) -> AsyncIterator[bytes]:
+    async def follow_replica(self, owner: Owner, run_id: str, thread_id: str) -> AsyncIterator[bytes]:
         """Yield ``reset`` with the messages of the thread, for a run that this process does not keep."""
         yield await self._reset(owner, thread_id, run_id, "unknown", 0)
 
@@ -339,7 +297,7 @@ class RunRegistry:
         if run.readers == 0 and run.request.cancel_on_disconnect:
             run.halt("cancelled")
 
-    async def _begun_with(self, owner: Owner, key: RequestKey) -> ChatRun | RunElsewhere | None:
+    async def _find_by_key(self, owner: Owner, key: RequestKey) -> ChatRun | RunElsewhere | None:
         """Return the run of an earlier request with *key*, of any process.
 
         While the storage is away, only this process is asked: the turn is answered in any case.
@@ -367,7 +325,7 @@ class RunRegistry:
             log.warning("An Idempotency-Key is known to this process only: %s", error)
             claimed = (owner, key.key) not in self._begun
         if not claimed:
-            return await self._begun_with(owner, key)
+            return await self._find_by_key(owner, key)
         self._begun[owner, key.key] = {"fingerprint": key.fingerprint, **value}
         return None
 
@@ -384,7 +342,7 @@ class RunRegistry:
         except ThreadNotFoundError:
             pass  # the run wrote nothing yet, or its thread was deleted
         except ThreadkeepError as error:
-            return encode_event(f"{run_id}:{number}", "error", {**about, **_described(error)})
+            return encode_event(f"{run_id}:{number}", "error", {**about, **describe_error(error)})
         return encode_event(f"{run_id}:{number}", "reset", {**about, "status": status, "messages": messages})
 
     async def _drive(self, run: ChatRun, key: RequestKey | None) -> None:
@@ -393,11 +351,12 @@ class RunRegistry:
                 await self._stream(run)
             finally:
                 self.limiter.leave()
-            if run.events.turn_ids and not self._draining:
+            if run.events.tells_learning and run.events.turn_ids and not self._draining:
                 await self._learn(run)
         finally:
             run.buffer.close()
-            asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run, key)
+            kept = 0 if run.stop == "undone" else KEPT_SECONDS
+            asyncio.get_running_loop().call_later(kept, self._forget, run, key)
 
     async def _stream(self, run: ChatRun) -> None:
         """Run the graph and tell its end; what the graph raises is told, too."""
@@ -417,26 +376,28 @@ class RunRegistry:
             if run.stop == "restarting":
                 failure = RestartingError("The server is stopping. Send the message again.")
         except Exception as error:  # noqa: BLE001 - the client is told, and the log has it
-            failure = error
+            if run.stop is not None:  # its writes are refused, as another run has its thread
+                status = "cancelled"
+            else:
+                failure = error
             if not isinstance(error, ThreadkeepError):
                 log.exception("A run failed.")
         status = "error" if failure is not None else status
-        await self._note(run, status)
-        run.status = status
+        await self._settle(run, status)
+        run.status, run.failure, run.updated_at = status, failure, SystemClock().now()
+        run.began.set()
         unrecorded = status == "done" and run.request.memory and not run.events.recorded
         outcome = "restarting" if run.stop == "restarting" else status
         self.metrics.end_turn(outcome, time.monotonic() - began, unrecorded=unrecorded)
-        about = {"run_id": run.run_id, "thread_id": run.request.thread_id}
-        if failure is not None:
-            run.emit("error", {**about, **_described(failure)})
-        else:
-            events = run.events
-            run.emit(
-                "done", {**about, "status": status, "message_ids": events.message_ids, "recorded": events.recorded}
-            )
+        described = None if failure is None else describe_error(failure)
+        run.emit(*run.events.end(run.run_id, run.request.thread_id, status, described))
 
     async def _run_graph(self, run: ChatRun) -> None:
         request = run.request
+        if request.call is not None:
+            await self._run_call(run, request.call)
+            return
+        run.began.set()
         config = self._view.config(request.owner, thread_id=request.thread_id, memory=request.memory)
         if request.message is None:
             given = self._view.resume(request.answer)
@@ -457,17 +418,54 @@ class RunRegistry:
             # The thread cannot be read: the user is answered without it, and "recorded" says that nothing was kept.
             await self._relay(run, self._graph.copy({"checkpointer": None}), given, config)
 
-    async def _relay(self, run: ChatRun, graph: Any, given: Any, config: Any) -> None:
-        began: float | None = time.monotonic()
-        async with aclosing(graph.astream(given, config, stream_mode=_MODES)) as parts:
-            async for mode, payload in parts:
-                for kind, data in run.events.translate(mode, payload):
-                    run.emit(kind, data)
-                    if kind == "token" and began is not None:
-                        self.metrics.first_token(time.monotonic() - began)
-                        began = None
-                    elif kind == "memory_recalled":
-                        self.metrics.recalled(data)
+    async def _run_call(self, run: ChatRun, call: GraphCall) -> None:
+        """Run what a client of LangGraph's API asks for, with the lease on the thread from before the first read."""
+        request = run.request
+        keys: dict[str, Any] = {"thread_id": request.thread_id, "memory": request.memory, **call.configurable}
+        config = {**call.config, **self._view.config(request.owner, **keys)}
+        saver: Any = self._graph.checkpointer
+        async with saver.leased(self._view.config(request.owner, **keys, multitask_strategy=call.strategy)):
+            self._stop_others(run, call.strategy)
+            if call.answers:
+                await self._require_question(config, call)
+            run.began.set()
+            await self._relay(run, self._graph, call.given, config, **call.options)
+
+    def _stop_others(self, run: ChatRun, strategy: MultitaskStrategy) -> None:
+        """Stop the runs of this process that have lost their thread to *run*."""
+        if strategy in ("interrupt", "rollback"):
+            for other in self.of_thread(run.request.owner, run.request.thread_id):
+                if other is not run and other.began.is_set():
+                    other.halt("undone" if strategy == "rollback" else "cancelled")
+
+    async def _require_question(self, config: Any, call: GraphCall) -> None:
+        state = await self._graph.aget_state(config)
+        asked = {one.id for one in state.interrupts}
+        if not asked or not call.answered <= asked:
+            msg = "The thread waits for no such answer."
+            raise NothingToResumeError(msg)
+
+    async def _relay(self, run: ChatRun, graph: Any, given: Any, config: Any, **options: Any) -> None:
+        began, events = time.monotonic(), run.events
+        replied = False
+        async with aclosing(graph.astream(given, config, **events.stream, **options)) as parts:
+            async for part in parts:
+                for event in events.translate(part):
+                    run.emit(*event)
+                if events.replying and not replied:
+                    self.metrics.first_token(time.monotonic() - began)
+                    replied = True
+                while events.recalls:
+                    self.metrics.recalled(events.recalls.pop())
+
+    async def _settle(self, run: ChatRun, status: Status) -> None:
+        """Note the end of the run in the list of threads; delete a thread that was made for it."""
+        if not run.request.temporary:
+            await self._note(run, status)
+            return
+        with suppress(ThreadkeepError, TimeoutError):
+            async with asyncio.timeout(_NOTE_SECONDS):
+                await self._tk.for_owner(run.request.owner).threads.delete([run.request.thread_id])
 
     async def _note(self, run: ChatRun, status: Status) -> None:
         """Note the end of the turn in the list of threads, unless the middleware did."""
@@ -503,35 +501,6 @@ class RunRegistry:
         self._runs.pop(run.run_id, None)
         if key is not None:
             self._begun.pop((run.request.owner, key.key), None)
-
-
-def _run_id(thread_id: str) -> str:
-    """Return an id for a run on a thread: every process can read from it which thread it is."""
-    text = base64.urlsafe_b64encode(thread_id.encode("utf-8", "surrogatepass")).rstrip(b"=").decode("ascii")
-    return f"{new_id()}.{text}"
-
-
-def thread_of_run(run_id: str) -> str | None:
-    """Return the thread that a run's id names; ``None``: it is no such id."""
-    text = run_id.partition(".")[2]
-    try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        thread_id = raw.decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return None
-    return thread_id or None
-
-
-def event_number(last_event_id: str, run_id: str) -> int:
-    """Return the number of the event that a client has read last; 0: none of this run."""
-    named, _, number = last_event_id.rpartition(":")
-    return int(number) if named == run_id and number.isascii() and number.isdigit() and len(number) < 12 else 0  # noqa: PLR2004
-
-
-def _described(error: Exception) -> dict[str, str]:
-    if isinstance(error, ThreadkeepError):
-        return {"code": error.code, "message": str(error)}
-    return {"code": "internal_error", "message": "The turn failed; the server's log says why."}
 
 
 def _not_found() -> RunNotFoundError:

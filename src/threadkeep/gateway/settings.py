@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from threadkeep.errors import SettingsError
+from threadkeep.gateway.interfaces import INTERFACES
 from threadkeep.gateway.principals import SCOPES
 
 ALGORITHMS: Final = frozenset(
@@ -41,6 +42,7 @@ class GatewaySettings(BaseSettings):
         max_turns_per_minute: How many turns of an owner a process begins in a minute.
         max_turns_per_owner: How many turns of an owner are in progress in a process.
         max_runs: How many runs are in progress in a process; as many wait for at most 10 seconds.
+        interfaces: The interfaces that are on; ``None``: those that are installed.
         graph: ``module:function`` of the graph; ``None``: the agent of ``threadkeep chat``.
         metrics_host: The address at which ``/metrics`` is served.
         metrics_port: Its port; of several processes each takes the first free one from it on. ``None``: there is none.
@@ -63,11 +65,12 @@ class GatewaySettings(BaseSettings):
     max_turns_per_minute: int = Field(default=60, ge=1)
     max_turns_per_owner: int = Field(default=8, ge=1)
     max_runs: int = Field(default=64, ge=1)
+    interfaces: Words | None = None
     graph: str | None = None
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = Field(default=None, ge=1, le=65_000)
 
-    @field_validator("issuers", "token_algorithms", mode="before")
+    @field_validator("issuers", "token_algorithms", "interfaces", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return tuple(word for word in re.split(r"[\s,]+", value) if word) if isinstance(value, str) else value
@@ -79,6 +82,14 @@ class GatewaySettings(BaseSettings):
             msg = f"THREADKEEP_TOKEN_ALGORITHMS names {unknown[0]!r}; possible are {', '.join(sorted(ALGORITHMS))}."
             raise SettingsError(msg, variable="THREADKEEP_TOKEN_ALGORITHMS")
         return value
+
+    @field_validator("interfaces")
+    @classmethod
+    def _require_interfaces(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if unknown := sorted(set(value or ()) - INTERFACES.keys()):
+            msg = f"THREADKEEP_INTERFACES names {unknown[0]!r}; there are {', '.join(INTERFACES)}."
+            raise SettingsError(msg, variable="THREADKEEP_INTERFACES")
+        return value and tuple(dict.fromkeys(value))
 
     @field_validator("group_scopes")
     @classmethod

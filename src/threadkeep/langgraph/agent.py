@@ -39,10 +39,10 @@ def memory_agent(
     """
     options.setdefault("system_prompt", SYSTEM_PROMPT)
     options.setdefault("checkpointer", tk.checkpointer)
-    return create_agent(chosen_model(tk, model), [*tk.tools(), *tools], middleware=[tk.middleware()], **options)
+    return create_agent(resolve_model(tk, model), [*tk.tools(), *tools], middleware=[tk.middleware()], **options)
 
 
-def chosen_model(tk: Threadkeep, model: str | BaseChatModel | None) -> BaseChatModel:
+def resolve_model(tk: Threadkeep, model: str | BaseChatModel | None) -> BaseChatModel:
     """Return *model*, made where it is a name; ``None``: THREADKEEP_MODEL, else the offline stand-in.
 
     Raises:

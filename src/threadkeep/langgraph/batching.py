@@ -35,21 +35,23 @@ class _StoreCall(NamedTuple):
     answer: Future[_Results]
 
 
-class Crowd:
+class CallBatcher:
     """Performs calls, each for itself while there are few; what waits meanwhile is put together by what it does.
 
     Gets are one read. Writes of one partition are one commit, in the order in which they were called. Calls
     that ask the same are answered by one of them, each with a copy of its own. Everything else goes alone. A
-    call that is refused takes no other with it. What waits costs the home loop nothing: ten thousand calls at
+    call that is refused takes no other with it. What waits costs the event loop nothing: ten thousand calls at
     a time would keep it from its connections.
 
     Args:
-        home: Where plans are performed; calls come from any loop or thread.
+        event_loop: Where plans are performed; calls come from any loop or thread.
         perform: Performs one plan.
     """
 
-    def __init__(self, home: EventLoopThread, perform: Callable[[CallPlan], Coroutine[Any, Any, _Results]]) -> None:
-        self._home = home
+    def __init__(
+        self, event_loop: EventLoopThread, perform: Callable[[CallPlan], Coroutine[Any, Any, _Results]]
+    ) -> None:
+        self._event_loop = event_loop
         self._perform = perform
         self._guard = threading.Lock()
         self._under_way = 0  # while anything waits, something is under way, and begins what waits when it ends
@@ -62,7 +64,7 @@ class Crowd:
         if answer is not None:
             return await asyncio.wrap_future(answer)
         try:
-            return await self._home.run(self._perform(plan))
+            return await self._event_loop.run(self._perform(plan))
         finally:
             self._left()
 
@@ -75,7 +77,7 @@ class Crowd:
             finally:
                 answer.cancel()  # Ctrl-C while waiting
         try:
-            return self._home.run_sync(self._perform(plan))
+            return self._event_loop.run_sync(self._perform(plan))
         finally:
             self._left()
 
@@ -85,7 +87,7 @@ class Crowd:
             if self._under_way < AT_ONCE and not (self._lanes and _lane(plan) in self._lanes):
                 self._under_way += 1
                 return None
-            self._home.require_open()
+            self._event_loop.require_open()
             answer: Future[_Results] = Future()
             self._lanes.setdefault(_lane(plan), deque()).append(_StoreCall(plan, answer))
             return answer
@@ -100,7 +102,7 @@ class Crowd:
             if lane is None:
                 return
             try:
-                self._home.begin(self._round(lane), partial(self._ended, lane))
+                self._event_loop.begin(self._round(lane), partial(self._ended, lane))
             except ClosedError as error:
                 closed = error
                 waiting, self._lanes = self._lanes, {}

@@ -17,7 +17,7 @@ from threadkeep.langgraph.window_rules import AnswerStep, Role, Step, Strip, Win
 from threadkeep.models.langchain import extras_of
 from threadkeep.observability import log
 from threadkeep.recall.selection import estimate_tokens
-from threadkeep.text.sentences import Said
+from threadkeep.text.sentences import SpokenMessage
 
 UNANSWERED: Final = "This call was interrupted before it had a result. Call again if the result is still needed."
 LEFT_OUT: Final = "(A tool call that could not be carried out was left out here.)"
@@ -107,10 +107,10 @@ def summary_text(message: BaseMessage) -> str | None:
     return message.text.removeprefix(SUMMARY_HEADING).strip()
 
 
-def said_in(messages: Sequence[BaseMessage]) -> list[Said]:
+def to_spoken_messages(messages: Sequence[BaseMessage]) -> list[SpokenMessage]:
     """Return what people and models said in *messages*, and the beginnings of what tools returned."""
     names: dict[str, str] = {"human": "User", "ai": "Assistant"}
-    found: list[Said] = []
+    found: list[SpokenMessage] = []
     for message in messages:
         if summary_text(message) is not None or isinstance(message, SystemMessage):
             continue
@@ -118,7 +118,7 @@ def said_in(messages: Sequence[BaseMessage]) -> list[Said]:
         if isinstance(message, (ToolMessage, FunctionMessage)):
             text = f"{text[:_LONGEST_RESULT]} …" if len(text) > _LONGEST_RESULT else text
         if text:
-            found.append(Said(names.get(message.type, f"Tool {message.name or ''}".strip()), text))
+            found.append(SpokenMessage(names.get(message.type, f"Tool {message.name or ''}".strip()), text))
     return found
 
 
@@ -256,7 +256,7 @@ def estimated(
     return _counted(messages, system, tools, _text_counter())
 
 
-def has_room(
+def fits_without_counting(
     messages: Sequence[BaseMessage], *, limit: int, system: BaseMessage | None = None, tools: Sequence[str] = ()
 ) -> bool:
     """Whether there is no need to count: even if each byte were a token, :func:`matters` would say no.
@@ -274,7 +274,7 @@ def described(tools: Sequence[Any]) -> tuple[str, ...]:
 
 def matters(estimate: Counted, model: Any, *, limit: int) -> bool:
     """Whether *model* should be asked: it has a counter of its own, and the estimate comes near the limit."""
-    return estimate.total > limit * _ASK_THE_MODEL_FROM and _counts_itself(model)
+    return estimate.total > limit * _ASK_THE_MODEL_FROM and _has_own_counter(model)
 
 
 def asked(
@@ -377,7 +377,7 @@ def _described(tool: Any) -> str:
     return json.dumps(told, default=str)
 
 
-def _counts_itself(model: Any) -> bool:
+def _has_own_counter(model: Any) -> bool:
     """Whether the class of *model* has a counter of its own; LangChain's default one fetches GPT-2's vocabulary."""
     if not isinstance(model, BaseChatModel):
         return False

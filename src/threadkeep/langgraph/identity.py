@@ -99,7 +99,7 @@ def require_agreement(owner: Owner, config: Mapping[str, Any]) -> None:
     raise OwnerConflictError(msg, sources=sources)
 
 
-def is_kept_by_us(config: Mapping[str, Any]) -> bool:
+def uses_our_checkpointer(config: Mapping[str, Any]) -> bool:
     """Return whether our checkpointer keeps the thread of the run, and so has bound it to its owner."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     return isinstance(configurable.get(_CHECKPOINTER), ThreadkeepCheckpointer)

@@ -32,12 +32,12 @@ from threadkeep.langgraph.identity import (
     allow_response_types,
     find_owner,
     foreign_saver,
-    is_kept_by_us,
     is_memory_off,
     is_scoped,
     owner_from,
     require_agreement,
     thread_id_of,
+    uses_our_checkpointer,
 )
 from threadkeep.langgraph.tools import written_by_a_model
 from threadkeep.models.langchain import PlainMessages
@@ -76,7 +76,7 @@ class _TurnContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _RecalledTurn:
     """What a turn was given.
 
     Attributes:
@@ -115,7 +115,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self._timeout = timeout
         self._placement = placement
         self._full_events = events == "full"
-        self._seen: OrderedDict[_TurnContext, _Seen] = OrderedDict()
+        self._seen: OrderedDict[_TurnContext, _RecalledTurn] = OrderedDict()
         self._vouched: LRUCache[tuple[Owner, str], bool] = LRUCache(TURNS_REMEMBERED)
         listen()
 
@@ -136,10 +136,10 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             named = find_owner(saver, turn.thread_id, self._tk.app.owner_key)
             self._tk.app.event_loop.run_sync(self._require_owner(turn, named))
         before = self._seen.get(turn)
-        seen = self._at_hand(turn, before, messages)
+        seen = self._try_cached(turn, before, messages)
         if seen is None:
             seen = self._tk.app.event_loop.run_sync(self._recalled(turn, messages))
-        elif seen is not before and (thread_id := self._to_bind(turn, config)) is not None:
+        elif seen is not before and (thread_id := self._unbound_thread(turn, config)) is not None:
             self._tk.app.event_loop.run_sync(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
@@ -157,10 +157,10 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             named = await afind_owner(saver, turn.thread_id, self._tk.app.owner_key)
             await self._tk.app.event_loop.run(self._require_owner(turn, named))
         before = self._seen.get(turn)
-        seen = self._at_hand(turn, before, messages)
+        seen = self._try_cached(turn, before, messages)
         if seen is None:
             seen = await self._tk.app.event_loop.run(self._recalled(turn, messages))
-        elif seen is not before and (thread_id := self._to_bind(turn, config)) is not None:
+        elif seen is not before and (thread_id := self._unbound_thread(turn, config)) is not None:
             await self._tk.app.event_loop.run(self._bind(thread_id, turn.owner, seen.epoch))
         if seen is not before:
             self._tell_recalled(turn, seen, request.runtime)
@@ -175,15 +175,17 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
     def _turn_of(self, messages: PlainMessages, runtime: Runtime[Any], config: Any) -> _TurnContext:
         position, message, question = messages.newest_human
         key = message or short_digest(str(position), question)
-        return _TurnContext(self._whose(runtime, config), thread_id_of(runtime, config), key)
+        return _TurnContext(self._resolve_owner(runtime, config), thread_id_of(runtime, config), key)
 
-    def _whose(self, runtime: Runtime[Any], config: Any) -> Owner:
+    def _resolve_owner(self, runtime: Runtime[Any], config: Any) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=config))
         if self._owner is not None:
             require_agreement(owner, config)
         return owner
 
-    def _at_hand(self, turn: _TurnContext, before: _Seen | None, messages: PlainMessages) -> _Seen | None:
+    def _try_cached(
+        self, turn: _TurnContext, before: _RecalledTurn | None, messages: PlainMessages
+    ) -> _RecalledTurn | None:
         """Return what :meth:`_recalled` would, in this thread, without waiting; ``None``: it has to be waited for.
 
         Only the owner's memories are read, so this need not wait for the owner of the thread, which the checkpointer
@@ -201,29 +203,29 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         if epoch is None:
             return None
         recall = app.try_recall(self._request(turn, messages)) if self._recalls else Recall()
-        return None if recall is None else _Seen(recall, epoch)
+        return None if recall is None else _RecalledTurn(recall, epoch)
 
-    async def _recalled(self, turn: _TurnContext, messages: PlainMessages) -> _Seen:
+    async def _recalled(self, turn: _TurnContext, messages: PlainMessages) -> _RecalledTurn:
         """Return what the turn was given already, if all of it still holds; else recall."""
         app = self._tk.app
         if await app.is_off(turn.owner, turn.thread_id):
-            return _Seen(Recall(), None)
+            return _RecalledTurn(Recall(), None)
         seen = self._seen.get(turn)
         if seen is not None:
             try:
-                if await app.timeout_budget.wait(self._still_holds(seen, turn.owner)):
+                if await app.timeout_budget.wait(self._is_unchanged(seen, turn.owner)):
                     return seen
             except (StorageError, TimeoutError) as error:
                 app.telemetry.degraded("recall", error)
                 return seen
         epoch = seen.epoch if seen is not None else await self._epoch(turn.owner)
-        thread_id = self._to_bind(turn, get_config())
+        thread_id = self._unbound_thread(turn, get_config())
         if thread_id is None:
-            return _Seen(await self._recall(turn, messages), epoch)
+            return _RecalledTurn(await self._recall(turn, messages), epoch)
         recalling = asyncio.ensure_future(self._recall(turn, messages))
         try:
             await self._bind(thread_id, turn.owner, epoch)
-            return _Seen(await recalling, epoch)
+            return _RecalledTurn(await recalling, epoch)
         finally:
             recalling.cancel()
 
@@ -254,9 +256,9 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
             timeout=self._timeout,
         )
 
-    async def _still_holds(self, seen: _Seen, owner: Owner) -> bool:
+    async def _is_unchanged(self, seen: _RecalledTurn, owner: Owner) -> bool:
         services = await self._tk.app.connect()
-        return await services.recalls.still_holds(seen.recall.memories, owner=owner)
+        return await services.recalls.are_unchanged(seen.recall.memories, owner=owner)
 
     async def _epoch(self, owner: Owner) -> str | None:
         """Tell the owner's epoch, so that a turn that outlives the owner's erasing is not recorded."""
@@ -269,14 +271,14 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         except (StorageError, TimeoutError):  # recall says so
             return None
 
-    def _to_bind(self, turn: _TurnContext, config: Any) -> str | None:
+    def _unbound_thread(self, turn: _TurnContext, config: Any) -> str | None:
         """Return the thread that has to be bound to its owner here.
 
         Returns:
             None: the client is locked to an owner, or our checkpointer has bound it when the run began.
         """
         thread_id = turn.thread_id
-        if thread_id is None or self._tk.locked_to is not None or is_kept_by_us(config):
+        if thread_id is None or self._tk.locked_to is not None or uses_our_checkpointer(config):
             return None
         return thread_id
 
@@ -284,7 +286,7 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         self, turn: _TurnContext, messages: PlainMessages, config: Any
     ) -> BaseCheckpointSaver[Any] | None:
         """Return the application's checkpointer, if it has a longer thread that was not looked at for owners yet."""
-        thread_id = self._to_bind(turn, config)
+        thread_id = self._unbound_thread(turn, config)
         if thread_id is None or (turn.owner, thread_id) in self._vouched or messages.newest_human[0] <= 0:
             return None
         return None if self._tk.app.settings.under_langgraph_server else foreign_saver(config)
@@ -326,16 +328,16 @@ class ThreadkeepMiddleware(AgentMiddleware[State, Any, Any]):
         before = request.system_message.text + "\n\n" if request.system_message else ""
         return request.override(system_message=SystemMessage(before + said))
 
-    def _let_go_after(self, turn: _TurnContext, run: CurrentRun) -> None:
+    def _release_after_run(self, turn: _TurnContext, run: CurrentRun) -> None:
         run.when_ended(lambda: self._seen.pop(turn, None))
 
-    def _tell_recalled(self, turn: _TurnContext, seen: _Seen, runtime: Runtime[Any]) -> None:
+    def _tell_recalled(self, turn: _TurnContext, seen: _RecalledTurn, runtime: Runtime[Any]) -> None:
         self._seen[turn] = seen
         found = seen.recall
         while len(self._seen) > TURNS_REMEMBERED:
             self._seen.popitem(last=False)
         if (running := current_run()) is not None:
-            self._let_go_after(turn, running.root)
+            self._release_after_run(turn, running.root)
         if self._recalls:
             runtime.stream_writer(
                 {
@@ -386,7 +388,7 @@ class LearningMiddleware(ThreadkeepMiddleware):
                 receipt = self._not_recorded(error)
             _tell_captured(receipt, runtime)
 
-    def _let_go_after(self, turn: _TurnContext, run: CurrentRun) -> None:
+    def _release_after_run(self, turn: _TurnContext, run: CurrentRun) -> None:
         """Nothing to do: :meth:`after_agent` lets go of it, which after an interrupt is in another run."""
 
     def _capture(self, state: State, runtime: Runtime[Any]) -> Coroutine[Any, Any, Receipt] | None:
@@ -401,13 +403,13 @@ class LearningMiddleware(ThreadkeepMiddleware):
         elif foreign_saver(config) is not None:
             shown = _answered(messages)
         noting = partial(self._turn_note, turn, question, scoped=is_scoped(config))
-        return self._record(turn, shown, seen, current_run(), self._to_bind(turn, config), noting)
+        return self._record(turn, shown, seen, current_run(), self._unbound_thread(turn, config), noting)
 
     async def _record(
         self,
         turn: _TurnContext,
         messages: Sequence[Message],
-        seen: _Seen | None,
+        seen: _RecalledTurn | None,
         run: CurrentRun | None,
         to_bind: str | None,
         note_of: Callable[[Services], TurnNote | None],

@@ -280,10 +280,10 @@ class _Copying:
                 msg = f"{_place(path)} has a key that is {type(key).__name__}; JSON keys are texts."
                 raise InvalidInputError(msg)
             name = str.__str__(key)
-            copy[name] = self._of(part, (*path, name))
+            copy[name] = self._copy_value(part, (*path, name))
         return copy
 
-    def _of(self, value: Any, path: _Path) -> Any:
+    def _copy_value(self, value: Any, path: _Path) -> Any:
         self._parts += 1
         if self._parts > MAX_VALUE_BYTES:  # a part takes a byte at least
             msg = f"The value takes more than {MAX_VALUE_BYTES:,} bytes as JSON. Split it."
@@ -306,7 +306,7 @@ class _Copying:
                 return self.of_object(cast("Mapping[Any, Any]", value), path)
             case list() | tuple():
                 elements = cast("list[Any] | tuple[Any, ...]", value)
-                return [self._of(element, (*path, place)) for place, element in enumerate(elements)]
+                return [self._copy_value(element, (*path, place)) for place, element in enumerate(elements)]
             case _:
                 kind = f"{type(value).__name__}, which JSON has no word for"
         msg = f"{_place(path)} is {kind}; store text, numbers, true, false, null, lists and objects of them."

@@ -153,11 +153,11 @@ class PerRunOwnerView:
         """Compile an agent with a model, the memory tools, the middleware and the checkpointer; see ``tk.graph``."""
         from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType] - a saver of any version
 
-        from threadkeep.langgraph.agent import SYSTEM_PROMPT, chosen_model
+        from threadkeep.langgraph.agent import SYSTEM_PROMPT, resolve_model
 
         options.setdefault("system_prompt", SYSTEM_PROMPT)
         options.setdefault("checkpointer", self.checkpointer)
-        chosen = chosen_model(self._tk, model or self._tk.default_model)
+        chosen = resolve_model(self._tk, model or self._tk.default_model)
         return create_agent(chosen, [*self.tools(), *tools], middleware=[self.middleware(events="full")], **options)
 
     def resume(self, answer: Any) -> Any:
@@ -192,7 +192,7 @@ class PerRunStore(ThreadkeepStore):
     """The LangGraph store of the owner of the current run."""
 
     @override
-    def _whose(self) -> Owner:
+    def _resolve_owner(self) -> Owner:
         return run_owner()
 
 
@@ -214,7 +214,7 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
         vars(self).update(vars(saver))
         self._saver = saver
 
-    def _of(self, config: RunnableConfig) -> ThreadkeepCheckpointer:
+    def _scoped_saver(self, config: RunnableConfig) -> ThreadkeepCheckpointer:
         return self._saver.scoped(run_owner(config))
 
     @property
@@ -245,16 +245,16 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
     @override
     @asynccontextmanager
     async def leased(self, config: RunnableConfig) -> AsyncGenerator[None]:
-        async with self._of(config).leased(config):
+        async with self._scoped_saver(config).leased(config):
             yield
 
     @override
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return self._of(config).get_tuple(config)
+        return self._scoped_saver(config).get_tuple(config)
 
     @override
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._of(config).aget_tuple(config)
+        return await self._scoped_saver(config).aget_tuple(config)
 
     @override
     def list(
@@ -265,7 +265,7 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        return self._of(config or {}).list(config, filter=filter, before=before, limit=limit)
+        return self._scoped_saver(config or {}).list(config, filter=filter, before=before, limit=limit)
 
     @override
     async def alist(
@@ -276,7 +276,7 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        async for found in self._of(config or {}).alist(config, filter=filter, before=before, limit=limit):
+        async for found in self._scoped_saver(config or {}).alist(config, filter=filter, before=before, limit=limit):
             yield found
 
     @override
@@ -287,7 +287,7 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        return self._of(config).put(config, checkpoint, metadata, new_versions)
+        return self._scoped_saver(config).put(config, checkpoint, metadata, new_versions)
 
     @override
     async def aput(
@@ -297,31 +297,31 @@ class PerRunCheckpointer(ThreadkeepCheckpointer):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        return await self._of(config).aput(config, checkpoint, metadata, new_versions)
+        return await self._scoped_saver(config).aput(config, checkpoint, metadata, new_versions)
 
     @override
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self._of(config).put_writes(config, writes, task_id, task_path)
+        self._scoped_saver(config).put_writes(config, writes, task_id, task_path)
 
     @override
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await self._of(config).aput_writes(config, writes, task_id, task_path)
+        await self._scoped_saver(config).aput_writes(config, writes, task_id, task_path)
 
     @override
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        return self._of(config).get_delta_channel_history(config=config, channels=channels)
+        return self._scoped_saver(config).get_delta_channel_history(config=config, channels=channels)
 
     @override
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        return await self._of(config).aget_delta_channel_history(config=config, channels=channels)
+        return await self._scoped_saver(config).aget_delta_channel_history(config=config, channels=channels)
 
     # What is inherited and has no config ends here, before anything is read.
 

@@ -109,7 +109,7 @@ class RunService:
             InvalidInputError: The graph has no checkpointer.
         """
         owner, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+        async with self._hold_lease(graph, owner, named, multitask_strategy) as lease:
             before = await self.get(graph, thread_id=named, owner=owner)
             if before.status not in ("new", "done"):
                 msg = f"The job was started before and is {before.status}; resume it, or retry it."
@@ -146,7 +146,7 @@ class RunService:
             InvalidInputError: Several questions are open and no ids were given.
         """
         owner, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+        async with self._hold_lease(graph, owner, named, multitask_strategy) as lease:
             resume = await self._resume_of(graph, named, owner, answer, answers)
             return await self._drive(graph, Command(resume=resume), owner, named, context, config, lease)
 
@@ -178,7 +178,7 @@ class RunService:
             NothingToResumeError: The job is done, or was never started.
         """
         owner, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+        async with self._hold_lease(graph, owner, named, multitask_strategy) as lease:
             standing = await self.get(graph, thread_id=named, owner=owner)
             if not standing.next_nodes:
                 raise _nothing(named, standing.status)
@@ -206,7 +206,7 @@ class RunService:
             NothingToResumeError: The job was never started.
         """
         owner, named = await self._mine(owner, thread_id)
-        async with self._at_work(graph, owner, named, multitask_strategy) as lease:
+        async with self._hold_lease(graph, owner, named, multitask_strategy) as lease:
             standing = await self.get(graph, thread_id=named, owner=owner)
             if standing.checkpoint_id is None:
                 raise _nothing(named, "unknown")
@@ -235,7 +235,7 @@ class RunService:
         if task is not None:
             task.get_loop().call_soon_threadsafe(task.cancel)
             return True
-        return await self._app.call(lambda services: services.runs.wish_cancelled(named, owner=owner))
+        return await self._app.call(lambda services: services.runs.request_cancel(named, owner=owner))
 
     async def history(
         self, graph: Any, *, thread_id: str, owner: str | Owner | None = None, limit: int | None = None
@@ -278,7 +278,7 @@ class RunService:
             msg = "The job has no such checkpoint; history() lists them."
             raise InvalidInputError(msg, thread_id=thread_id, checkpoint_id=checkpoint_id)
         epoch = await self._app.call(lambda services: services.runs.epoch(owner))
-        async with self._at_work(graph, owner, named, None):
+        async with self._hold_lease(graph, owner, named, None):
             if state:
                 await graph.aupdate_state(snapshot.config, dict(state), as_node=as_node)
             else:
@@ -327,7 +327,7 @@ class RunService:
         await (await self._app.connect_threads()).check(thread_id, owner)
 
     @asynccontextmanager
-    async def _at_work(
+    async def _hold_lease(
         self, graph: Any, owner: Owner, thread_id: ThreadId, strategy: Strategy | None
     ) -> AsyncGenerator[bool]:
         """Hold the lease on a job; meanwhile no other process changes it. Runs in this block use the lease.

@@ -53,13 +53,13 @@ class ServerStore(ThreadkeepStore):
 
     @override
     def _planned(self, ops: Iterable[Op]) -> CallPlan:
-        owner, given = self._whose(), list(ops)
+        owner, given = self._resolve_owner(), list(ops)
         # A request lists the user's own namespaces, unless it names a shared root.
         shared = _in_graph() or all(_lists_shared(op) for op in given if isinstance(op, ListNamespacesOp))
         return planned([_resolved(op, owner) for op in given], fields=self._fields, owner=owner, shared=shared)
 
     @override
-    def _whose(self) -> Owner:
+    def _resolve_owner(self) -> Owner:
         return server_user()
 
 

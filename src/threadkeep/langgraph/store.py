@@ -28,7 +28,7 @@ from langgraph.store.base import (
 
 from threadkeep.errors import InvalidInputError, RevisionConflictError
 from threadkeep.identity import owner_in
-from threadkeep.langgraph.batching import Crowd
+from threadkeep.langgraph.batching import CallBatcher
 from threadkeep.langgraph.operations import (
     CallPlan,
     ItemWrite,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from threadkeep.storage.interface import Item as StoredItem
 
 
-class Told(int):
+class AwaitableCount(int):
     """A number, and what awaiting it gives: ``PostgresStore`` returns it, ``AsyncPostgresStore`` is awaited."""
 
     def __await__(self) -> Generator[Any, None, int]:
@@ -80,32 +80,32 @@ class Sweeping:
     expired, and removes it physically by itself. They block until they are done, also in a running loop.
     """
 
-    _home: EventLoopThread
+    _event_loop: EventLoopThread
     _connect: Callable[[], Coroutine[Any, Any, Services]]
 
-    def setup(self) -> Told:
+    def setup(self) -> AwaitableCount:
         """Connect, and make what is missing in the database."""
-        self._home.run_sync(self._connect())
-        return Told()
+        self._event_loop.run_sync(self._connect())
+        return AwaitableCount()
 
-    def sweep_ttl(self) -> Told:
+    def sweep_ttl(self) -> AwaitableCount:
         """Remove physically what has expired, everybody's, and return how many items that were."""
 
         async def swept() -> int:
             services = await self._connect()
             return await services.storage.sweep(now=services.clock.now())
 
-        return Told(self._home.run_sync(swept()))
+        return AwaitableCount(self._event_loop.run_sync(swept()))
 
-    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Told:
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> AwaitableCount:
         """Do nothing, whatever *sweep_interval_minutes* says: Threadkeep sweeps by itself."""
         del sweep_interval_minutes
-        return Told()
+        return AwaitableCount()
 
-    def stop_ttl_sweeper(self, timeout: float | None = None) -> Told:
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> AwaitableCount:
         """Do nothing, and say that it is done: the sweeping ends with the Threadkeep, whatever *timeout* says."""
         del timeout
-        return Told(1)
+        return AwaitableCount(1)
 
 
 T = TypeVar("T")
@@ -122,7 +122,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
     partition.
 
     Args:
-        home: Where everything runs.
+        event_loop: Where everything runs.
         services: Gives the services, connected; called in the event loop by every operation.
         index: LangGraph's index configuration. ``fields`` are searchable in items without
             fields of their own; by default the whole value as JSON, and of a memory its statement.
@@ -137,7 +137,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
 
     def __init__(
         self,
-        home: EventLoopThread,
+        event_loop: EventLoopThread,
         services: Callable[[], Coroutine[Any, Any, Services]],
         *,
         index: IndexConfig | None = None,
@@ -145,7 +145,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
         ranking: StoreRanking = "hybrid",
         owner: Owner | None = None,
     ) -> None:
-        self._home = home
+        self._event_loop = event_loop
         self._connect = services
         require_cosine(index)
         self._fields = fields_of(_fields(index))
@@ -154,7 +154,7 @@ class ThreadkeepStore(Sweeping, BaseStore):
             raise InvalidInputError(msg)
         self._ranking: StoreRanking = ranking
         self._owner = owner
-        self._crowd = Crowd(home, self._perform)
+        self._batcher = CallBatcher(event_loop, self._perform)
         self.index_config = index
         self.ttl_config = TTLConfig(**ttl_config) if ttl_config is not None else None
         if self.ttl_config is not None:
@@ -170,19 +170,19 @@ class ThreadkeepStore(Sweeping, BaseStore):
     @property
     def locked_to(self) -> Owner | None:
         """The owner that this store is locked to, if it is."""
-        return self._whose()
+        return self._resolve_owner()
 
     async def call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Run *work* with the services below this store, connected, from any loop."""
 
-        async def on_home() -> T:
+        async def on_event_loop() -> T:
             return await work(await self._connect())
 
-        return await self._home.run(on_home())
+        return await self._event_loop.run(on_event_loop())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Perform *ops* as :meth:`abatch` does, and block until they are done."""
-        return self._crowd.perform_sync(self._planned(ops))
+        return self._batcher.perform_sync(self._planned(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Perform *ops*: first everything that reads, then everything that writes.
@@ -199,12 +199,12 @@ class ThreadkeepStore(Sweeping, BaseStore):
             OwnerMismatchError: A namespace is not the owner's that this store is locked to.
             StorageError: The storage cannot be used.
         """
-        return await self._crowd.perform(self._planned(ops))
+        return await self._batcher.perform(self._planned(ops))
 
     def _planned(self, ops: Iterable[Op]) -> CallPlan:
-        return planned(ops, fields=self._fields, owner=self._whose())
+        return planned(ops, fields=self._fields, owner=self._resolve_owner())
 
-    def _whose(self) -> Owner | None:
+    def _resolve_owner(self) -> Owner | None:
         """Return the owner of the namespaces that this call may name; None: all."""
         return self._owner
 

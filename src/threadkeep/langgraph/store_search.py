@@ -193,10 +193,10 @@ async def _hits(services: Services, places: Sequence[Place], question: Question,
     if len(places) > 1:
         hits.sort(key=lambda hit: (-_LEAST if hit.score is None else -hit.score, hit.namespace, hit.key))
         hits = hits[:limit]
-    return _on_the_scale_of_cosines(hits) if question.method == "hybrid" else hits
+    return _to_cosine_scores(hits) if question.method == "hybrid" else hits
 
 
-def _on_the_scale_of_cosines(hits: Iterable[_Hit]) -> list[_Hit]:
+def _to_cosine_scores(hits: Iterable[_Hit]) -> list[_Hit]:
     """Give hybrid answers the scores that callers of a LangGraph store expect: cosines.
 
     The order is by words and meaning, so a cosine may be higher than one before it: then it is told as that.

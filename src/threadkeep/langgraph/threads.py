@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from threadkeep.checkpoints.directory import ThreadStatus
+from threadkeep.checkpoints.directory import ThreadStatus, checked_metadata, checked_title
 from threadkeep.checkpoints.maintenance import KeptCheckpoints, ThreadStats
 from threadkeep.checkpoints.thread_ids import thread_id_from
 from threadkeep.errors import (
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from threadkeep.models.base import Message
     from threadkeep.service import OwnerScope
 
-_TITLE_CHARACTERS: Final = 200
-
 
 @dataclass(frozen=True, slots=True)
 class ThreadSummary:
@@ -47,6 +45,7 @@ class ThreadSummary:
         pinned: Whether it is pinned.
         created_at: When it began.
         last_turn_at: When its last turn ended.
+        metadata: What the application keeps with it.
     """
 
     thread_id: str
@@ -55,6 +54,7 @@ class ThreadSummary:
     pinned: bool = False
     created_at: datetime | None = None
     last_turn_at: datetime | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +165,26 @@ class ThreadService:
             return Thread(named, stats=stats) if stats.checkpoints else None
         return _thread(listed, stats)
 
-    async def create(self, thread_id: str, *, title: str = "", owner: str | Owner | None = None) -> Thread:
+    async def create(
+        self,
+        thread_id: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        owner: str | Owner | None = None,
+    ) -> Thread:
         """List a thread before its first turn.
 
         Args:
             thread_id: Its id.
             title: Its title; ``""``: the first seven words of the user, once there are any.
+            metadata: What the application keeps with it: JSON of 8,000 characters at most.
             owner: The owner.
 
         Raises:
             ConflictError: The owner has a thread of this id.
             OwnerMismatchError: Another owner has it.
+            InvalidInputError: The title or the metadata is too long.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         view = self._saver.scoped(owner) if self._scope.locked else self._saver
@@ -183,7 +192,8 @@ class ThreadService:
             msg = "A thread with this id already exists: choose another id."
             raise ConflictError(msg, thread_id=named)
         await view.run(view.maintenance.bind(named, owner))
-        listed = await self._edit(owner, named, scoped=view.is_scoped, title=_checked_title(title))
+        title, metadata = checked_title(title), checked_metadata(metadata)
+        listed = await self._edit(owner, named, scoped=view.is_scoped, title=title, metadata=metadata)
         return Thread(named) if listed is None else _thread(listed, Thread(named).stats)
 
     async def update(
@@ -192,18 +202,20 @@ class ThreadService:
         *,
         title: str | None = None,
         pinned: bool | None = None,
+        metadata: Mapping[str, Any] | None = None,
         owner: str | Owner | None = None,
     ) -> ThreadSummary:
-        """Change the title of a thread, or pin it; ``None`` leaves either as it is.
+        """Change the title of a thread, pin it, or add to its metadata; ``None`` leaves each as it is.
 
         Raises:
             ThreadNotFoundError: The owner has no thread of this id.
-            InvalidInputError: The title has more than 200 characters.
+            InvalidInputError: The title has more than 200 characters, or the metadata more than 8,000.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         view = await self._view(named, owner)
-        title = None if title is None else _checked_title(title)
-        listed = await self._edit(owner, named, scoped=view.is_scoped, title=title, pinned=pinned)
+        title, metadata = None if title is None else checked_title(title), checked_metadata(metadata)
+        scoped = view.is_scoped
+        listed = await self._edit(owner, named, scoped=scoped, title=title, pinned=pinned, metadata=metadata)
         if listed is None:
             raise _not_found(named)
         return _summary(listed)
@@ -234,11 +246,9 @@ class ThreadService:
     async def _find(self, owner: Owner, thread_id: ThreadId, *, scoped: bool) -> ListedThread | None:
         return await self._app.call(lambda services: services.thread_directory.find(owner, thread_id, scoped=scoped))
 
-    async def _edit(
-        self, owner: Owner, thread_id: ThreadId, *, scoped: bool, title: str | None = None, pinned: bool | None = None
-    ) -> ListedThread | None:
+    async def _edit(self, owner: Owner, thread_id: ThreadId, *, scoped: bool, **changes: Any) -> ListedThread | None:
         return await self._app.call(
-            lambda services: services.thread_directory.edit(owner, thread_id, scoped=scoped, title=title, pinned=pinned)
+            lambda services: services.thread_directory.edit(owner, thread_id, scoped=scoped, **changes)
         )
 
     async def require(self, thread_id: str, *, owner: str | Owner | None = None) -> Thread:
@@ -538,9 +548,7 @@ class ThreadService:
 
 
 def _summary(listed: ListedThread) -> ThreadSummary:
-    return ThreadSummary(
-        listed.thread_id, listed.title, listed.status, listed.pinned, listed.created_at, listed.last_turn_at
-    )
+    return ThreadSummary(**{one.name: getattr(listed, one.name) for one in fields(ThreadSummary)})
 
 
 def _thread(listed: ListedThread, stats: ThreadStats) -> Thread:
@@ -551,14 +559,6 @@ def _thread(listed: ListedThread, stats: ThreadStats) -> Thread:
 def _not_found(thread_id: str) -> ThreadNotFoundError:
     msg = "The owner has no such thread; list them to see which there are."
     return ThreadNotFoundError(msg, thread_id=thread_id)
-
-
-def _checked_title(title: str) -> str:
-    text = " ".join(title.split())
-    if len(text) > _TITLE_CHARACTERS:
-        msg = f"The title has {len(text):,} characters; at most {_TITLE_CHARACTERS} are allowed."
-        raise InvalidInputError(msg)
-    return text
 
 
 async def _chosen(

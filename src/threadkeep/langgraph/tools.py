@@ -63,7 +63,7 @@ class _Work:
         source = turn.source(text, "semantic", self._thread(runtime))
         new = NewMemory(text, sources=(source,))
         asked = source.speaker == "user" and turn.asks_to_keep()
-        owner = await self._whose(runtime)
+        owner = await self._resolve_owner(runtime)
         kept = await self._tk.app.call(
             lambda services: services.proposal_repository.keep(new, owner=owner, asked=asked)
         )
@@ -81,17 +81,17 @@ class _Work:
     async def search_memory(self, query: str, runtime: ToolRuntime[Any, Any], limit: int = 10) -> str:
         """Search what is remembered about the user; returns one memory a line with its id."""
         limit = max(1, min(limit, _MOST))
-        found = await self._tk.memories.search(query, owner=await self._whose(runtime), limit=limit)
+        found = await self._tk.memories.search(query, owner=await self._resolve_owner(runtime), limit=limit)
         return _lines([recalled.memory for recalled in found])
 
     async def list_memories(self, runtime: ToolRuntime[Any, Any], limit: int = 20) -> str:
         """List what is remembered about the user, newest first, one memory a line with its id."""
         limit = max(1, min(limit, _MOST))
-        return _lines(await self._tk.memories.list(owner=await self._whose(runtime), limit=limit))
+        return _lines(await self._tk.memories.list(owner=await self._resolve_owner(runtime), limit=limit))
 
     async def correct_memory(self, memory_id: str, text: str, runtime: ToolRuntime[Any, Any]) -> str:
         """Replace what a memory says, when the user says that it is wrong or has changed."""
-        owner, thread = await self._whose(runtime), self._thread(runtime)
+        owner, thread = await self._resolve_owner(runtime), self._thread(runtime)
         source = TurnSoFar(runtime.state, runtime.config).source(text, "semantic", thread)
         known = await self._tk.memories.require(memory_id, owner=owner)
         if source.speaker == "user" and known.kind != "procedural":
@@ -100,23 +100,25 @@ class _Work:
         proposed = await self._tk.proposals.propose(
             text, action="correct", memory_id=memory_id, owner=owner, source=source
         )
-        return _told(proposed)
+        return _describe_outcome(proposed)
 
     async def forget_memory(self, memory_id: str, runtime: ToolRuntime[Any, Any]) -> str:
         """Remove a memory for good, when the user asks you to forget it."""
-        owner = await self._whose(runtime)
+        owner = await self._resolve_owner(runtime)
         memory = await self._tk.memories.require(memory_id, owner=owner)
         if TurnSoFar(runtime.state, runtime.config).asks_to_forget(memory_id, memory.text):
             gone = await self._tk.memories.forget(memory_id, owner=owner)
             return f"Forgotten: {', '.join(gone.memory_ids)}."
         source = Source("assistant", self._thread(runtime))
-        return _told(await self._tk.proposals.propose(action="forget", memory_id=memory_id, owner=owner, source=source))
+        return _describe_outcome(
+            await self._tk.proposals.propose(action="forget", memory_id=memory_id, owner=owner, source=source)
+        )
 
     async def propose_memory_update(
         self, text: str, runtime: ToolRuntime[Any, Any], memory_id: str | None = None
     ) -> str:
         """Ask the user whether to remember a text, or to replace what the memory with this id says."""
-        owner = await self._whose(runtime)
+        owner = await self._resolve_owner(runtime)
         proposed = await self._tk.proposals.propose(
             text,
             owner=owner,
@@ -127,7 +129,7 @@ class _Work:
         )
         proposal = proposed.proposal
         if proposal is None or proposed.status == "approved":
-            return _told(proposed)
+            return _describe_outcome(proposed)
         if proposal.state == "pending":
             proposal = await review(self._tk, proposal, owner=owner)
         decision = proposal.decision
@@ -142,7 +144,7 @@ class _Work:
 
     def _tool(self, name: str, method: Callable[..., Coroutine[Any, Any, str]]) -> BaseTool:
         """Make a tool of *method*: our errors go back to the model as text, so that a wrong id ends no turn."""
-        home = self._tk.app.event_loop
+        event_loop = self._tk.app.event_loop
 
         async def answered(**arguments: Any) -> str:
             try:
@@ -151,14 +153,14 @@ class _Work:
                 return f"Error ({error.code}): {error}"
 
         def blocking(**arguments: Any) -> str:
-            return home.run_sync(answered(**arguments))
+            return event_loop.run_sync(answered(**arguments))
 
         described = StructuredTool.from_function(coroutine=method, name=name, description=method.__doc__)
         described.coroutine = answered
         described.func = blocking
         return described
 
-    async def _whose(self, runtime: ToolRuntime[Any, Any]) -> Owner:
+    async def _resolve_owner(self, runtime: ToolRuntime[Any, Any]) -> Owner:
         owner = self._tk.resolve_owner(owner_from(self._owner, runtime=runtime, config=runtime.config))
         thread_id = thread_id_of(runtime, runtime.config)
         if is_memory_off(runtime.config):
@@ -173,7 +175,7 @@ class _Work:
         return ThreadId(thread_id) if thread_id is not None else None
 
 
-def _told(proposed: Proposed) -> str:
+def _describe_outcome(proposed: Proposed) -> str:
     match proposed.status:
         case "proposed":
             return (

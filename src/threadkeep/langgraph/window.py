@@ -28,15 +28,15 @@ from threadkeep.langgraph.history import (
     described,
     entries_of,
     estimated,
-    has_room,
+    fits_without_counting,
     is_talk,
     limit_of,
     matters,
     rebuilt,
-    said_in,
     shortened,
     summary_message,
     summary_text,
+    to_spoken_messages,
 )
 from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
 from threadkeep.langgraph.window_rules import WindowPlan, compacted, is_whole, over, repaired, summary_tokens
@@ -44,7 +44,7 @@ from threadkeep.models.langchain import OfflineChatModel, as_messages, extras_of
 from threadkeep.observability import COMPACT, REMOVED, THREAD, USER, span
 from threadkeep.recall.selection import estimate_tokens
 from threadkeep.registry import create_helper_model
-from threadkeep.text.sentences import Said, cut_to, extractive_summary
+from threadkeep.text.sentences import SpokenMessage, cut_to, extractive_summary
 
 if TYPE_CHECKING:
     from threadkeep.client import OwnerSource, Threadkeep
@@ -107,14 +107,14 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
         """Call the model with a history that is whole and fits."""
-        home, talk = self._tk.app.event_loop, self._talk(request)
-        seen = home.run_sync(self._compaction.fitting(talk))
+        event_loop, talk = self._tk.app.event_loop, self._talk(request)
+        seen = event_loop.run_sync(self._compaction.fitting(talk))
         try:
             answer = handler(_showing(request, seen))
         except Exception as error:
             if not self._compress or not is_overflow(error):
                 raise
-            seen = home.run_sync(self._compaction.smaller(talk, seen))
+            seen = event_loop.run_sync(self._compaction.smaller(talk, seen))
             answer = handler(_showing(request, seen))
         return _with_state(request, seen, answer)
 
@@ -133,7 +133,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
             answer = await handler(_showing(request, seen))
         return _with_state(request, seen, answer)
 
-    def _talk(self, request: ModelRequest[Any]) -> Talk:
+    def _talk(self, request: ModelRequest[Any]) -> ModelCallContext:
         config = get_config()
         owner, thread_id = None, None
         try:
@@ -142,7 +142,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
             owner = None if is_memory_off(config) else owner
         except OwnerRequiredError:  # it works all the same, and keeps no summary
             pass
-        return Talk(
+        return ModelCallContext(
             request.messages,
             request.model,
             limit_of(request.model, given=self._max_tokens, setting=self._tk.app.settings.max_context_tokens),
@@ -151,7 +151,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
             tools=list(request.tools),
             owner=owner,
             thread_id=thread_id,
-            compress=self._compress and not _somebody_else_summarises(request),
+            compress=self._compress and not _other_middleware_summarizes(request),
         )
 
 
@@ -163,7 +163,7 @@ def is_overflow(error: BaseException) -> bool:
     return _OVERFLOW.search(said) is not None and _AT_ITS_RATE.search(said) is None
 
 
-def _somebody_else_summarises(request: ModelRequest[Any]) -> bool:
+def _other_middleware_summarizes(request: ModelRequest[Any]) -> bool:
     """Whether another middleware shortens this thread: two that do would each summarise the other's summary."""
     if request.state.get("_summarization_event"):
         return True
@@ -242,7 +242,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class ModelCallContext:
     """The messages for a model call, with their owner and limits.
 
     Attributes:
@@ -294,7 +294,7 @@ class Compaction:
     ) -> History:
         """Return the history of *messages*, which may be dicts, pairs and texts; see :meth:`Threadkeep.compact`."""
         settings = self._tk.app.settings
-        talk = Talk(
+        talk = ModelCallContext(
             as_messages(messages),
             model,
             limit_of(model, given=max_tokens, setting=settings.max_context_tokens),
@@ -308,11 +308,11 @@ class Compaction:
         whole = await self.fitting(talk)
         return await self.smaller(talk, whole) if refused else whole
 
-    async def fitting(self, talk: Talk) -> History:
+    async def fitting(self, talk: ModelCallContext) -> History:
         """Return the talk's history, whole, and where it is over four fifths of the limit, shortened."""
         messages = list(talk.messages)
         history = History(messages, changed=False) if is_talk(messages) else self._whole(messages)
-        if not talk.compress or has_room(
+        if not talk.compress or fits_without_counting(
             history.messages, limit=talk.limit, system=talk.system, tools=self._described(talk.tools)
         ):
             return history
@@ -321,7 +321,7 @@ class Compaction:
             return history
         return await self._shortened(talk, history, counted, talk.limit)
 
-    async def smaller(self, talk: Talk, seen: History) -> History:
+    async def smaller(self, talk: ModelCallContext, seen: History) -> History:
         """Return a history that is smaller than *seen*, which the model has refused.
 
         Raises:
@@ -343,7 +343,7 @@ class Compaction:
         self._tk.app.telemetry.count("window.repaired")
         return History(rebuilt(messages, steps), changed=True)
 
-    async def _counted(self, talk: Talk, history: History) -> Counted:
+    async def _counted(self, talk: ModelCallContext, history: History) -> Counted:
         model, system, tools = talk.model, talk.system, list(talk.tools)
         estimate = estimated(history.messages, system=system, tools=self._described(tools))
         if not matters(estimate, model, limit=talk.limit):
@@ -364,7 +364,7 @@ class Compaction:
         return told
 
     async def _shortened(
-        self, talk: Talk, history: History, counted: Counted, limit: int, *, strict: bool = False
+        self, talk: ModelCallContext, history: History, counted: Counted, limit: int, *, strict: bool = False
     ) -> History:
         """Return *history* without what has to go, and with a summary of it; *history* itself where nothing can go."""
         entries = entries_of(history.messages, counted.messages)
@@ -382,7 +382,7 @@ class Compaction:
             recorded.set(REMOVED, len(plan.removed))
             return await self._summarised(talk, history, plan, limit)
 
-    async def _summarised(self, talk: Talk, history: History, plan: WindowPlan, limit: int) -> History:
+    async def _summarised(self, talk: ModelCallContext, history: History, plan: WindowPlan, limit: int) -> History:
         """Return *history* without what *plan* removes, which is recorded, summarised and kept first."""
         removed = [history.messages[i] for i in plan.removed]
         if talk.owner is not None:
@@ -404,7 +404,7 @@ class Compaction:
             thread = ThreadId(thread_id) if thread_id is not None else None
             await (await app.connect()).record(plain_messages(removed), owner=owner, thread_id=thread)
 
-        await self._patiently(record(), "window.record")
+        await self._run_or_degrade(record(), "window.record")
 
     async def _keep_summary(self, text: str, owner: Owner, thread_id: str) -> None:
         """Keep the thread's one summary for other threads: the next one replaces it."""
@@ -417,9 +417,9 @@ class Compaction:
                 text, owner=owner, thread_id=thread_id, key=short_digest(thread_id)
             )
 
-        await self._patiently(keep(), "window.summary")
+        await self._run_or_degrade(keep(), "window.summary")
 
-    async def _patiently(self, work: Coroutine[Any, Any, None], what: str) -> None:
+    async def _run_or_degrade(self, work: Coroutine[Any, Any, None], what: str) -> None:
         app = self._tk.app
         try:
             await app.event_loop.run(app.timeout_budget.wait(work))
@@ -429,7 +429,7 @@ class Compaction:
     async def _summary(self, model: Any, removed: Sequence[BaseMessage], *, budget_tokens: int) -> str:
         """Say what *removed* was about: by the model, or by the sentences that say most of it."""
         before = "\n".join(text for message in removed if (text := summary_text(message)))
-        said = said_in(removed)
+        said = to_spoken_messages(removed)
         if not isinstance(model, OfflineChatModel):
             try:
                 prompt = [HumanMessage(_prompt(said, before))]
@@ -453,7 +453,7 @@ async def _answer(settings: Settings, model: Any, prompt: Any, config: Any) -> A
         await helper.aclose()
 
 
-def _prompt(said: Sequence[Said], before: str) -> str:
+def _prompt(said: Sequence[SpokenMessage], before: str) -> str:
     lines = [json.dumps({message.who: message.text}, ensure_ascii=False) for message in said]
     earlier = f"\n\nSummary of what came before it:\n{before}" if before else ""
     return f"{_INSTRUCTIONS}{earlier}\n\n---\n" + "\n".join(lines) + "\n---"

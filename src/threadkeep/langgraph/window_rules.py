@@ -150,7 +150,7 @@ def compacted(
     Raises:
         ContextTooLargeError: What must stay is over the limit by itself.
     """
-    must = _must_stay(entries)
+    must = _protected_entries(entries)
     needed = overhead + sum(entries[i].tokens for i in must)
     if needed > limit:
         raise _too_large(entries, must, limit=limit, overhead=overhead, needed=needed)
@@ -211,7 +211,7 @@ def _blocks(entries: Sequence[WindowEntry]) -> list[list[int]]:
     return blocks
 
 
-def _must_stay(entries: Sequence[WindowEntry]) -> set[int]:
+def _protected_entries(entries: Sequence[WindowEntry]) -> set[int]:
     must = {i for i, entry in enumerate(entries) if entry.role == "system"}
     if blocks := _blocks(entries):
         must.update(blocks[-1])

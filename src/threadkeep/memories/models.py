@@ -371,7 +371,7 @@ def goes_with(memory: Memory, everything: Iterable[Memory]) -> list[Memory]:
     said = set(map(same_words, statements))
     vocabularies = list(map(_vocabulary, statements))
     turns = {source.turn_id for source in sources_in([memory])} - {None, ""}
-    says = says_one_of(statements)
+    says = matcher_of(statements)
 
     def holds(passage: str) -> bool:
         left = without_sentences(passage, says)
@@ -426,7 +426,7 @@ def _parts(sentence: str) -> Iterable[str]:
     return dict.fromkeys((sentence, said, *clauses(said)))
 
 
-def says_one_of(statements: Iterable[str]) -> Callable[[str], bool]:
+def matcher_of(statements: Iterable[str]) -> Callable[[str], bool]:
     """Return a function that returns whether a text says the same as one of *statements*."""
     gists: list[Gist] = [gist_of(statement) for statement in statements]
     same = {normalised(statement) for statement in statements}

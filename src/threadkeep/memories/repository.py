@@ -34,9 +34,9 @@ from threadkeep.memories.models import (
     corrected,
     goes_with,
     least_trusted,
+    matcher_of,
     messages_of,
     require_approval,
-    says_one_of,
     sources_in,
     statements_of,
     without_sentences,
@@ -311,7 +311,7 @@ class MemoryRepository(MemoryReader):
 
         await retry_conflicts(
             commit,
-            retry_if=lambda error: _is_of_another_writer(error) and not is_about(error, also),
+            retry_if=lambda error: _has_other_writer(error) and not is_about(error, also),
             message=_changed_meanwhile(memory_id),
             memory_id=memory_id,
         )
@@ -387,7 +387,7 @@ class MemoryRepository(MemoryReader):
 
         forgotten = await retry_conflicts(
             commit,
-            retry_if=lambda error: _is_of_another_writer(error) and not is_about(error, also),
+            retry_if=lambda error: _has_other_writer(error) and not is_about(error, also),
             message=_changed_again(memory_id),
             memory_id=memory_id,
         )
@@ -437,7 +437,7 @@ class MemoryRepository(MemoryReader):
         degraded = () if embedding else ("embedder",)
         by, why = _said_by(memory)
         head = await self._audited_writer.head(owner)
-        if twin := await self._twin(memory, owner):
+        if twin := await self._find_same(memory, owner):
             if operations := also(twin.memory_id):
                 await self._audited_writer.commit(owner, operations, by=by, why=why, epoch=epoch)
             return RememberResult("duplicate", twin, degraded)
@@ -471,7 +471,7 @@ class MemoryRepository(MemoryReader):
         """
         if among is None:
             among = await self._like(owner, statements)
-        says = says_one_of(statements)
+        says = matcher_of(statements)
         left = {one: without_sentences(one.text, says) for one in among if one.kind == "episodic"}
         cut = [replace(one, text=text) for one, text in left.items() if text and text != one.text]
         vectors = await self._searcher.embed_put([one.text for one in cut])
@@ -490,7 +490,7 @@ class MemoryRepository(MemoryReader):
             refs |= dict.fromkeys(Ref(owner.partition, hit.namespace, hit.key) for hit in found.hits)
         return [memory for item in await self._storage.get([*refs]) if item and (memory := memory_of(item))]
 
-    async def _twin(self, memory: Memory, owner: Owner) -> Memory | None:
+    async def _find_same(self, memory: Memory, owner: Owner) -> Memory | None:
         if item := await self._item_at(owner, memory):
             return memory_of(item)
         return await self.find(memory.text, kind=memory.kind, owner=owner)
@@ -559,7 +559,7 @@ def _require_revision(memory: Memory, revision: int | None) -> None:
         raise RevisionConflictError(_changed_meanwhile(memory.memory_id), memory_id=memory.memory_id)
 
 
-def _is_of_another_writer(error: RevisionConflictError) -> bool:
+def _has_other_writer(error: RevisionConflictError) -> bool:
     """Return whether a commit met another one, rather than the caller's own revision being out of date."""
     return "memory_id" not in error.details
 

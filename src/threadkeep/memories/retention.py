@@ -99,7 +99,7 @@ class LastUsed:
                     if owner is not None:
                         raise
                     continue  # the others' can be written
-            self._let_go(whose, noted)
+            self._drop_written(whose, noted)
         return aside
 
     async def last(self, memory_id: str, owner: Owner) -> datetime | None:
@@ -116,7 +116,7 @@ class LastUsed:
             if (at := moment_of(item.value.get("at"))) is not None
         }
 
-    def _let_go(self, owner: Owner, written: dict[MemoryId, datetime]) -> None:
+    def _drop_written(self, owner: Owner, written: dict[MemoryId, datetime]) -> None:
         """Drop the notes that are written; until the commit they stay, so that a concurrent reader misses none."""
         with self._guard:
             left = {key: at for key, at in self._noted.get(owner, {}).items() if written.get(key) != at}
@@ -281,7 +281,7 @@ class Retention:
         archived = 0
         for owner in dict.fromkeys([*self._audited_writer.written(), *await self._next_owners()]):
             try:
-                if await self._is_to_look_at(owner):
+                if await self._needs_review(owner):
                     archived += len((await self.tidy(owner)).archived)
             except (RevisionConflictError, PartitionErasedError, SealError, DamagedItemError) as error:
                 self._telemetry.degraded("memories.tidying", error)  # of this owner only; the others go on
@@ -360,7 +360,7 @@ class Retention:
         self._after = found[-1] if len(found) == _OWNERS_A_ROUND else None
         return [owner for partition in found if (owner := owner_of_partition(partition)) is not None]
 
-    async def _is_to_look_at(self, owner: Owner) -> bool:
+    async def _needs_review(self, owner: Owner) -> bool:
         """Whether anything was written since *owner* was looked at, or the time has come for one of the memories."""
         looked = self._looked.get(owner.partition.digest)
         if looked is None:
@@ -496,11 +496,11 @@ def plan_retention(
         if ends is not None:
             next_at = ends if next_at is None else min(next_at, ends)
     too_many = 0 if limits.most is None else max(0, len(active) - len(leaving) - limits.most)
-    left.sort(key=lambda memory: _first_to_go(memory, last[memory.memory_id], now))
+    left.sort(key=lambda memory: _archiving_order(memory, last[memory.memory_id], now))
     leaving += [(memory, Archived(now, "budget", last[memory.memory_id])) for memory in left[:too_many]]
     return RetentionPlan(tuple(leaving), len(active), max(0, too_many - len(left)), next_at)
 
 
-def _first_to_go(memory: Memory, used_at: datetime, now: datetime) -> tuple[bool, timedelta, datetime, str]:
+def _archiving_order(memory: Memory, used_at: datetime, now: datetime) -> tuple[bool, timedelta, datetime, str]:
     true = memory.valid_to is None or memory.valid_to > now
     return true, _AGES[memory.kind] * (used_at - now), memory.created_at, memory.memory_id

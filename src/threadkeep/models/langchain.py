@@ -88,7 +88,7 @@ def chat_model(name: str | None, *, variable: str = "THREADKEEP_MODEL") -> BaseC
     try:
         made = init_chat_model(model, model_provider=provider)
     except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
-        raise ModelUnavailableError(_what_is_missing(provider, error, variable)) from None
+        raise ModelUnavailableError(_describe_missing(provider, error, variable)) from None
     unset = _unset_secret(made)
     if unset:
         msg = f"The model provider {provider} needs {unset}; set it, or choose another model by {variable}."
@@ -295,7 +295,7 @@ def embedder(
     try:
         made = init_embeddings(model, provider=provider, **({"dimensions": dims} if shortened else {}))
     except Exception as error:  # noqa: BLE001 - every provider has its own; what it says may quote a key
-        raise SettingsError(_what_is_missing(provider, error, variable), variable=variable) from None
+        raise SettingsError(_describe_missing(provider, error, variable), variable=variable) from None
     return LangChainEmbedder(
         made,
         name=f"{provider}:{model}" + (f"@{dims}" if shortened else ""),
@@ -319,7 +319,7 @@ class PlainMessages(Sequence[Message]):
         given = [message if isinstance(message, BaseMessage) else _converted(message) for message in messages]
         self._given = [message for message in given if not isinstance(message, RemoveMessage)]
         self._made: list[Message | None] = [None] * len(self._given)
-        self._unnamed = _some_unnamed(self._given)
+        self._unnamed = _has_unnamed_user(self._given)
 
     def __len__(self) -> int:
         return len(self._given)
@@ -388,7 +388,7 @@ def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
     return Message(role, _text_of(message.content, between="\n\n" if role == "user" else "\n"), message_id)
 
 
-def _some_unnamed(messages: Sequence[BaseMessage]) -> bool:
+def _has_unnamed_user(messages: Sequence[BaseMessage]) -> bool:
     return any(not message.name and _role_of(message) == "user" for message in messages)
 
 
@@ -431,7 +431,7 @@ def _text_of(content: str | list[Any], *, between: str = "\n") -> str:
     return between.join(texts)
 
 
-def _what_is_missing(provider: str, error: Exception, variable: str) -> str:
+def _describe_missing(provider: str, error: Exception, variable: str) -> str:
     """Return one sentence on what *provider* wants, made of names only: *error* may quote what is secret."""
     said = str(error)
     package = _PACKAGE.search(said) if isinstance(error, ImportError) else None

@@ -252,9 +252,9 @@ def _require() -> None:
 def open_session(model: Path, *, threads: int) -> Any:
     """Open an ONNX model on the CPU, without telemetry and without spinning threads."""
     _require()
-    from threadkeep.settings import keep_onnxruntime_silent
+    from threadkeep.settings import disable_onnxruntime_telemetry
 
-    keep_onnxruntime_silent()
+    disable_onnxruntime_telemetry()
     onnxruntime: Any = importlib.import_module("onnxruntime")
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()

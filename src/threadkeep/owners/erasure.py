@@ -364,7 +364,7 @@ class OwnerErasure:
             if owner is None:
                 continue
             looked_at += 1
-            if await self._is_back(owner, known.get(self.receipts.key.name_of(owner), ())):
+            if await self._was_restored(owner, known.get(self.receipts.key.name_of(owner), ())):
                 again.append(await self.erase(owner))
         return Replayed(len(receipts), looked_at, tuple(again), strange)
 
@@ -381,7 +381,7 @@ class OwnerErasure:
         self._noticed = seen
         return await self._indexes.forget_erased()
 
-    async def _is_back(self, owner: Owner, receipts: Sequence[ErasureReceipt]) -> bool:
+    async def _was_restored(self, owner: Owner, receipts: Sequence[ErasureReceipt]) -> bool:
         """Whether what is there of *owner* is what was erased."""
         if not receipts:
             return False

@@ -137,7 +137,7 @@ def place_of(item: Item) -> str:
     return _PLACES.get(root, "internal" if root.startswith(".") else "item")
 
 
-def says_nothing(item: Item) -> bool:
+def is_bookkeeping(item: Item) -> bool:
     """Whether a row says nothing of anybody: where writers meet, and the key that digests are made with."""
     root = item.ref.namespace[:1]
     return root == (HEAD,) or (root == (TOMBSTONES,) and item.ref.key == DIGEST_KEY)

@@ -11,7 +11,7 @@ from threadkeep.errors import OptedOutError
 from threadkeep.ids import short_digest
 from threadkeep.memories.audited_writer import ACCESS
 from threadkeep.memories.codec import memory_of
-from threadkeep.owners.models import Holdings, place_of, says_nothing
+from threadkeep.owners.models import Holdings, is_bookkeeping, place_of
 from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Delete, Operation, Partition, Put, Storage, iterate_items
 
@@ -177,7 +177,7 @@ class OwnerService(Service):
             "threads": list(await self._services.thread_directory.ids_of(owner)),
         }
         async for item in iterate_items(self._services.storage, owner.partition, direction="oldest"):
-            if says_nothing(item):
+            if is_bookkeeping(item):
                 continue
             if place_of(item) == "thread":
                 async for message in self._services.thread_messages(owner, str(item.value.get("thread"))):

@@ -30,7 +30,7 @@ class ProposalReader:
         """Return a proposal, or None if the owner has none with this id; expired after its lifetime."""
         (item,) = await self._storage.get([Ref(owner.partition, proposals_namespace(owner), proposal_id)])
         proposal = proposal_of(item) if item else None
-        return self._as_it_is(proposal) if proposal else None
+        return self._with_current_state(proposal) if proposal else None
 
     async def list(self, owner: Owner, *, state: State | None, limit: int, offset: int = 0) -> list[Proposal]:
         """Return proposals in *state* (``None``: in any), newest first."""
@@ -42,14 +42,14 @@ class ProposalReader:
                 proposal = proposal_of(item)
                 if proposal is None:
                     continue
-                as_it_is = self._as_it_is(proposal)
+                as_it_is = self._with_current_state(proposal)
                 if state in (None, as_it_is.state):
                     found.append(as_it_is)
                 if len(found) == offset + limit:
                     break
         return found[offset:]
 
-    def _as_it_is(self, proposal: Proposal) -> Proposal:
+    def _with_current_state(self, proposal: Proposal) -> Proposal:
         if proposal.state != "pending" or proposal.expires_at > self._clock.now():
             return proposal
         return replace(proposal, state="expired", decision=Decision("expired", "time", proposal.expires_at))

@@ -120,7 +120,7 @@ class ProposalRepository:
         verdict = (await self._policies.of(owner)).verdict(kind, trust)
         if verdict == "never":
             return Proposed("rejected", None, None, "never kept by policy")
-        if new.text and (refused := await self._refused_or_known(new, owner)):
+        if new.text and (refused := await self._refusal_reason(new, owner)):
             return refused
         now = self._clock.now()
         proposal = Proposal(
@@ -368,7 +368,7 @@ class ProposalRepository:
             )
             return
         decided = self._decided_put(proposal, replace(decision, memory_id=proposal.memory_id), owner)
-        revision = await self._read_by_now(proposal, owner) if base_revision is None else base_revision
+        revision = await self._read_current_revision(proposal, owner) if base_revision is None else base_revision
         if proposal.action == "forget":
             await self._memories.forget(
                 proposal.memory_id, owner=owner, revision=revision, approval=approval, also=[decided]
@@ -385,7 +385,7 @@ class ProposalRepository:
             also=[decided],
         )
 
-    async def _read_by_now(self, proposal: Proposal, owner: Owner) -> int | None:
+    async def _read_current_revision(self, proposal: Proposal, owner: Owner) -> int | None:
         """Return the revision of the memory that the change was thought out for, as it is by now.
 
         What it says is what counts: revisions are counted anew where a storage was copied.
@@ -434,7 +434,7 @@ class ProposalRepository:
         said = self._redact(comment.strip())[:MAX_COMMENT_CHARACTERS] if comment else None
         return Decision(state, by, self._clock.now(), text, said, key=checked_name(key, "key") if key else None)
 
-    async def _refused_or_known(self, new: NewProposal, owner: Owner) -> Proposed | None:
+    async def _refusal_reason(self, new: NewProposal, owner: Owner) -> Proposed | None:
         """Return why the statement needs no proposal: it was rejected before, waits already, or is known."""
         if reason := await self._why_unwanted(new.text, owner):
             return Proposed("rejected", None, None, reason)

@@ -164,7 +164,7 @@ class Tombstones:
         now = self._clock.now()
         embedding = await self._searcher.embed_put([text])
         key = short_digest("rejected", normalised(text))
-        tombstone = Tombstone(key, "rejected", text, now, by, self._until(now), embedding=embedding)
+        tombstone = Tombstone(key, "rejected", text, now, by, self._expiry(now), embedding=embedding)
         return [tombstone_put(tombstone, owner, now=now)]
 
     async def forgetting(
@@ -187,7 +187,7 @@ class Tombstones:
             operations.append(Put(tombstones_namespace(owner), DIGEST_KEY, value, expect="absent"))
         for digests in dict.fromkeys(digests_of(text, secret) for text in statements):
             key = short_digest("erased", *sorted(digests))
-            tombstone = Tombstone(key, "erased", None, now, "user", self._until(now), digests)
+            tombstone = Tombstone(key, "erased", None, now, "user", self._expiry(now), digests)
             operations.append(tombstone_put(tombstone, owner, now=now))
         gists = [gist_of(text) for text in statements]
         operations += [
@@ -223,7 +223,7 @@ class Tombstones:
 
         return reason
 
-    def _until(self, now: datetime) -> datetime | None:
+    def _expiry(self, now: datetime) -> datetime | None:
         return now + self._lifetime if self._lifetime else None
 
     async def _items(self, owner: Owner, namespace: Namespace) -> Sequence[Item]:

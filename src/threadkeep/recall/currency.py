@@ -42,7 +42,7 @@ ALIKE_WITHOUT_A_WORD_OF_ONE: Final = 0.12
 """The same where there is one other statement: the nearest of few is less near by chance."""
 _MANY: Final = 60
 _turn_of: Final[Callable[[Source], TurnId | None]] = attrgetter("turn_id")
-_in_time: Final[Callable[[_Said], tuple[datetime, int]]] = attrgetter("at", "place")
+_in_time: Final[Callable[[_DatedStatement], tuple[datetime, int]]] = attrgetter("at", "place")
 _COMMON: Final = 3
 _COMMON_SHARE: Final = 0.08
 """A word that more turns than these have tells nothing of what a pair is about."""
@@ -80,7 +80,7 @@ def find_earlier(memories: Sequence[Memory | None], alike: NDArray[np.float32] |
         current = [one for one in before if one not in found and newer.english and said[one].english]
         if not outdated and current and alike is not None:
             nearest = max(current, key=near.__getitem__)
-            if near[nearest] >= _least_without_a_word(len(said) - 1):
+            if near[nearest] >= _minimum_similarity(len(said) - 1):
                 outdated = [nearest]
         found.update(dict.fromkeys(outdated, number))
         for one, instead in restored.items():  # what had taken the place of what is so again gives way to it
@@ -89,14 +89,14 @@ def find_earlier(memories: Sequence[Memory | None], alike: NDArray[np.float32] |
     return {place: said[newer].place for older, newer in found.items() for place in said[older].places}
 
 
-def _least_without_a_word(count: int) -> float:
+def _minimum_similarity(count: int) -> float:
     """Return how near the nearest earlier one must be, where a statement is compared with *count* others."""
     share = min(math.log(count) / math.log(_MANY), 1.0)
     return ALIKE_WITHOUT_A_WORD_OF_ONE + share * (ALIKE_WITHOUT_A_WORD - ALIKE_WITHOUT_A_WORD_OF_ONE)
 
 
 @dataclass(slots=True)
-class _Said:
+class _DatedStatement:
     """A statement, with the places of the memories that hold it: a fact, and a passage of the turn."""
 
     at: datetime
@@ -113,9 +113,9 @@ def _features(text: str) -> tuple[str, bool]:
     return normalised(text), is_english(text)
 
 
-def _statements(memories: Sequence[Memory | None]) -> list[_Said]:
+def _statements(memories: Sequence[Memory | None]) -> list[_DatedStatement]:
     """Return what *memories* state, oldest first, and what two of one turn state once."""
-    by_text: dict[tuple[str, frozenset[str]], _Said] = {}
+    by_text: dict[tuple[str, frozenset[str]], _DatedStatement] = {}
     for place, memory in enumerate(memories):
         if memory is None or (memory.kind == "episodic" and not _tells(memory.text)):
             continue
@@ -126,11 +126,11 @@ def _statements(memories: Sequence[Memory | None]) -> list[_Said]:
             known.places.append(place)
             continue
         at = (memory.sources[-1].at if memory.sources else None) or memory.created_at
-        by_text[compared, turns] = _Said(at, text, english, turns, place, [place])
+        by_text[compared, turns] = _DatedStatement(at, text, english, turns, place, [place])
     return sorted(by_text.values(), key=_in_time)
 
 
-def _common(said: Iterable[_Said]) -> frozenset[str]:
+def _common(said: Iterable[_DatedStatement]) -> frozenset[str]:
     """Return the words that many turns have."""
     of_turns: dict[object, set[str]] = {}
     for one in said:

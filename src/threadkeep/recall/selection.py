@@ -131,7 +131,7 @@ def normalised(text: str) -> str:
     return " ".join(folded.split()).rstrip(" .!")
 
 
-def says_no_more(text: str, than: str) -> bool:
+def is_contained(text: str, than: str) -> bool:
     """Whether *than* begins with all of *text* and takes nothing of it back; both are normalised.
 
     ``i live in porto`` says no more than ``i live in porto with my sister``, but ``i like tea`` is
@@ -220,7 +220,7 @@ class ContextPacker:
         episode = candidate.memory.kind == "episodic"
         if (self._episodes if episode else self._facts) == 0:
             return False
-        if text in self._all_taken and any(says_no_more(text, taken) for taken in self._taken):  # rare
+        if text in self._all_taken and any(is_contained(text, taken) for taken in self._taken):  # rare
             return False
         line = self._line_of(candidate)
         characters = len(line) + 1
@@ -418,7 +418,7 @@ def pack(
             long = memory.namespace[:1] == _SUMMARIES and len(memory.text) > MAX_EXCERPT_CHARACTERS
             recalled.append(Recalled(excerpt(memory, request.query) if long else memory, score, place in earlier))
         offer.take(recalled)
-    offer.take_the_rest()
+    offer.offer_deferred()
     return packer
 
 
@@ -471,7 +471,7 @@ class _Offer:
             else:
                 self._questions_left -= self._offer(candidate) and candidate.memory.text.startswith(ASKED)
 
-    def take_the_rest(self) -> None:
+    def offer_deferred(self) -> None:
         """Offer what was kept back."""
         for candidate in self._waiting:
             self._offer(candidate)

@@ -93,7 +93,7 @@ class BranchHistory(Protocol):
         """Return whether the storage must be asked: *memory* was learnt in this thread alone, from no message shown."""
         ...
 
-    async def elsewhere(
+    async def learnt_on_other_branches(
         self, memories: Sequence[Memory], messages: Sequence[Message], *, owner: Owner, thread_id: ThreadId
     ) -> Collection[MemoryId]:
         """Return which of *memories* were learnt on another branch of the thread."""
@@ -242,7 +242,7 @@ class RecallService:
             packer = progress.select()
         return self._rendered(packer, request, progress.degraded)
 
-    async def still_holds(self, recalled: Sequence[Recalled], *, owner: Owner) -> bool:
+    async def are_unchanged(self, recalled: Sequence[Recalled], *, owner: Owner) -> bool:
         """Return whether all of *recalled* are unchanged: none was corrected, forgotten or expired.
 
         Raises:
@@ -348,7 +348,7 @@ class RecallService:
             stored.memories.update(zip(stored.missing, memories, strict=True))
             stored.missing = []
         if stored.undecided and self._branches is not None and request.thread_id is not None:
-            elsewhere = await self._branches.elsewhere(
+            elsewhere = await self._branches.learnt_on_other_branches(
                 stored.undecided, request.messages, owner=request.owner, thread_id=request.thread_id
             )
             decided = {memory.memory_id: memory.memory_id in elsewhere for memory in stored.undecided}

@@ -82,7 +82,7 @@ class Query:
     @cached_property
     def about_questions(self) -> bool:
         """Whether it is about the user's own questions."""
-        return asks_what_was_asked(self.text)
+        return asks_about_questions(self.text)
 
     @cached_property
     def kind(self) -> QuestionKind:
@@ -245,7 +245,7 @@ def asks_about_everything(question: str) -> bool:
     return len(question) <= _LONGEST and _ABOUT_ME.search(question) is not None
 
 
-def asks_what_was_asked(question: str) -> bool:
+def asks_about_questions(question: str) -> bool:
     """Whether it is the user's own questions that *question* is about, so that they answer it."""
     return _ABOUT_QUESTIONS.search(question) is not None
 

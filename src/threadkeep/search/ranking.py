@@ -18,7 +18,7 @@ from threadkeep.search.scoring import (
     best,
     closeness,
     near_dates,
-    not_the_users,
+    penalty_for_others,
     recency,
     said_by,
     similarity,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from threadkeep.search.query import Query
     from threadkeep.search.scoring import Spread
     from threadkeep.search.vectors import Rows
-    from threadkeep.search.vectorstores.base import Near
+    from threadkeep.search.vectorstores.base import NearItem
     from threadkeep.text.languages import Language
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -94,7 +94,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Far:
+class EngineHits:
     """What an engine has found near a question.
 
     Attributes:
@@ -184,7 +184,7 @@ class IndexSnapshot:
         method: Method = "hybrid",
         limit: int | None,
         compared: int = 0,
-        far: Far | None = None,
+        far: EngineHits | None = None,
     ) -> Ranking:
         """Return the *limit* best items, best first; all of them, if there are fewer.
 
@@ -239,7 +239,7 @@ class IndexSnapshot:
             index=self,
         )
 
-    def far(self, near: Sequence[Sequence[Near]], spread: Sequence[Spread]) -> Far:
+    def far(self, near: Sequence[Sequence[NearItem]], spread: Sequence[Spread]) -> EngineHits:
         """Place the results of a vector engine in the slots of their items; items changed since are skipped.
 
         Args:
@@ -255,7 +255,7 @@ class IndexSnapshot:
                     column[slot] = round(min(result.cosine, 1.0), COSINE_DECIMALS)
             cosines.append(column)
         more = len(cosines) > 1
-        return Far((cosines[0], cosines[1] if more else None), (spread[0], spread[1] if more else None))
+        return EngineHits((cosines[0], cosines[1] if more else None), (spread[0], spread[1] if more else None))
 
     def beside(self, slot: int) -> tuple[Memory | None, Memory | None]:
         """Return the memories before and after *slot* in its session; ``None`` if there is none, or not here."""
@@ -380,7 +380,7 @@ class _Search:
             label = talk.label_numbers.get(speakers.pop(), NONE)
             fused += WEIGHTS.speaker * said_by(self.picked(talk.labels), label)
         if query.first_person and not self._people:
-            fused += WEIGHTS.speaker * not_the_users(self.picked(talk.said.roles))
+            fused += WEIGHTS.speaker * penalty_for_others(self.picked(talk.said.roles))
         if query.dates:
             fused += WEIGHTS.date * near_dates(self.picked(talk.said.said_at), query.dates)
         if query.when:
@@ -414,7 +414,7 @@ class _Search:
         return places[self.slots.take(places, mode="clip") == slots] if len(self.slots) else places[:0]
 
     def cosines(
-        self, vector: NDArray[np.float32] | None, aspect: NDArray[np.float32] | None, far: Far | None
+        self, vector: NDArray[np.float32] | None, aspect: NDArray[np.float32] | None, far: EngineHits | None
     ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """Return the cosines of each ranked item with both, NaN without a vector; ``None``: none has one."""
         if far is not None:

@@ -17,7 +17,7 @@ from threadkeep.models.base import EMBEDDER, ImmediateEmbedder, QueryEmbedder
 from threadkeep.search.hits import Hit
 from threadkeep.search.index import CachedIndex, IndexCache, PartitionIndex
 from threadkeep.search.query import Query, parse_query
-from threadkeep.search.ranking import Far, IndexSnapshot, Method, Ranking
+from threadkeep.search.ranking import EngineHits, IndexSnapshot, Method, Ranking
 from threadkeep.search.vectors import stale, unit
 from threadkeep.search.vectorstores.base import Replicator, Space, sample_of, spread_of
 from threadkeep.storage.interface import Embedding, ImmediateReads, Ref
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from threadkeep.observability import Telemetry
     from threadkeep.search.scoring import Spread
     from threadkeep.search.vectors import Precision
-    from threadkeep.search.vectorstores.base import Near, VectorEngine
+    from threadkeep.search.vectorstores.base import NearItem, VectorEngine
     from threadkeep.storage.interface import Changes, Namespace, Partition, Position, Storage
     from threadkeep.text.languages import Language
 
@@ -89,7 +89,7 @@ class PreparedSearch:
     query: Query
     vector: NDArray[np.float32] | None = None
     aspect: NDArray[np.float32] | None = None
-    far: Far | None = None
+    far: EngineHits | None = None
     degraded: tuple[str, ...] = ()
 
     def rank(
@@ -398,7 +398,7 @@ class Retriever:
         vectors: Sequence[NDArray[np.float32]],
         prefixes: Sequence[Namespace],
         limit: int | None,
-    ) -> tuple[list[list[Near]] | None, list[Spread]]:
+    ) -> tuple[list[list[NearItem]] | None, list[Spread]]:
         """Return what an engine finds near *vectors*, ``None`` where none tells, and how cosines are spread."""
         if self._replicator is None or self._embedder is None or entry.sample is None:
             return None, []

@@ -177,7 +177,7 @@ def said_by(labels: NDArray[np.int32], label: int) -> NDArray[np.float64]:
     return (labels == label).astype(np.float64)
 
 
-def not_the_users(roles: NDArray[np.int8]) -> NDArray[np.float64]:
+def penalty_for_others(roles: NDArray[np.int8]) -> NDArray[np.float64]:
     """Return -1 for what the assistant, a tool or a document said: a question about oneself asks for one's own words.
 
     Source:
@@ -229,7 +229,7 @@ def best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int |
 
     Items that tie with the last in both are all there, so that the caller, who knows their names, can cut.
     """
-    places = _among_the_best(scores, revisions, limit)
+    places = _select_best(scores, revisions, limit)
     return places[np.lexsort((-revisions[places], -scores[places]))]
 
 
@@ -242,7 +242,7 @@ def runs(equal: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(start, end + 1) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 
 
-def _among_the_best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int | None) -> NDArray[np.intp]:
+def _select_best(scores: NDArray[np.float64], revisions: NDArray[np.int64], limit: int | None) -> NDArray[np.intp]:
     if limit is None or limit >= len(scores):
         return np.arange(len(scores))
     if limit <= 0:

@@ -29,7 +29,7 @@ __all__ = [
     "VectorsContract",
 ]
 
-_HOMES = {
+_MODULES = {
     "NASTY_TEXTS": "texts",
     "FrozenClock": "clock",
     "HashingEmbedder": "models",
@@ -45,10 +45,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

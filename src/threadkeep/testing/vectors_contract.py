@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEngine, VectorEntry, VectorUpdate
+from threadkeep.search.vectorstores.base import FENCE, NearItem, Space, VectorEngine, VectorEntry, VectorUpdate
 from threadkeep.storage.interface import Namespace, Partition, Position
 from threadkeep.testing.texts import NASTY_TEXTS
 
@@ -73,11 +73,11 @@ class ExactVectors:
 
     async def search(
         self, partition: Partition, vector: NDArray[np.float32], *, prefixes: Sequence[Namespace] = ((),), limit: int
-    ) -> list[Near]:
+    ) -> list[NearItem]:
         """See :meth:`VectorEngine.search`."""
         entries = self._copies[partition.digest][2] if partition.digest in self._copies else {}
         found = [
-            Near(entry.namespace, entry.key, entry.revision, float((entry.vectors @ vector).max()))
+            NearItem(entry.namespace, entry.key, entry.revision, float((entry.vectors @ vector).max()))
             for entry in entries.values()
             if entry.vectors.shape[1] == len(vector) and any(entry.namespace[: len(one)] == one for one in prefixes)
         ]

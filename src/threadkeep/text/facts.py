@@ -355,16 +355,16 @@ def is_request(sentence: str) -> bool:
     """Return whether *sentence* is a request or a command."""
     said = _RHETORICAL.sub("", straight(sentence))
     told = _COMMAND.search(said) and not _OF_THE_OTHER.match(said)
-    return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {said}"))
+    return "?" in said or bool(_QUESTION.search(said) or told or _REQUEST_TAIL.search(f", {' '.join(said.split())}"))
 
 
 def is_standing(statement: str) -> bool:
     """Return whether *statement* says how to behave from now on; how a person is to be called is their name."""
     said = straight(statement)
-    return _stands(said) and _NAMING.match(said) is None
+    return _is_standing_rule(said) and _NAMING.match(said) is None
 
 
-def _stands(said: str) -> bool:
+def _is_standing_rule(said: str) -> bool:
     return _STANDING.match(said) is not None or languages.standing(said)
 
 
@@ -414,7 +414,7 @@ def asserts(clause: str) -> bool:
     said = straight(clause)
     if "?" in said or MARK in said or _is_quotation(said):
         return False
-    if _stands(said):
+    if _is_standing_rule(said):
         return True
     return not any(rule.search(said) for rule in _NOT_ASSERTED)
 
@@ -422,7 +422,7 @@ def asserts(clause: str) -> bool:
 def _trimmed(text: str) -> str:
     text = _without_lead(text)
     said = straight(text)
-    if not _stands(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
+    if not _is_standing_rule(said) and (found := _REQUEST_TAIL.search(said)) and found.start() > 0:
         text = text[: found.start()].rstrip(" ,;–—-")
     return text.strip()
 
@@ -451,7 +451,7 @@ def _score(text: str) -> float:
     said = straight(text)
     if not _is_sized(said) or _is_quotation(said):
         return 0.0
-    if _stands(said):
+    if _is_standing_rule(said):
         return 2.5
     outside = _QUOTED.sub(" ", said)
     own = _SETTING.sub("", _VOCATIVE.sub("", outside))

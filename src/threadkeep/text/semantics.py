@@ -304,11 +304,11 @@ def as_said(text: str) -> str:
         said = f"My {rest}"
     else:
         verb, _, more = rest.partition(" ")
-        said = f"I {_FIRST_PERSON.get(verb.casefold()) or _without_s(verb)} {more}".rstrip()
+        said = f"I {_FIRST_PERSON.get(verb.casefold()) or _to_first_person(verb)} {more}".rstrip()
     return _THEIR.sub("my", said)
 
 
-def _without_s(verb: str) -> str:
+def _to_first_person(verb: str) -> str:
     """Return the first person of a verb in the third."""
     if verb.endswith("ies") and len(verb) > _SHORT_VERB:
         return f"{verb[:-3]}y"

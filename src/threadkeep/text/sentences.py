@@ -166,7 +166,7 @@ def _typed(text: str) -> str:
     From the first such mark to the last: what is between may hold marks of its own. Where the first or the last
     paragraph asks about a text, the others are that text.
     """
-    text = _without_lone_quotations(_RULED.sub("\n\n", _untagged(_before_a_letter(_before_a_talk(text)))))
+    text = _without_lone_quotations(_RULED.sub("\n\n", _untagged(_before_a_letter(_before_transcript(text)))))
     text = _without_quotations(text)
     if (fence := _FENCED.search(text)) and _ASKS_ABOUT.search(text[: fence.start()]):
         text = f"{text[: fence.start()]}\n```\n```{text[fence.end() :]}"
@@ -186,7 +186,7 @@ def _before_a_letter(text: str) -> str:
     return text[: letter.start()] if letter else text
 
 
-def _before_a_talk(text: str) -> str:
+def _before_transcript(text: str) -> str:
     stamped = [found.start() for found in _STAMPED.finditer(text)]
     return text[: stamped[0]] if len(stamped) >= _TALK else text
 
@@ -296,13 +296,13 @@ def _paragraphs(text: str) -> list[str]:
         goes_on = wraps and not bullet and body[:1].islower()
         wraps = len(body) >= _HARD_WRAP and body[-1:] not in '.!?:;…"”'
         if goes_on and len(found[-1]) > _PASTED_PARAGRAPH:  # it is left out anyway, so it is not read again
-            _, introduced = _until_introduced(body)
+            _, introduced = _split_introduced(body)
             continue
         if goes_on:
             found[-1] = f"{found[-1]} {body}"
         else:
             found.append(body)
-        own, introduced = _until_introduced(found[-1])
+        own, introduced = _split_introduced(found[-1])
         found[-1] = own
     return [plain(paragraph) for paragraph in found if 0 < len(paragraph) <= _PASTED_PARAGRAPH]
 
@@ -317,7 +317,7 @@ def _is_foreign(line: str, body: str) -> bool:
     return symbols * 8 > len(body) + 16
 
 
-def _until_introduced(paragraph: str) -> tuple[str, bool]:
+def _split_introduced(paragraph: str) -> tuple[str, bool]:
     """Return the part before another author's text, and whether there is such a text."""
     if found := _INTRODUCES.search(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
@@ -335,7 +335,7 @@ def split_sentences(paragraph: str) -> list[str]:
     found: list[str] = []
     start = 0
     for end in _END.finditer(paragraph):
-        if _goes_on(paragraph, start, end):
+        if _is_abbreviation(paragraph, start, end):
             continue
         found.append(paragraph[start : end.end()].strip())
         start = end.end()
@@ -343,7 +343,7 @@ def split_sentences(paragraph: str) -> list[str]:
     return [sentence for sentence in found if any(character.isalnum() for character in sentence)]
 
 
-def _goes_on(paragraph: str, start: int, end: re.Match[str]) -> bool:
+def _is_abbreviation(paragraph: str, start: int, end: re.Match[str]) -> bool:
     """Whether the stop is an abbreviation's, an initial's or an ordinal number's."""
     if end[0] != ".":
         return end[0] in ("…", "...") and paragraph[end.end() :].lstrip()[:1].islower()
@@ -370,7 +370,7 @@ _LONGEST_SENTENCE: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SpokenMessage:
     """A message as a summary sees it: who speaks, as the summary shall call them, and the text."""
 
     who: str
@@ -378,7 +378,7 @@ class Said:
 
 
 def extractive_summary(
-    said: Sequence[Said], *, budget_tokens: int, count: Callable[[str], int], before: str = ""
+    said: Sequence[SpokenMessage], *, budget_tokens: int, count: Callable[[str], int], before: str = ""
 ) -> str:
     """Choose the sentences that together say most, in the order they were said, one a line.
 
@@ -437,7 +437,7 @@ def cut_to(text: str, *, budget_tokens: int, count: Callable[[str], int]) -> str
     return "\n".join(kept)
 
 
-def _sentences(said: Iterable[Said]) -> list[str]:
+def _sentences(said: Iterable[SpokenMessage]) -> list[str]:
     return [
         f"{message.who}: {sentence[:_LONGEST_SENTENCE]}"
         for message in said

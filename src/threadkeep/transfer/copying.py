@@ -29,7 +29,7 @@ from threadkeep.storage.interface import (
     iterate_pages,
 )
 from threadkeep.text.tokenizing import texts_of
-from threadkeep.transfer.models import Checked, Copied, Embedded, Tally, TransferItem, Wrong, entry_of
+from threadkeep.transfer.models import Checked, Copied, Discrepancy, Embedded, Tally, TransferItem, entry_of
 from threadkeep.transfer.sources import MARKS, TransferSource, item_pages, partitions_of
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ class _Checking:
         self._counts[what] += 1
         self.found.counts = dict(self._counts)
         if self._counts[what] <= _SHOWN:
-            self.found.wrong.append(Wrong(what, namespace, key, f"{detail}."))
+            self.found.wrong.append(Discrepancy(what, namespace, key, f"{detail}."))
 
 
 def _wrong_vectors(embedding: Embedding, texts: int) -> str:

@@ -181,7 +181,7 @@ def is_earlier(path: Path) -> bool:
     return {"checkpoints", "writes"} <= names
 
 
-def set_aside(path: Path, to: Path) -> None:
+def rename_backup(path: Path, to: Path) -> None:
     """Rename an SQLite file, together with its log."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -236,7 +236,7 @@ async def move_in(
         await asyncio.to_thread(connection.close)
         lock.unlink(missing_ok=True)
     backup = path.with_name(f"{path.name}.backup")
-    await asyncio.to_thread(set_aside, path, backup)
+    await asyncio.to_thread(rename_backup, path, backup)
     log.warning("%s threads of an earlier version were moved into the storage; %s is the backup.", number, backup)
     return number
 

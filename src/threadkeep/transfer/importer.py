@@ -145,7 +145,7 @@ def mapping_of(text: str) -> dict[str, Owner | None]:
         InvalidInputError: It is something else, or a key stands there twice.
     """
     try:
-        read: object = json.loads(text, object_pairs_hook=_once)
+        read: object = json.loads(text, object_pairs_hook=_unique_keys)
     except ValueError as error:
         msg = f"The mapping is not valid JSON ({error}): write an object of labels or thread ids, and user ids."
         raise InvalidInputError(msg) from error
@@ -155,7 +155,7 @@ def mapping_of(text: str) -> dict[str, Owner | None]:
     return {label: _mapped(label, meant) for label, meant in cast("dict[str, object]", read).items()}
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     counted = Counter(name for name, _ in pairs)
     if twice := [name for name, count in counted.items() if count > 1]:
         msg = f"The mapping names {twice[0][:60]!r} twice; name it once."

@@ -156,7 +156,7 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class Discrepancy:
     """Something that is not as it must be; the place, never the text.
 
     Attributes:
@@ -192,7 +192,7 @@ class Checked:
     searchable: int = 0
     vectors: dict[str, int] = field(default_factory=dict[str, int])
     checksum: str = ""
-    wrong: list[Wrong] = field(default_factory=list[Wrong])
+    wrong: list[Discrepancy] = field(default_factory=list[Discrepancy])
     counts: dict[str, int] = field(default_factory=dict[str, int])
     advice: list[str] = field(default_factory=list[str])
 

@@ -13,12 +13,12 @@ import pytest
 import threadkeep
 from tests.langgraph.agents.conftest import VARIABLES
 from tests.langgraph.agents.vendors import NOT_DECLARED, Vendors
-from threadkeep.langgraph.agents.servers import Standing
+from threadkeep.langgraph.agents.servers import AgentStatus
 
 ORDER = ["github", "gitlab", "slack", "aws", "splunk"]
 
 
-def by_name(standing: list[Standing]) -> dict[str, Standing]:
+def by_name(standing: list[AgentStatus]) -> dict[str, AgentStatus]:
     return {one.name: one for one in standing}
 
 

@@ -206,7 +206,7 @@ class DenseMethod:
     name = "dense"
 
     def __init__(self, tk: Threadkeep, embedder: RecordingEmbedder) -> None:
-        self._home = tk.app.event_loop
+        self._event_loop = tk.app.event_loop
         self._embedder = embedder
         self._ids: list[str] = []
         self._index: Dense | None = None
@@ -216,14 +216,14 @@ class DenseMethod:
         """Gather the turns' vectors."""
         self._conversation = conversation
         self._ids = [turn.turn_id for turn in conversation.turns]
-        vectors = await self._home.run(self._embedder.embed([turn.dated for turn in conversation.turns]))
+        vectors = await self._event_loop.run(self._embedder.embed([turn.dated for turn in conversation.turns]))
         self._index = Dense(vectors)
 
     async def answer(self, question: str) -> Answer:
         """Rank all turns by their cosine."""
         if self._conversation is not None:
             question = self._conversation.without_names(question)
-        vector, embedding_ms = await self._home.run(self._embedder.question(question))
+        vector, embedding_ms = await self._event_loop.run(self._embedder.question(question))
         started = perf_counter()
         ranking = [self._ids[place] for place in self._index.rank(vector)] if self._index else []
         return Answer(ranking, ranking, embedding_ms + (perf_counter() - started) * 1000)

@@ -97,13 +97,13 @@ class SearchingMethod(ABC):
     Args:
         name: Of the peer.
         embedder: Tells what embedding a question takes, which the peer's own figure does not hold.
-        home: Where the embedder runs.
+        event_loop: Where the embedder runs.
     """
 
-    def __init__(self, name: str, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
+    def __init__(self, name: str, embedder: RecordingEmbedder, event_loop: EventLoopThread) -> None:
         self.name = name
         self._embedder = embedder
-        self._home = home
+        self._event_loop = event_loop
         self._size = 0
         self._conversation: Conversation | None = None
 
@@ -126,7 +126,7 @@ class SearchingMethod(ABC):
         """Search for what is timed, and once more as deep as there is."""
         if self._conversation is not None:
             question = self._conversation.without_names(question)
-        _, embedding_ms = await self._home.run(self._embedder.question(question))
+        _, embedding_ms = await self._event_loop.run(self._embedder.question(question))
         found, milliseconds = await self.search(question, SEARCH_LIMIT)
         deep, _ = await self.search(question, self._size)
         return Answer(found, deep, embedding_ms + milliseconds)
@@ -139,11 +139,11 @@ class StoreMethod(SearchingMethod):
         name: Of the peer.
         store: Opened, with an index.
         embedder: As there.
-        home: As there.
+        event_loop: As there.
     """
 
-    def __init__(self, name: str, store: Any, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
-        super().__init__(name, embedder, home)
+    def __init__(self, name: str, store: Any, embedder: RecordingEmbedder, event_loop: EventLoopThread) -> None:
+        super().__init__(name, embedder, event_loop)
         self._store = store
         self._namespace: tuple[str, ...] = ()
 
@@ -173,15 +173,15 @@ class StoreMethod(SearchingMethod):
 class WorkerMethod(SearchingMethod):
     """A peer in a process of its own; see :class:`SearchingMethod`."""
 
-    def __init__(self, name: str, peer: Worker, embedder: RecordingEmbedder, home: EventLoopThread) -> None:
-        super().__init__(name, embedder, home)
+    def __init__(self, name: str, peer: Worker, embedder: RecordingEmbedder, event_loop: EventLoopThread) -> None:
+        super().__init__(name, embedder, event_loop)
         self._peer = peer
         self._owner = ""
 
     async def store(self, owner: str, texts: Mapping[str, str]) -> None:
         """Have *texts* stored, by key."""
         self._owner = owner
-        await self._home.run(self._embedder.embed(list(texts.values())))
+        await self._event_loop.run(self._embedder.embed(list(texts.values())))
         await self._peer.call("learn", owner=owner, ids=list(texts), texts=list(texts.values()))
 
     async def search(self, question: str, limit: int) -> tuple[list[str], float]:
@@ -192,7 +192,7 @@ class WorkerMethod(SearchingMethod):
 async def open_peers(
     names: Sequence[str],
     embedder: RecordingEmbedder | None,
-    home: EventLoopThread,
+    event_loop: EventLoopThread,
     folder: Path,
     running: AsyncExitStack,
 ) -> tuple[list[Method], list[NotRun]]:
@@ -201,7 +201,7 @@ async def open_peers(
     Args:
         names: Of :data:`PEERS`.
         embedder: Its vectors are compared; None: only peers without vectors run.
-        home: Where the embedder runs.
+        event_loop: Where the embedder runs.
         folder: Where environments of peers are kept.
         running: Closes them.
     """
@@ -214,7 +214,7 @@ async def open_peers(
             missing.append(NotRun(name, "it compares vectors, and nothing embeds here"))
         else:
             try:
-                methods.append(await _opened(name, embedder, home, folder, running))
+                methods.append(await _opened(name, embedder, event_loop, folder, running))
             except SettingsError as error:
                 missing.append(NotRun(name, str(error)))
             except Exception as error:  # noqa: BLE001 - whatever a peer's own code raises, the others are measured
@@ -223,24 +223,24 @@ async def open_peers(
 
 
 async def _opened(
-    name: str, embedder: RecordingEmbedder, home: EventLoopThread, folder: Path, running: AsyncExitStack
+    name: str, embedder: RecordingEmbedder, event_loop: EventLoopThread, folder: Path, running: AsyncExitStack
 ) -> Method:
-    dims = len((await home.run(embedder.embed(["How long is a vector?"])))[0])
+    dims = len((await event_loop.run(embedder.embed(["How long is a vector?"])))[0])
 
     async def embed(texts: Sequence[str]) -> list[list[float]]:
         # A question is known by then; the peer does not pay for the way to our loop.
         vectors = embedder.embed(texts)
-        return (await (vectors if embedder.knows(texts) else home.run(vectors))).tolist()
+        return (await (vectors if embedder.knows(texts) else event_loop.run(vectors))).tolist()
 
     index: Any = {"dims": dims, "embed": embed, "fields": ["text"]}
     if name == _IN_MEMORY:
         from langgraph.store.memory import InMemoryStore
 
-        return StoreMethod(name, InMemoryStore(index=index), embedder, home)
+        return StoreMethod(name, InMemoryStore(index=index), embedder, event_loop)
     if name == _POSTGRES:
-        return StoreMethod(name, await _postgres(index, running), embedder, home)
-    peer = worker(ENVIRONMENTS[name], folder, dims=dims, vectors=lambda texts: home.run(embedder.embed(texts)))
-    return WorkerMethod(name, await running.enter_async_context(peer), embedder, home)
+        return StoreMethod(name, await _postgres(index, running), embedder, event_loop)
+    peer = worker(ENVIRONMENTS[name], folder, dims=dims, vectors=lambda texts: event_loop.run(embedder.embed(texts)))
+    return WorkerMethod(name, await running.enter_async_context(peer), embedder, event_loop)
 
 
 async def _postgres(index: Any, running: AsyncExitStack) -> Any:

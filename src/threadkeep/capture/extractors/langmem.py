@@ -165,7 +165,7 @@ class LangMemExtractor:
 
         async def managed(config: RunnableConfig, meter: Meter) -> tuple[str, ...]:
             try:
-                await self._model.ask({"messages": _spoken(turn), "max_steps": 1}, config, shapes=(manager,))
+                await self._model.ask({"messages": _to_messages(turn), "max_steps": 1}, config, shapes=(manager,))
             except self._langmem.configuration_error as error:  # it is no Exception: it would take the worker with it
                 msg = "LangMem could not be set up for this turn; check its version: pip install threadkeep[langmem]"
                 raise ExtractionError(msg) from error
@@ -207,7 +207,7 @@ def imported() -> LangMem:
     return LangMem(cast("Callable[..., Runnable[Any, Any]]", create_memory_store_manager), ConfigurationError)
 
 
-def _spoken(turn: Turn) -> list[HumanMessage | AIMessage]:
+def _to_messages(turn: Turn) -> list[HumanMessage | AIMessage]:
     return [
         HumanMessage(message.text) if message.role == "user" else AIMessage(message.text)
         for message in turn.messages

@@ -81,7 +81,7 @@ class StructuredExtractor:
             try:
                 return _learnt(await self._model.ask(asked, config, shapes=_SHAPES))
             except ValidationError as error:  # some clients read the schema themselves
-                raise _not_asked_for(error) from None
+                raise _unexpected_answer(error) from None
 
         learnt, usage = await metered(
             answered, model=self._model.name, prompt=self._instructions.name, timeout=self._timeout
@@ -141,7 +141,7 @@ def _learnt(answer: Any) -> Learnt:
     return Learnt.model_validate_json(text.strip().removeprefix("```json").removeprefix("```").removesuffix("```"))
 
 
-def _not_asked_for(error: ValidationError) -> ExtractionError:
+def _unexpected_answer(error: ValidationError) -> ExtractionError:
     msg = f"The extraction model answered with something else than was asked for ({error.error_count()} faults)."
     return ExtractionError(msg)
 

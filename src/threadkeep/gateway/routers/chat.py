@@ -15,7 +15,8 @@ from threadkeep.gateway.events import KINDS, EventStreamResponse
 from threadkeep.gateway.idempotency import KEY_CHARACTERS, request_key
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.runs import ChatRun, RunElsewhere, RunRegistry, TurnRequest
+from threadkeep.gateway.run_models import ChatRun, RunElsewhere, TurnRequest
+from threadkeep.gateway.runs import RunRegistry
 from threadkeep.gateway.uploads import (
     MAX_FILE_BYTES,
     MAX_FILES,
@@ -161,6 +162,6 @@ def _turn(principal: Principal, body: ChatBody) -> TurnRequest:
 def followed(runs: RunRegistry, run: ChatRun | RunElsewhere, after: int) -> EventStreamResponse:
     """Return the response that sends the events of *run* behind number *after*."""
     if isinstance(run, RunElsewhere):
-        return EventStreamResponse(runs.follow_elsewhere(run.owner, run.run_id, run.thread_id), lambda _: None)
+        return EventStreamResponse(runs.follow_replica(run.owner, run.run_id, run.thread_id), lambda _: None)
     runs.enter(run)
     return EventStreamResponse(runs.follow(run, after), lambda _: runs.leave(run))

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from threadkeep.gateway.events import EventStreamResponse
 from threadkeep.gateway.idempotency import request_key
 from threadkeep.gateway.routers.chat import STREAM, Chatting, IdempotencyKey, TurnStarter, followed
-from threadkeep.gateway.runs import RunElsewhere, RunRegistry, Status, event_number
+from threadkeep.gateway.run_models import RunElsewhere, Status, event_number
+from threadkeep.gateway.runs import RunRegistry
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 

@@ -1,6 +1,6 @@
 """The MCP servers of sub-agents: reached with the credentials that the environment holds, and survived when they fail.
 
-Each tool call is a session of its own, on the home loop: nothing has to be closed, a server that was started anew is
+Each tool call is a session of its own, on the event loop: nothing has to be closed, a server that was started anew is
 used at once, and tools work from sync code, too.
 """
 
@@ -37,7 +37,7 @@ _REFUSED: Final = (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AgentStatus:
     """Whether a declared agent can be used.
 
     Attributes:
@@ -63,14 +63,14 @@ class Standing:
         return not self.reason
 
 
-async def standing_of(declaration: Declaration, app: Container) -> Standing:
+async def check_agent(declaration: Declaration, app: Container) -> AgentStatus:
     """Ask the server of *declaration* for its tools; whatever fails is the standing's reason."""
     try:
         connection = connection_of(declaration)
         tools = await app.event_loop.run(_tools(declaration, connection, app))
     except AgentUnavailableError as error:
-        return Standing(declaration, reason=str(error), off=bool(error.details.get("off")))
-    return Standing(declaration, tuple(tools))
+        return AgentStatus(declaration, reason=str(error), off=bool(error.details.get("off")))
+    return AgentStatus(declaration, tuple(tools))
 
 
 def connection_of(declaration: Declaration) -> Connection:
@@ -152,7 +152,7 @@ async def _tools(declaration: Declaration, connection: Connection, app: Containe
         by_name = {name: tool for name, tool in by_name.items() if name not in wordy}
     if missing := [name for name in declaration.tools if name not in by_name]:
         log.warning("The server of the agent %s offers no tool %s", declaration.name, _listed(missing, "or"))
-    found = [_from_everywhere(by_name[name], app) for name in declaration.tools if name in by_name]
+    found = [_callable_from_any_loop(by_name[name], app) for name in declaration.tools if name in by_name]
     if not found:
         msg = "Its server offers none of the tools that it is declared with."
         raise AgentUnavailableError(msg, agent=declaration.name)
@@ -183,17 +183,17 @@ class _Surviving:
         return bounded(result, self.declaration.max_characters) if isinstance(result, CallToolResult) else result
 
 
-def _from_everywhere(tool: BaseTool, app: Container) -> BaseTool:
+def _callable_from_any_loop(tool: BaseTool, app: Container) -> BaseTool:
     """Return *tool* so that it can be called from sync code and from any loop."""
     call = cast("Callable[..., Coroutine[Any, Any, Any]]", cast("StructuredTool", tool).coroutine)
 
-    async def on_home(**arguments: Any) -> Any:
+    async def on_event_loop(**arguments: Any) -> Any:
         return await app.event_loop.run(call(**arguments))
 
     def blocking(**arguments: Any) -> Any:
         return app.event_loop.run_sync(call(**arguments))
 
-    return tool.model_copy(update={"coroutine": on_home, "func": blocking})
+    return tool.model_copy(update={"coroutine": on_event_loop, "func": blocking})
 
 
 def _why(declaration: Declaration, connection: Connection, error: BaseException) -> str:
@@ -365,7 +365,7 @@ class Declaration(BaseModel):
     @property
     def switch(self) -> str:
         """The variable that switches it off where it is false."""
-        return f"ENABLE_{_as_variable(self.name)}"
+        return f"ENABLE_{_to_variable(self.name)}"
 
 
 def require_private(url: str) -> None:
@@ -409,7 +409,7 @@ def declared(document: Mapping[str, Any], *, origin: str) -> tuple[Declaration, 
     """
     found: list[Declaration] = []
     for name, table in document.items():
-        if _as_variable(name) in DEFAULT_REGISTRY_EXCLUSIONS:
+        if _to_variable(name) in DEFAULT_REGISTRY_EXCLUSIONS:
             continue
         if not _NAME.fullmatch(name):
             msg = f"{origin}: an agent's name is made of a-z, 0-9, _ and -, not {name[:40]!r}."
@@ -433,5 +433,5 @@ def _explained(error: ValidationError) -> str:
     return f"{place}: {said}" if place else said
 
 
-def _as_variable(name: str) -> str:
+def _to_variable(name: str) -> str:
     return name.upper().replace("-", "_")

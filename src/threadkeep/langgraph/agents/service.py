@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from threadkeep.errors import AgentUnavailableError, InvalidInputError, optional_import
-from threadkeep.langgraph.agents.servers import VARIABLE, Declaration, Standing, read, standing_of
+from threadkeep.langgraph.agents.servers import VARIABLE, AgentStatus, Declaration, check_agent, read
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ class AgentService:
         """
         return read(file if file is not None else self._tk.app.settings.agents_file)
 
-    async def standing(self, file: str | Path | None = None) -> list[Standing]:
+    async def standing(self, file: str | Path | None = None) -> list[AgentStatus]:
         """Ask the server of every declared agent, all at once; tell which can be used, and why others cannot.
 
         Raises:
             SettingsError: As :meth:`declared`; or ``threadkeep[agents]`` is not installed.
         """
         app = self._tk.app
-        return list(await asyncio.gather(*(standing_of(one, app) for one in self.declared(file))))
+        return list(await asyncio.gather(*(check_agent(one, app) for one in self.declared(file))))
 
     async def supervisor(
         self,
@@ -135,7 +135,7 @@ class AgentService:
         if found is None:
             msg = f"No agent {name[:40]!r} is declared; there are {', '.join(one.name for one in declarations)}."
             raise InvalidInputError(msg)
-        standing = await standing_of(found, tk.app)
+        standing = await check_agent(found, tk.app)
         if not standing.ready:
             raise AgentUnavailableError(standing.reason, agent=name)
         asking = [HumanInTheLoopMiddleware(interrupt_on=_interrupts(found))] if found.interrupt_on else []
@@ -149,7 +149,7 @@ class AgentService:
             **options,
         )
 
-    def _subagent(self, standing: Standing) -> dict[str, Any]:
+    def _subagent(self, standing: AgentStatus) -> dict[str, Any]:
         """Return *standing* as a deep agent's spec; checkpointer and store reach it through the supervisor's run."""
         tk, declaration = self._tk, standing.declaration
         return {
@@ -170,16 +170,16 @@ class AgentService:
         options.setdefault("store", self._tk.store)
 
     def _chosen(self, model: ChatModel | None) -> BaseChatModel:
-        from threadkeep.langgraph.agent import chosen_model
+        from threadkeep.langgraph.agent import resolve_model
 
-        return chosen_model(self._tk, model or self._model)
+        return resolve_model(self._tk, model or self._model)
 
 
 def _interrupts(declaration: Declaration) -> dict[str, Any]:
     return dict.fromkeys(declaration.interrupt_on, True)
 
 
-def _absent(standing: Sequence[Standing]) -> str:
+def _absent(standing: Sequence[AgentStatus]) -> str:
     names = [one.name for one in standing if not one.ready]
     return f"\n\nNot connected now: {', '.join(names)}. Where one of them is needed, say so." if names else ""
 

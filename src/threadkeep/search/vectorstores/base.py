@@ -45,7 +45,7 @@ class VectorEntry(NamedTuple):
     vectors: NDArray[np.float32]
 
 
-class Near(NamedTuple):
+class NearItem(NamedTuple):
     """An item that is near.
 
     Attributes:
@@ -138,7 +138,7 @@ class VectorEngine(Protocol):
 
     async def search(
         self, partition: Partition, vector: NDArray[np.float32], *, prefixes: Sequence[Namespace] = ((),), limit: int
-    ) -> list[Near]:
+    ) -> list[NearItem]:
         """Return the *limit* items of *partition* that are nearest to *vector*, nearest first, each at most once.
 
         **Partition and prefixes are chosen before the nearest are**: what others keep, however near, never takes a
@@ -226,7 +226,7 @@ class Replicator:
         at: Position,
         prefixes: Sequence[Namespace],
         limit: int,
-    ) -> list[list[Near]] | None:
+    ) -> list[list[NearItem]] | None:
         """Return what is near to each of *vectors*; ``None`` where the engine cannot tell, which is counted and logged.
 
         An engine that is behind is waited for, for half of the time at most: what it does not know yet, a caller finds

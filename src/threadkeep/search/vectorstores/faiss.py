@@ -18,7 +18,7 @@ import numpy as np
 
 from threadkeep.errors import VectorEngineError
 from threadkeep.ids import digest, new_id
-from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
+from threadkeep.search.vectorstores.base import FENCE, NearItem, Space, VectorEntry, VectorUpdate
 from threadkeep.storage.interface import Namespace, Partition, Position
 
 try:
@@ -113,11 +113,11 @@ class FaissEngine:
     async def close(self) -> None:
         """See :meth:`VectorEngine.close`."""
         if self._copies:
-            await self._do(self._let_go)
+            await self._do(self._save_all)
 
     async def position(self, partition: Partition, space: Space) -> Position | None:
         """See :meth:`VectorEngine.position`."""
-        return await self._do(lambda: self._stands(self._name(partition), space))
+        return await self._do(lambda: self._position_in(self._name(partition), space))
 
     async def holds(self, partition: Partition) -> bool:
         """See :meth:`VectorEngine.holds`."""
@@ -134,10 +134,10 @@ class FaissEngine:
 
     async def search(
         self, partition: Partition, vector: NDArray[np.float32], *, prefixes: Sequence[Namespace] = ((),), limit: int
-    ) -> list[Near]:
+    ) -> list[NearItem]:
         """See :meth:`VectorEngine.search`."""
 
-        def look() -> list[Near]:
+        def look() -> list[NearItem]:
             copy = self._current(self._name(partition))
             if copy is None or copy.index is None or copy.index.d != len(vector) or limit <= 0:
                 return []
@@ -179,12 +179,12 @@ class FaissEngine:
     def _name(self, partition: Partition) -> str:
         return digest(self._prefix, partition.digest.hex()).hex()
 
-    def _stands(self, name: str, space: Space) -> Position | None:
+    def _position_in(self, name: str, space: Space) -> Position | None:
         copy = self._current(name)
         return copy.position if copy is not None and copy.space in (None, space) else None
 
     def _apply(self, name: str, update: VectorUpdate) -> bool:
-        if self._stands(name, update.space) != update.since:
+        if self._position_in(name, update.space) != update.since:
             return False
         if update.reset:
             copy = _FaissIndex(update.space, update.position, faiss.IndexFlatIP(update.space.dims))
@@ -223,7 +223,7 @@ class FaissEngine:
                 return
             self._save(other, self._copies.pop(other))
 
-    def _let_go(self) -> None:
+    def _save_all(self) -> None:
         while self._copies:
             self._save(*self._copies.popitem())
 
@@ -321,7 +321,7 @@ def _compacted(copy: _FaissIndex) -> _FaissIndex:
     return _FaissIndex(copy.space, copy.position, index, items, names, numbers, copy.changed)
 
 
-def _search(copy: _FaissIndex, vector: NDArray[np.float32], prefixes: list[Namespace], limit: int) -> list[Near]:
+def _search(copy: _FaissIndex, vector: NDArray[np.float32], prefixes: list[Namespace], limit: int) -> list[NearItem]:
     """Return the nearest items: more rows are asked for until so many items are among them, or all rows are."""
     allowed = copy.items != _GONE
     if () not in prefixes:
@@ -341,7 +341,7 @@ def _search(copy: _FaissIndex, vector: NDArray[np.float32], prefixes: list[Names
         for number, cosine in zip(copy.items[found[0]].tolist(), cosines[0].tolist(), strict=True):
             nearest.setdefault(number, cosine)
         if len(nearest) >= limit or asked == rows:
-            return [Near(*copy.names[number], cosine) for number, cosine in list(nearest.items())[:limit]]
+            return [NearItem(*copy.names[number], cosine) for number, cosine in list(nearest.items())[:limit]]
         asked *= 2
 
 

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from threadkeep.errors import StorageError, VectorEngineError
 from threadkeep.ids import digest
 from threadkeep.observability import log
-from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
+from threadkeep.search.vectorstores.base import FENCE, NearItem, Space, VectorEntry, VectorUpdate
 from threadkeep.storage.interface import Namespace, Partition, Position
 from threadkeep.storage.postgres.pool import Connection, PostgresPool
 
@@ -146,7 +146,7 @@ class PgVectorEngine:
 
         async def look(connection: Connection) -> Position | None:
             async with _entered(connection, key):
-                return _stands(await _copy(connection, key), space)
+                return _position_in(await _copy(connection, key), space)
 
         return await self._run(look)
 
@@ -169,7 +169,7 @@ class PgVectorEngine:
         async def write(connection: Connection) -> int | None:
             async with _entered(connection, key):
                 copy = await _copy(connection, key, lock=True)
-                if _stands(copy, update.space) != update.since or not (copy or await _begin(connection, key)):
+                if _position_in(copy, update.space) != update.since or not (copy or await _begin(connection, key)):
                     return None
                 rows = 0 if copy is None else copy.rows
                 puts: Iterable[VectorEntry] = update.puts
@@ -204,14 +204,14 @@ class PgVectorEngine:
 
     async def search(
         self, partition: Partition, vector: NDArray[np.float32], *, prefixes: Sequence[Namespace] = ((),), limit: int
-    ) -> list[Near]:
+    ) -> list[NearItem]:
         """See :meth:`VectorEngine.search`."""
         if limit <= 0 or not prefixes:
             return []
         key, dims = self._key(partition), len(vector)
         asked = NearestQuery(key, dims, vector, tuple(map(tuple, prefixes)), limit)
 
-        async def look(connection: Connection) -> list[Near]:
+        async def look(connection: Connection) -> list[NearItem]:
             async with _entered(connection, key):
                 copy = await _copy(connection, key)
                 if copy is None or copy.dims != dims:
@@ -426,7 +426,7 @@ async def _build(connection: Connection, key: bytes, dims: int) -> None:
     )
 
 
-def _stands(copy: _Copied | None, space: Space) -> Position | None:
+def _position_in(copy: _Copied | None, space: Space) -> Position | None:
     return (
         copy.position
         if copy is not None and (copy.model is None or space == Space(copy.model, copy.dims or 0))
@@ -496,11 +496,11 @@ class NearestQuery:
             " ORDER BY near.distance, near.name"
         ).format(distance=self._distance, table=self._table, below=self._below)
 
-    async def exactly(self, connection: Connection) -> list[Near]:
+    async def exactly(self, connection: Connection) -> list[NearItem]:
         """Compare every row."""
         return [near_of(row) for row in await (await connection.execute(self.sql, self.parameters)).fetchall()]
 
-    async def by_index(self, connection: Connection) -> list[Near]:
+    async def by_index(self, connection: Connection) -> list[NearItem]:
         """Walk the partition's own index until so many items are found, or it has been walked far enough."""
         await connection.execute(
             "SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('enable_sort', 'off', true),"
@@ -512,7 +512,7 @@ class NearestQuery:
             " ORDER BY {distance} LIMIT %(limit)s"
         ).format(distance=self._distance, table=self._table, below=self._below, key=literal(self._key))
         rows = await (await connection.execute(statement, self.parameters)).fetchall()
-        found: dict[tuple[str, str], Near] = {}
+        found: dict[tuple[str, str], NearItem] = {}
         for row in sorted(rows, key=lambda row: -row[3]):
             found.setdefault((row[0], row[1]), near_of(row))
         return list(found.values())
@@ -559,10 +559,10 @@ async def one(connection: Connection, statement: SQL | Composed, parameters: Any
     return await (await connection.execute(statement, parameters)).fetchone()
 
 
-def near_of(row: Sequence[Any]) -> Near:
+def near_of(row: Sequence[Any]) -> NearItem:
     """Read a row of namespace, key, revision and cosine."""
     namespace, key, revision, cosine = row
-    return Near(tuple(json.loads(namespace)), json.loads(key), revision, float(cosine))
+    return NearItem(tuple(json.loads(namespace)), json.loads(key), revision, float(cosine))
 
 
 def kind_of(dims: int) -> str:

@@ -17,7 +17,7 @@ from pinecone import ApiError, AsyncIndex, NotFoundError, PineconeError, RateLim
 from threadkeep.errors import VectorEngineError
 from threadkeep.identity import Owner
 from threadkeep.ids import digest, new_id, short_digest
-from threadkeep.search.vectorstores.base import FENCE, Near, Space, VectorEntry, VectorUpdate
+from threadkeep.search.vectorstores.base import FENCE, NearItem, Space, VectorEntry, VectorUpdate
 from threadkeep.storage.interface import Namespace, Partition, Position
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class PineconeEngine:
     async def position(self, partition: Partition, space: Space) -> Position | None:
         """See :meth:`VectorEngine.position`."""
         async with self._errors():
-            return _stands(await self._record(self._namespace(partition)), space)
+            return _position_in(await self._record(self._namespace(partition)), space)
 
     async def holds(self, partition: Partition) -> bool:
         """See :meth:`VectorEngine.holds`."""
@@ -139,7 +139,7 @@ class PineconeEngine:
         namespace = self._namespace(update.partition)
         async with self._errors(), self._alone[namespace]:
             before = await self._record(namespace)
-            if _stands(before, update.space) != update.since:
+            if _position_in(before, update.space) != update.since:
                 return False
             names = await self._put(namespace, update)
             await self._sweep(namespace, update, names)
@@ -152,7 +152,7 @@ class PineconeEngine:
 
     async def search(
         self, partition: Partition, vector: NDArray[np.float32], *, prefixes: Sequence[Namespace] = ((),), limit: int
-    ) -> list[Near]:
+    ) -> list[NearItem]:
         """See :meth:`VectorEngine.search`."""
         if limit <= 0 or not prefixes or len(vector) > self._dims:
             return []
@@ -332,7 +332,7 @@ def _later(seconds: float | None) -> str:
     return "" if seconds is None else f", again in {seconds:g} s"
 
 
-def _stands(record: _Record | None, space: Space) -> Position | None:
+def _position_in(record: _Record | None, space: Space) -> Position | None:
     return record.position if record is not None and record.space in (None, space) else None
 
 
@@ -349,13 +349,13 @@ def _label(partition: Partition) -> str:
     return Owner(user_id, tenant).label
 
 
-def _nearest(matches: Iterable[Any], own: str) -> list[Near]:
+def _nearest(matches: Iterable[Any], own: str) -> list[NearItem]:
     """Return each item once, as its newest revision says, nearest first."""
-    newest: dict[tuple[Namespace, str], Near] = {}
+    newest: dict[tuple[Namespace, str], NearItem] = {}
     for match in matches:
         told = match.metadata
         labels = tuple(own if label == _OWN else label for label in json.loads(told["namespace"]))
-        near = Near(labels, json.loads(told["key"]), int(told["revision"]), match.score)
+        near = NearItem(labels, json.loads(told["key"]), int(told["revision"]), match.score)
         held = newest.get(near[:2])
         if held is None or (near.revision, near.cosine) > (held.revision, held.cosine):
             newest[near[:2]] = near

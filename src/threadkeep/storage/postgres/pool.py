@@ -157,7 +157,7 @@ class PostgresPool:
             StorageUnavailableError: All connections are in use, connecting failed, or a connection broke.
         """
         with postgres_errors(self.location):
-            async with self._lent(seconds) as connection:
+            async with self._borrow(seconds) as connection:
                 yield connection
 
     async def run(
@@ -181,7 +181,7 @@ class PostgresPool:
             raise _closed()
 
         async def call() -> T:
-            async with self._lent(seconds) as connection:
+            async with self._borrow(seconds) as connection:
                 return await work(connection)
 
         with postgres_errors(self.location):
@@ -217,7 +217,7 @@ class PostgresPool:
                 await guard.rollback()
 
     @asynccontextmanager
-    async def _lent(self, seconds: float | None) -> AsyncGenerator[Connection]:
+    async def _borrow(self, seconds: float | None) -> AsyncGenerator[Connection]:
         if seconds is None:
             seconds = self.statement_timeout.total_seconds()
         pool = self._require_open()
@@ -225,7 +225,7 @@ class PostgresPool:
             async with self.gate.place(), self._held(pool, seconds) as connection:
                 yield connection
         except StalledError:
-            raise self._none_free() from None
+            raise self._no_connection_error() from None
 
     @asynccontextmanager
     async def _held(self, pool: AsyncConnectionPool[_Connection], seconds: float) -> AsyncGenerator[Connection]:
@@ -251,7 +251,7 @@ class PostgresPool:
             try:
                 connection = await pool.getconn()
             except PoolTimeout:
-                raise self._none_free() from None
+                raise self._no_connection_error() from None
             except PoolClosed:
                 raise _closed() from None
             if not _has_ended(connection):
@@ -265,7 +265,7 @@ class PostgresPool:
             async with await _Connection.connect(self._conninfo, **_SESSION, pool=self) as connection:
                 yield connection
 
-    def _none_free(self) -> Exception:
+    def _no_connection_error(self) -> Exception:
         if self._in_use >= self._size:
             msg = (
                 f"All {self._size} connections to {self.location} were in use for {self._wait:g} seconds; try again, "

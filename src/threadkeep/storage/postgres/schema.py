@@ -83,7 +83,7 @@ class ServerState:
         return len(self.takes_on) == 2 and {APP, SERVICE} <= set(self.granted)  # noqa: PLR2004 - both of them
 
     @property
-    def could_have_roles(self) -> bool:
+    def can_create_roles(self) -> bool:
         """Whether setting up can create the roles."""
         return not self.has_roles and self.owns and (self.makes_roles or len(self.takes_on) == 2)  # noqa: PLR2004
 
@@ -127,7 +127,7 @@ class PostgresSchema:
         async with self._pool.connection() as connection:
             state = await self._inspect(connection)
             pending = await self._pending(connection, state)
-        if not state.tables or pending or state.could_have_roles:
+        if not state.tables or pending or state.can_create_roles:
             if self._pool.migrate == "auto":
                 state = await self._set_up()
             else:
@@ -190,7 +190,7 @@ class PostgresSchema:
             for migration in await self._pending(connection, state):
                 await self._apply(connection, migration)
             state = await self._inspect(connection)
-            if state.could_have_roles:
+            if state.can_create_roles:
                 await self._make_roles(connection, state)
                 state = await self._inspect(connection)
             return state

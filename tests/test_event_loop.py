@@ -32,7 +32,7 @@ async def _fail(error: BaseException) -> None:
 
 
 async def test_results_and_errors_come_back_as_they_are(home: EventLoopThread) -> None:
-    assert await home.run(_thread()) == "threadkeep-home"
+    assert await home.run(_thread()) == "threadkeep-event-loop"
     error = KeyError("as it is")
     with pytest.raises(KeyError) as caught:
         await home.run(_fail(error))
@@ -40,7 +40,7 @@ async def test_results_and_errors_come_back_as_they_are(home: EventLoopThread) -
 
 
 def test_the_sync_face_gives_the_same(home: EventLoopThread) -> None:
-    assert home.run_sync(_thread()) == "threadkeep-home"
+    assert home.run_sync(_thread()) == "threadkeep-event-loop"
     error = KeyError("as it is")
     with pytest.raises(KeyError) as caught:
         home.run_sync(_fail(error))
@@ -62,7 +62,7 @@ async def test_what_ends_a_process_is_its_callers_only(home: EventLoopThread, ki
         home.run_sync(_fail(kind("now")))
     done.set()
     assert await other == "done"
-    assert home.run_sync(_thread()) == "threadkeep-home"
+    assert home.run_sync(_thread()) == "threadkeep-event-loop"
 
 
 async def test_the_callers_context_goes_along(home: EventLoopThread) -> None:
@@ -152,4 +152,4 @@ def test_a_caller_whose_loop_is_gone_stops_nothing(home: EventLoopThread) -> Non
     asyncio.run(leave())
     release.set()
     assert ended.wait(5)
-    assert home.run_sync(_thread()) == "threadkeep-home"
+    assert home.run_sync(_thread()) == "threadkeep-event-loop"

@@ -1,0 +1,19 @@
+"""The interface ``api``: the routes under ``/api``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from threadkeep.gateway.routers import admin, chat, collections, me, memories, proposals, runs, threads
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from threadkeep.gateway.app import Gateway
+
+
+def mount(app: FastAPI, gateway: Gateway) -> None:
+    """Add the routes to *app*; they find the *gateway* in its state."""
+    del gateway
+    for routes in (admin, chat, collections, me, memories, proposals, runs, threads):
+        app.include_router(routes.router, prefix="/api")

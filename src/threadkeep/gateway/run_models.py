@@ -1,0 +1,181 @@
+"""What a run is: what was asked, how far it is, and the ids that name it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from threadkeep.clock import SystemClock
+from threadkeep.errors import ThreadkeepError
+from threadkeep.gateway.event_buffer import EventBuffer
+from threadkeep.gateway.events import TurnEvents, encode_event
+from threadkeep.ids import new_id
+
+if TYPE_CHECKING:
+    from threadkeep.gateway.uploads import UploadedDocument
+    from threadkeep.identity import Owner
+
+_WAIT_SECONDS: Final = 5.0
+_now: Final = SystemClock().now
+
+MultitaskStrategy: TypeAlias = Literal["enqueue", "reject", "interrupt", "rollback"]
+"""What a run does if another one is at work on its thread: wait, be refused, or stop it and keep or undo its work."""
+
+StopReason: TypeAlias = Literal["cancelled", "undone", "restarting"]
+
+Status: TypeAlias = Literal["running", "done", "interrupted", "cancelled", "error", "unknown"]
+"""How far a run is; ``unknown``: another process has it, or it ended some minutes ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphCall:
+    """What a client of LangGraph's API asks to run, in LangGraph's words.
+
+    Attributes:
+        given: The input of the graph, or a command.
+        config: Further keys of the config, without ``configurable``.
+        configurable: Further keys of ``configurable``.
+        options: Further arguments of ``astream``.
+        events: Translates what the graph streams.
+        strategy: What the run does if another one is at work on the thread.
+        answers: Whether it answers what the thread asks, and is refused if that waits for no such answer.
+        answered: The ids of the questions that it answers; empty: whichever there are.
+    """
+
+    given: Any
+    config: Mapping[str, Any]
+    configurable: Mapping[str, Any]
+    options: Mapping[str, Any]
+    events: TurnEvents
+    strategy: MultitaskStrategy = "enqueue"
+    answers: bool = False
+    answered: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """What a client asks to run.
+
+    Attributes:
+        owner: The owner, verified by the gateway.
+        thread_id: The thread.
+        message: The user's message; ``None``: the run answers a question of an earlier one.
+        answer: The answer to that question.
+        memory: Whether the turn recalls and learns.
+        cancel_on_disconnect: Whether the run is cancelled once no client reads it.
+        documents: The files of the message.
+        call: What is run instead of the message, which then is what the user said, for the title of the thread.
+        temporary: Whether the thread is deleted after the run.
+    """
+
+    owner: Owner
+    thread_id: str
+    message: str | None
+    answer: Any = None
+    memory: bool = True
+    cancel_on_disconnect: bool = False
+    documents: tuple[UploadedDocument, ...] = ()
+    call: GraphCall | None = None
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunElsewhere:
+    """A run that was begun with the same key and is not kept in this process.
+
+    Attributes:
+        owner: The owner.
+        run_id: Its id.
+        thread_id: The thread.
+    """
+
+    owner: Owner
+    run_id: str
+    thread_id: str
+
+
+@dataclass(eq=False)
+class ChatRun:
+    """A run of this process.
+
+    Attributes:
+        run_id: Its id, which names the thread, too.
+        request: What was asked.
+        status: How far it is.
+        events: What happened, translated.
+        buffer: What happened, as clients read it.
+        readers: How many clients read it.
+        memories: What was learnt from the turn.
+        proposals: What waits for the user's decision.
+        stop: Why the run was stopped; ``None``: it was not.
+        task: Drives the graph.
+        failure: What the run failed with.
+        began: Is set once the run has its thread, or has ended without.
+        created_at: When it was begun.
+        updated_at: When it ended, or was begun.
+    """
+
+    run_id: str
+    request: TurnRequest
+    status: Status = "running"
+    events: TurnEvents = field(default_factory=TurnEvents)
+    buffer: EventBuffer = field(default_factory=EventBuffer)
+    readers: int = 0
+    memories: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    proposals: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    stop: StopReason | None = None
+    task: asyncio.Task[None] | None = None
+    failure: Exception | None = None
+    began: asyncio.Event = field(default_factory=asyncio.Event)
+    created_at: datetime = field(default_factory=_now)
+    updated_at: datetime = field(default_factory=_now)
+
+    def emit(self, kind: str, data: Any) -> None:
+        """Add an event for every client."""
+        self.buffer.append(encode_event(f"{self.run_id}:{self.buffer.last + 1}", kind, data))
+
+    async def wait(self) -> None:
+        """Wait until it has ended."""
+        while self.status == "running":
+            await self.buffer.wait(self.buffer.last, _WAIT_SECONDS)
+
+    def halt(self, reason: StopReason) -> None:
+        """Stop the run; what the graph has finished stays."""
+        if self.status == "running" and self.stop is None and self.task is not None:
+            self.stop = reason
+            self.task.cancel()
+
+
+def new_run_id(thread_id: str) -> str:
+    """Return an id for a run on a thread: every process can read from it which thread it is."""
+    text = base64.urlsafe_b64encode(thread_id.encode("utf-8", "surrogatepass")).rstrip(b"=").decode("ascii")
+    return f"{new_id()}.{text}"
+
+
+def thread_of_run(run_id: str) -> str | None:
+    """Return the thread that a run's id names; ``None``: it is no such id."""
+    text = run_id.partition(".")[2]
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        thread_id = raw.decode("utf-8")
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+    return thread_id or None
+
+
+def event_number(last_event_id: str, run_id: str) -> int:
+    """Return the number of the event that a client has read last; 0: none of this run."""
+    named, _, number = last_event_id.rpartition(":")
+    return int(number) if named == run_id and number.isascii() and number.isdigit() and len(number) < 12 else 0  # noqa: PLR2004
+
+
+def describe_error(error: Exception) -> dict[str, str]:
+    """Return the code and the message of an error, as clients are told; the log has those that are not ours."""
+    if isinstance(error, ThreadkeepError):
+        return {"code": error.code, "message": str(error)}
+    return {"code": "internal_error", "message": "The turn failed; the server's log says why."}
