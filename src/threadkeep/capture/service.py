@@ -59,6 +59,9 @@ NOT_WANTED: Final = "not to be remembered"
 
 _NEVER_WRITTEN: Final = Partition("root", (TURNS,))
 _SETTLE_POLL_SECONDS: Final = 0.25
+"""When a caller that waits looks at the records first; another process may learn from them."""
+
+_SETTLE_MAX_POLL_SECONDS: Final = 1.0
 """How often a settling caller looks for what another process finished."""
 
 
@@ -307,9 +310,9 @@ class CaptureService:
         if receipt.status not in ("queued", "duplicate") or not receipt.turn_ids:
             return receipt
         deadline = asyncio.get_running_loop().time() + timeout.total_seconds()
-        progress = self._queue.progress()
+        poll = _SETTLE_POLL_SECONDS
         records = await self.on_record.records(receipt.turn_ids, owner=owner)
-        with self._queue.skip_debounce(owner, {record.turn.thread_id for record in _waiting(records)}):
+        with self._queue.watch(owner, {record.turn.thread_id for record in _waiting(records)}) as progress:
             while waiting := _waiting(records):
                 left = deadline - asyncio.get_running_loop().time()
                 if left <= 0:
@@ -317,8 +320,9 @@ class CaptureService:
                     degraded = (*receipt.degraded, "timeout")
                     return Receipt(receipt.status, receipt.turn_ids, degraded=degraded, reason=reason)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(progress.wait(), min(left, _SETTLE_POLL_SECONDS))
-                progress = self._queue.progress()
+                    await asyncio.wait_for(progress.wait(), min(left, poll))
+                progress.clear()
+                poll = min(2 * poll, _SETTLE_MAX_POLL_SECONDS)
                 records = await self.on_record.records(receipt.turn_ids, owner=owner)
         return _settled(receipt, records)
 

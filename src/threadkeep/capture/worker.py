@@ -57,6 +57,7 @@ class Queue:
         self._learn = learn
         self._telemetry = telemetry
         self._progress = asyncio.Event()
+        self._watchers: dict[str, set[asyncio.Event]] = {}
         self._found: dict[str, Waiting] = {}
         self._own: dict[str, TurnClaim] = {}
         self._running: set[str] = set()
@@ -104,21 +105,28 @@ class Queue:
         self.engine.wake(key_of(owner, thread_id))
 
     @contextmanager
-    def skip_debounce(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[None]:
-        """Note that a caller waits for these threads: until then this process does not debounce them."""
-        keys = Counter(key_of(owner, thread_id) for thread_id in thread_ids if self.outbox.terms.debounce)
-        self._hurried += keys
-        self._unknown = self._unknown or bool(keys)
+    def watch(self, owner: Owner, thread_ids: Iterable[ThreadId | None]) -> Generator[asyncio.Event]:
+        """Yield an event that is set when this process has learnt from one of these threads; the caller clears it.
+
+        Until the caller leaves, this process does not debounce the threads.
+        """
+        keys = {key_of(owner, thread_id) for thread_id in thread_ids}
+        progress = asyncio.Event()
         for key in keys:
+            self._watchers.setdefault(key, set()).add(progress)
+        hurried = Counter(keys if self.outbox.terms.debounce else ())
+        self._hurried += hurried
+        self._unknown = self._unknown or bool(hurried)
+        for key in hurried:
             self.engine.wake(key)
         try:
-            yield
+            yield progress
         finally:
-            self._hurried -= keys
-
-    def progress(self) -> asyncio.Event:
-        """Return an event that is set when the next record is through."""
-        return self._progress
+            self._hurried -= hurried
+            for key in keys:
+                self._watchers[key].discard(progress)
+                if not self._watchers[key]:
+                    del self._watchers[key]
 
     async def find(self, *, woken: bool = False) -> DueTurns:
         """See :meth:`threadkeep.capture.queue_backends.base.Work.find`."""
@@ -167,7 +175,7 @@ class Queue:
             if key in self._passed_over:
                 self._passed_over.discard(key)
                 self._unknown = True
-            self._tell()
+            self._tell(key)
 
     async def work(self, claim: TurnClaim, learn: Learn) -> None:
         """Run *learn* for what *claim* has, and renew its lease meanwhile; what is not finished is given back."""
@@ -196,7 +204,7 @@ class Queue:
         try:
             async with asyncio.timeout(timeout.total_seconds()):
                 while True:
-                    progress = self.progress()
+                    progress = self._progress
                     ready = await self._ready(None)
                     if keys := self._with_own(ready.keys):
                         await self._learn_all(keys)
@@ -272,7 +280,7 @@ class Queue:
         else:
             self.processed += finished
         claim.drop(ref)
-        self._tell()
+        self._tell(claim.key)
 
     @property
     def _renewed_after(self) -> float:
@@ -294,10 +302,12 @@ class Queue:
         except (StorageError, TimeoutError) as error:
             self._telemetry.degraded("capture.lease", error)
 
-    def _tell(self) -> None:
-        """Let those who wait look again."""
+    def _tell(self, key: str) -> None:
+        """Let the callers that wait for a thread look again, and :meth:`drain`."""
         progress, self._progress = self._progress, asyncio.Event()
         progress.set()
+        for watcher in self._watchers.get(key, ()):
+            watcher.set()
 
 
 def _cancelled() -> bool:
