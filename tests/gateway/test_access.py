@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import threadkeep
 from tests.gateway.conftest import Open
 from tests.gateway.oidc import AUDIENCE, OidcProvider
+from tests.gateway.test_sessions import Browser, with_browsers
 from tests.gateway.world import GatewayWorld
 from threadkeep.cli.main import app
 from threadkeep.errors import InvalidInputError
@@ -23,7 +24,7 @@ from threadkeep.gateway.auth.api_keys import ApiKeys
 from threadkeep.identity import Owner
 from threadkeep.testing import FrozenClock, Held, ScriptedModel
 
-REFUSED_SECONDS = 5.0
+WAITED_SECONDS = 30.0
 
 
 def bearer(secret: str, **headers: str) -> dict[str, str]:
@@ -31,8 +32,8 @@ def bearer(secret: str, **headers: str) -> dict[str, str]:
 
 
 async def until(client: httpx.AsyncClient, status: int, headers: dict[str, str]) -> httpx.Response:
-    """Return the first answer with *status*, asked again for at most 5 seconds."""
-    deadline = time.monotonic() + REFUSED_SECONDS
+    """Return the first answer with *status*; a process follows after some seconds."""
+    deadline = time.monotonic() + WAITED_SECONDS
     while True:
         answer = await client.get("/memories", headers=headers)
         if answer.status_code == status or time.monotonic() > deadline:
@@ -176,20 +177,30 @@ class TestAdministrators:
         ]
         assert len(undone["removed"]) == 1
 
-    async def test_a_suspension_cancels_runs(self, open_gateway: Open, provider: OidcProvider):
+    async def test_a_suspension_ends_sessions_and_runs_of_all_processes(
+        self, open_gateway: Open, provider: OidcProvider, storage_url: str
+    ):
+        """Within 5 seconds; the key of a suspended owner acts for no other user."""
         model = ScriptedModel(replies=(Held(asyncio.Event(), "Never said."),))
-        gateway = open_gateway(model, issuers=(provider.origin,), audience=AUDIENCE)
-        admin = provider.headers("root", scope="admin")
-        async with gateway.client(None) as client, gateway.client(None) as stream:
-            stream.headers.update(provider.headers("ana"))
-            async with gateway.stream(stream, {"message": "Hello"}) as events:
-                first = await anext(events)
-                address = f"/admin/owners/{Owner('ana', provider.origin).label}/suspend"
-                await client.post(address, json={"reason": "x"}, headers=admin)
+        first, second = (with_browsers(open_gateway, provider, storage_url, model=model) for _ in range(2))
+        owner, admin = Owner("ana", provider.origin), provider.headers("root", scope="admin")
+        secret, _ = await second.app.state.gateway.api_keys.create(owner, ["act", "memory:read"])
+        acting = bearer(secret, **{"X-Threadkeep-Acting-For": "bo"})
+        async with first.client(None) as one, second.client(None) as two, Browser(second) as browser:
+            two.headers.update(provider.headers("ana"))
+            await browser.login()
+            assert (await two.get("/memories", headers=acting)).status_code == 200
+            async with second.stream(two, {"message": "Hello"}) as events:
+                await anext(events)
+                address = f"/admin/owners/{owner.label}/suspend"
+                await one.post(address, json={"reason": "Left the company."}, headers=admin)
                 rest = [event async for event in events]
-        assert first.kind == "run"
+            refused = await until(two, 403, acting)
+            listed = await browser.request("GET", "/api/memories")
+
         (done,) = [event.data for event in rest if event.kind == "done"]
         assert done["status"] == "cancelled"
+        assert {refused.json()["code"], listed.json()["code"]} == {"suspended"}
 
     async def test_erase(self, token_gateway: GatewayWorld, provider: OidcProvider):
         owner = Owner("ana", provider.origin)

@@ -18,14 +18,17 @@ from tests.gateway.world import GatewayWorld
 from threadkeep.errors import SettingsError
 from threadkeep.gateway.auth.sessions import COOKIE, LOGIN_COOKIE
 from threadkeep.gateway.settings import GatewaySettings
-from threadkeep.testing import FrozenClock
+from threadkeep.testing import FrozenClock, ScriptedModel
 
 PUBLIC = "http://localhost:8000"
 EVENTS = {"http://schemas.openid.net/event/backchannel-logout": {}}
 
 
-def with_browsers(open_gateway: Open, provider: OidcProvider, url: str | None = None) -> GatewayWorld:
-    return open_gateway(url=url, issuers=(provider.origin,), audience=AUDIENCE, client_id=CLIENT_ID, public_url=PUBLIC)
+def with_browsers(
+    open_gateway: Open, provider: OidcProvider, url: str | None = None, model: ScriptedModel | None = None
+) -> GatewayWorld:
+    settings: Any = {"issuers": (provider.origin,), "audience": AUDIENCE}
+    return open_gateway(model, url=url, client_id=CLIENT_ID, public_url=PUBLIC, **settings)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from threadkeep.clock import SystemClock
 from threadkeep.gateway.auth import Authenticate, TokenAuthentication, authentication
 from threadkeep.gateway.auth.api_keys import ApiKeys
 from threadkeep.gateway.auth.sessions import Sessions
-from threadkeep.gateway.auth.suspensions import Suspensions
+from threadkeep.gateway.auth.suspensions import CACHE_SECONDS, Suspensions
 from threadkeep.gateway.interfaces import mount_interfaces
 from threadkeep.gateway.metrics import GatewayMetrics
 from threadkeep.gateway.openapi import describe
@@ -102,10 +103,12 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
-        await gateway.runs.start()
+        await registry.start()
+        watching = asyncio.create_task(_cancel_runs_of_suspended_owners(gateway))
         async with run_interfaces():
             yield
-            await gateway.runs.drain(0)
+            watching.cancel()
+            await registry.drain(0)
 
     app = FastAPI(
         title="Threadkeep",
@@ -125,3 +128,12 @@ def create_app(
     app.include_router(health.router)
     app.openapi = describe(app)
     return app
+
+
+async def _cancel_runs_of_suspended_owners(gateway: Gateway) -> None:
+    """Cancel runs of owners that another process has suspended, every 2 seconds."""
+    while True:
+        await asyncio.sleep(CACHE_SECONDS)
+        for owner in gateway.runs.owners():
+            if await gateway.suspensions.is_suspended(owner):
+                gateway.runs.cancel_all(owner)

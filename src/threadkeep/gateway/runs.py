@@ -136,6 +136,10 @@ class RunRegistry:
             run.request.thread_id for run in runs if run.status == "running" and run.request.owner == owner
         )
 
+    def owners(self) -> frozenset[Owner]:
+        """Return the owners of the runs in progress in this process."""
+        return frozenset(run.request.owner for run in self._runs.values() if run.status == "running")
+
     def cancel_all(self, owner: Owner) -> None:
         """Cancel the runs of *owner* that are in progress in this process, without waiting for their end."""
         for run in [*self._runs.values()]:

@@ -99,8 +99,10 @@ async def principal_of(request: Request) -> Principal | None:
         else:
             principal = await gateway.authenticate(request)
         if principal is not None:
-            principal = _acting_for(request, principal)
-            await gateway.suspensions.require_active(principal.owner)
+            acting = _acting_for(request, principal)
+            for owner in {principal.owner, acting.owner}:
+                await gateway.suspensions.require_active(owner)
+            principal = acting
         state.principal = principal
     return state.principal
 

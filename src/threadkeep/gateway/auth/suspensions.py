@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cachetools import LRUCache, TTLCache
+from cachetools import LRUCache
 
 from threadkeep.errors import StorageError
+from threadkeep.gateway.pagination import NAMESPACE
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.ids import short_digest
+from threadkeep.ids import new_id, short_digest
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
@@ -19,15 +21,26 @@ if TYPE_CHECKING:
     from threadkeep.identity import Owner
 
 CACHE_SECONDS: Final = 2.0
-"""How long a process uses an answer without reading again."""
+"""How long a process uses what it knows without looking for changes."""
 
 _SUSPENDED: Final = ("threadkeep", "gateway", "suspended")
+_CHANGE: Final = "last_suspension"
 _WAIT_SECONDS: Final = 1.0
 _OWNERS: Final = 100_000
 
 
+class _Known(NamedTuple):
+    """Whether an owner is suspended, and the change after which that was read."""
+
+    suspended: bool
+    change: str
+
+
 class Suspensions:
     """The suspended owners, apart from the owners' own items: an erasure does not end a suspension.
+
+    Each suspension and restoration writes a new id into one item. A process reads that item every 2 seconds, and reads
+    an owner anew only after the id has changed.
 
     Args:
         store: Keeps them.
@@ -37,44 +50,68 @@ class Suspensions:
     def __init__(self, store: BaseStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._current: TTLCache[Owner, bool] = TTLCache(_OWNERS, CACHE_SECONDS)
-        self._last: LRUCache[Owner, bool] = LRUCache(_OWNERS)
+        self._known: LRUCache[Owner, _Known] = LRUCache(_OWNERS)
+        self._change = ""
+        self._checked = float("-inf")
 
     async def suspend(self, owner: Owner, *, by: str, reason: str) -> None:
         """Refuse every request of *owner* from now on."""
         value = {"by": by, "reason": reason, "at": self._clock.now().isoformat()}
         await self._store.aput(_SUSPENDED, _key(owner), value, index=False)
-        self._keep(owner, suspended=True)
+        await self._announce(owner, suspended=True)
 
     async def restore(self, owner: Owner) -> None:
         """End the suspension of *owner*."""
         await self._store.adelete(_SUSPENDED, _key(owner))
-        self._keep(owner, suspended=False)
+        await self._announce(owner, suspended=False)
 
     async def require_active(self, owner: Owner) -> None:
         """Refuse a request of a suspended owner.
 
-        While the storage is away, the last answer holds: a chat goes on without its memory.
-
         Raises:
             ProblemError: The owner is suspended.
         """
-        suspended = self._current.get(owner)
-        if suspended is None:
-            try:
-                async with asyncio.timeout(_WAIT_SECONDS):
-                    suspended = await self._store.aget(_SUSPENDED, _key(owner)) is not None
-            except (StorageError, TimeoutError) as error:
-                log.warning("Whether an owner is suspended could not be read: %s", error)
-                suspended = self._last.get(owner, False)
-            self._keep(owner, suspended=suspended)
-        if suspended:
+        if await self.is_suspended(owner):
             detail = "This user is suspended; ask an administrator."
             raise ProblemError(403, "suspended", detail)
 
-    def _keep(self, owner: Owner, *, suspended: bool) -> None:
-        self._current[owner] = suspended
-        self._last[owner] = suspended
+    async def is_suspended(self, owner: Owner) -> bool:
+        """Return whether *owner* is suspended.
+
+        While the storage is unavailable, the last answer holds: a chat goes on without its memory.
+        """
+        await self._look_for_changes()
+        known, change = self._known.get(owner), self._change
+        if known is None or known.change != change:
+            try:
+                found = await self._read(_SUSPENDED, _key(owner))
+            except (StorageError, TimeoutError) as error:
+                log.warning("The suspension of an owner could not be read: %s", error)
+                return known is not None and known.suspended
+            known = self._known[owner] = _Known(found is not None, change)
+        return known.suspended
+
+    async def _look_for_changes(self) -> None:
+        now = time.monotonic()
+        if now - self._checked < CACHE_SECONDS:
+            return
+        self._checked = now
+        try:
+            item = await self._read(NAMESPACE, _CHANGE)
+        except (StorageError, TimeoutError) as error:
+            log.warning("Suspensions could not be read: %s", error)
+            return
+        self._change = "" if item is None else item.value["change"]
+
+    async def _read(self, namespace: tuple[str, ...], key: str) -> Any:
+        async with asyncio.timeout(_WAIT_SECONDS):
+            return await self._store.aget(namespace, key)
+
+    async def _announce(self, owner: Owner, *, suspended: bool) -> None:
+        change = new_id()
+        await self._store.aput(NAMESPACE, _CHANGE, {"change": change}, index=False)
+        self._change = change
+        self._known[owner] = _Known(suspended, change)
 
 
 def _key(owner: Owner) -> str:
