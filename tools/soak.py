@@ -18,6 +18,7 @@ _INVARIANTS: Final = (sys.executable, "-m", "tests.invariants")
 _FAULTS: Final = (sys.executable, "-m", "tests.faults")
 _PREGEL: Final = (sys.executable, "-m", "tests.pregel")
 _STORES: Final = (sys.executable, "-m", "tests.stores")
+_GATEWAY: Final = (sys.executable, "-m", "tests.gateway.load")
 _BENCH: Final = (str(Path(sys.executable).with_name("threadkeep")), "bench")
 
 FULL: Final[Mapping[str, Command]] = {
@@ -26,6 +27,7 @@ FULL: Final[Mapping[str, Command]] = {
     "faults": _FAULTS,
     "pregel": _PREGEL,
     "stores": _STORES,
+    "gateway": _GATEWAY,
     "bench": _BENCH,
     "storages": (*_BENCH, "--storage", "all", "--full"),
 }
@@ -35,6 +37,7 @@ QUICK: Final[Mapping[str, Command]] = {
     "faults": (*_FAULTS, "--quick"),
     "pregel": (*_PREGEL, "memory", "--select", "interrupt"),
     "stores": (*_STORES, "memory"),
+    "gateway": (*_GATEWAY, "--quick"),
     "bench": (*_BENCH, "--quick"),
     "storages": (*_BENCH, "--storage", "all", "--quick"),
 }

@@ -72,13 +72,15 @@ class TestDisconnects:
 
             assert text_of(await reading) == "Now."
 
-    async def test_nothing_is_left_of_many_clients_that_leave(self, open_gateway: Open, storage_url: str):
-        """At random points of their turns; tasks, leases and places are as before."""
+    @pytest.mark.parametrize("count", [36, pytest.param(500, marks=pytest.mark.soak)])
+    async def test_nothing_is_left_of_many_clients_that_leave(self, open_gateway: Open, storage_url: str, count: int):
+        """At random points of their turns; tasks, connections, leases and places are as before."""
         gateway = open_gateway(ScriptedModel(replies=(WORDS,)), url=storage_url, max_runs=8)
         chance = random.Random(1)
         async with gateway.client() as client:
             await gateway.turn(client, "Hello", thread_id="warm")
         before = gateway.tasks()
+        assert gateway.connections() == 0
 
         async def leave(number: int) -> None:
             choice = chance.choice(["continue", "cancel"])
@@ -91,16 +93,27 @@ class TestDisconnects:
                     if await anext(lines, None) is None:
                         break
 
-        for start in range(0, 60, 12):
-            await asyncio.gather(*(leave(number) for number in range(start, start + 12)))
+        for start in range(0, count, 12):
+            await asyncio.gather(*(leave(number) for number in range(start, min(count, start + 12))))
         await until(lambda: not gateway.runs.limiter.running and not gateway.runs.limiter.waiting)
-        await until(lambda: gateway.tasks() <= before)
+        await until(lambda: gateway.tasks() <= before and not gateway.connections())
 
         for user in range(5):  # a lease that is not given back stays in the thread
             while await leases(gateway, f"u{user}", *(f"t{n}" for n in range(10))):
                 await asyncio.sleep(0.05)
         async with gateway.client("u1") as client:
             assert "done" in kinds(await gateway.turn(client, "Hello", thread_id="t1"))
+
+    @pytest.mark.soak
+    async def test_a_reply_of_ten_megabytes(self, gateway: GatewayWorld):
+        """Every word comes, and the reply is in the thread."""
+        words = [f"{number:09} " * 100 for number in range(10_000)]
+        gateway.model.replies = (words,)
+        async with gateway.client() as client:
+            events = await gateway.turn(client, "Go on", thread_id="t")
+            messages = (await client.get("/threads/t/messages")).json()["messages"]
+
+        assert text_of(events) == messages[-1]["text"] == "".join(words)
 
     async def test_a_client_that_reads_nothing_is_disconnected(
         self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch
@@ -209,10 +222,15 @@ class TestLimits:
         assert text_of(again) == "Now."
 
     @pytest.mark.slow
-    async def test_a_burst_is_answered_or_refused(self, open_gateway: Open, storage_url: str):
+    @pytest.mark.parametrize(
+        ("count", "max_runs"), [(24, 8), pytest.param(200, 64, marks=[pytest.mark.soak, pytest.mark.timeout(300)])]
+    )
+    async def test_a_burst_is_answered_or_refused(
+        self, open_gateway: Open, storage_url: str, count: int, max_runs: int
+    ):
         """As many turns as three times the limit: each answered one is learnt from, and none is degraded."""
-        gateway = open_gateway(ScriptedModel(replies=("Nice.",)), url=storage_url, max_runs=16)
-        owners = range(64)
+        gateway = open_gateway(ScriptedModel(replies=("Nice.",)), url=storage_url, max_runs=max_runs)
+        owners = range(count)
 
         async def one(number: int) -> tuple[int, Any]:
             async with gateway.client(f"u{number}") as client:
@@ -227,7 +245,7 @@ class TestLimits:
 
         assert {status for status, _ in answers} <= {200, 503}
         answered = [number for number, (status, _) in enumerate(answers) if status == 200]
-        assert len(answered) >= 16
+        assert len(answered) >= max_runs
         for number, (status, events) in enumerate(answers):
             known = [one.text for one in await gateway.tk.memories.list(owner=owner_of(f"u{number}"), kind="semantic")]
             if status == 503:
@@ -256,7 +274,7 @@ class TestOutage:
                 proxy.refuse()
                 proxy.cut()
                 during = await gateway.turn(client, "Where do I live?", thread_id="t")
-                listed = await client.get("/threads")
+                refused = [await client.get(address) for address in ("/threads", "/memories", "/memories/search?q=a")]
                 proxy.accept()
                 after: list[Any] = []
                 while not after or not after[-1].data.get("recorded"):
@@ -266,7 +284,7 @@ class TestOutage:
         assert text_of(during) == "Noted."
         assert next(event.data["recorded"] for event in during if event.kind == "done") is False
         assert next(event.data["recorded"] for event in before if event.kind == "done") is True
-        assert (listed.status_code, listed.json()["code"]) == (503, "storage_unavailable")
+        assert {(one.status_code, one.json()["code"]) for one in refused} == {(503, "storage_unavailable")}
 
 
 class TestStopping:

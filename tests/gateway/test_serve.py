@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -68,6 +68,21 @@ def served(
     }
     first = COMMAND[-1] if package is None else f"import sys; sys.path.insert(0, {str(package)!r}); {COMMAND[-1]}"
     command = [*COMMAND[:-1], first, "serve", "--port", "0", *arguments]
+    with started(command, folder, variables) as server:
+        yield server
+
+
+@contextmanager
+def bare_server(folder: Path, factory: str, environment: Mapping[str, str]) -> Iterator[Served]:
+    """Start uvicorn with the application that ``module:function`` returns."""
+    options = ("--factory", "--port", "0", "--loop", "uvloop", "--http", "httptools", "--no-access-log")
+    with started([sys.executable, "-m", "uvicorn", factory, *options], folder, {**os.environ, **environment}) as server:
+        yield server
+
+
+@contextmanager
+def started(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> Iterator[Served]:
+    """Start a server, wait until it listens, and end it."""
     process = subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True)
     lines: list[str] = []
     address: list[str] = []

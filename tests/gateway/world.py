@@ -155,6 +155,10 @@ class GatewayWorld:
 
         return self.call(count)
 
+    def connections(self) -> int:
+        """Return how many clients are connected."""
+        return self.call(lambda: len(self._server.server_state.connections))
+
     def client(self, user: str | None = "ana") -> httpx.AsyncClient:
         headers = {} if user is None else {USER: user}
         limits = httpx.Limits(max_connections=None)
