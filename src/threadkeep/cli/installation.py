@@ -78,12 +78,20 @@ _DEFAULT_DIMS: Final = 384
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path(),
+    target: Annotated[
+        str, typer.Argument(metavar="[FOLDER|mcp]", help="Where to write them; `mcp` prints configurations instead.")
+    ] = ".",
     *,
     force: Annotated[bool, typer.Option(help="Replace existing files.")] = False,
     json: Json = False,
 ) -> None:
-    """Write langgraph.json, auth.py and .env for `langgraph dev`."""
+    """Write langgraph.json, auth.py and .env for `langgraph dev`, or print the configurations of MCP clients."""
+    if target == "mcp":
+        from threadkeep.mcp_server.clients import configuration_lines, configurations
+
+        emit(configurations(), configuration_lines(), json=json)
+        return
+    folder = Path(target)
     files = {
         "langgraph.json": json_module.dumps(_LANGGRAPH_JSON, indent=2) + "\n",
         "auth.py": _AUTH,

@@ -1,4 +1,4 @@
-"""Parts that routes share: checked texts, revisions in headers, and the client of the user."""
+"""Parts that routes share: ids, pages, revisions in headers, and the client of the user."""
 
 from __future__ import annotations
 
@@ -6,45 +6,16 @@ import re
 from typing import Annotated, Final
 
 from fastapi import Depends, Header, Path, Query, Request, Response
-from pydantic import AfterValidator, BeforeValidator, Field
 
 from threadkeep.client import Threadkeep
 from threadkeep.errors import RevisionConflictError, ScopeRequiredError
 from threadkeep.gateway.auth import require
+from threadkeep.gateway.bodies import ID_CHARACTERS
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
 
-TEXT_CHARACTERS: Final = 8_000
-ID_CHARACTERS: Final = 1_000
-
 _ETAG: Final = re.compile(r'"(\d{1,18})"', re.ASCII)
 
-
-def refuse_nul(text: str) -> str:
-    """Return *text*.
-
-    Raises:
-        ValueError: It has a NUL character.
-    """
-    if "\x00" in text:
-        msg = "must hold no NUL character"
-        raise ValueError(msg)
-    return text
-
-
-def replace_surrogates(text: object) -> object:
-    """Return *text* as it can be sent: lone surrogates are no UTF-8."""
-    return text.encode("utf-8", "replace").decode("utf-8") if isinstance(text, str) else text
-
-
-Statement = Annotated[str, Field(min_length=1, max_length=TEXT_CHARACTERS), AfterValidator(refuse_nul)]
-"""A statement that a client sends."""
-
-Comment = Annotated[str, Field(max_length=TEXT_CHARACTERS), AfterValidator(refuse_nul)]
-"""A text that a client sends, and which may be empty."""
-
-Shown = Annotated[str, BeforeValidator(replace_surrogates)]
-"""A text that is sent to a client."""
 
 ItemId = Annotated[str, Path(min_length=1, max_length=ID_CHARACTERS)]
 """An id in the address."""

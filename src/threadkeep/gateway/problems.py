@@ -12,15 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from threadkeep.errors import ThreadkeepError
-from threadkeep.fastapi import RETRY_SECONDS, status_of
-from threadkeep.observability import current_trace_id, log
+from threadkeep.fastapi import RETRY_SECONDS
+from threadkeep.gateway.public_errors import public_error
+from threadkeep.observability import current_trace_id
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
-
-_SERVER_ERROR: Final = "The server is not configured correctly; its log says why."
 
 PROBLEM_TYPE: Final = "application/problem+json"
 
@@ -70,21 +69,15 @@ def problem(
 
 async def threadkeep_problem(request: Request, error: Exception) -> Response:
     """Answer *request* with the status and the code of one of our errors."""
-    error = cast("ThreadkeepError", error)
-    request.app.state.gateway.metrics.refused(error.code)
-    status = status_of(error)
-    detail = str(error)
-    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        log.error("A request failed: %s", detail)
-        detail = _SERVER_ERROR
-    if status == HTTPStatus.NOT_FOUND:
-        detail = f"There is no {error.code.removesuffix('_not_found')} with this id."
+    shown = public_error(error)
+    status = shown.status
+    request.app.state.gateway.metrics.refused(shown.code)
     headers: dict[str, str] = {}
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers["Retry-After"] = str(RETRY_SECONDS)
     if status == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
-    return problem(status, error.code, detail, headers=headers)
+    return problem(status, shown.code, shown.detail, headers=headers)
 
 
 async def gateway_problem(request: Request, error: Exception) -> Response:

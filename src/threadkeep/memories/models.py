@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Kind: TypeAlias = Literal["semantic", "episodic", "procedural"]
 Status: TypeAlias = Literal["active", "proposed", "rejected", "merged", "archived"]
-Speaker: TypeAlias = Literal["user", "assistant", "tool", "document", "import"]
+Speaker: TypeAlias = Literal["user", "assistant", "agent", "tool", "document", "import"]
 
 MAX_NAME_CHARACTERS: Final = 1_000
 MAX_TEXT_CHARACTERS: Final = 8_000
@@ -33,7 +33,7 @@ ASKED: Final = "Asked: "
 SAID: Final = "Said: "
 """How any other one does that is in the user's own words."""
 
-TRUST: Final[tuple[Speaker, ...]] = ("user", "import", "assistant", "document", "tool")
+TRUST: Final[tuple[Speaker, ...]] = ("user", "import", "assistant", "agent", "document", "tool")
 """Speakers by trust, the most trusted first: the user, then an import by the operator, then what others wrote."""
 TRUSTED: Final[frozenset[Speaker]] = frozenset({"user", "import"})
 """Speakers of statements that are kept without an approval."""
@@ -308,6 +308,7 @@ _SPEAKERS: Final[Mapping[Speaker, str]] = {
     "user": "a user",
     "import": "an import",
     "assistant": "an assistant",
+    "agent": "another agent",
     "document": "a document",
     "tool": "a tool",
 }

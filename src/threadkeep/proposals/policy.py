@@ -1,7 +1,7 @@
 """Policies: which statements are kept by themselves, which need an approval, and which are never kept. Pure rules.
 
 A policy is a list of rules, ``what=verdict``, separated by commas. *What* is who stands behind a statement
-(``user``, ``import``, ``assistant``, ``document``, ``tool``), a kind (``semantic``, ``episodic``,
+(``user``, ``import``, ``assistant``, ``agent``, ``document``, ``tool``), a kind (``semantic``, ``episodic``,
 ``procedural``), or both (``tool.semantic``). The rule that names both is stronger than one that names one;
 of two that name one each, the stricter counts.
 """

@@ -19,6 +19,7 @@ MEMORIES_HEADING: Final = "[User Memories]"
 _MARKED: Final[Mapping[Kind, str]] = {"episodic": "episode", "procedural": "procedure"}
 _SAID: Final[Mapping[Speaker, str]] = {
     "assistant": "said by the assistant",
+    "agent": "said by another agent",
     "tool": "from a tool",
     "document": "from a document",
     "import": "imported",

@@ -24,6 +24,7 @@ __all__ = [
     "USER_SCOPES",
     "Authenticate",
     "TokenAuthentication",
+    "admit",
     "authentication",
     "principal_of",
     "require",
@@ -52,18 +53,29 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
     """
 
     async def authenticated(request: Request) -> Principal:
-        gateway = request.app.state.gateway
-        principal = await principal_of(request)
-        if principal is None:
-            msg = "Authentication is required."
-            raise OwnerRequiredError(msg)
-        request.state.rate_limit = gateway.rate_limiter.admit(principal.owner)
+        principal = await admit(request)
         if scope not in principal.scopes:
             msg = f"The request needs the scope {scope}."
             raise ScopeRequiredError(msg, scope=scope)
         return principal
 
     return authenticated
+
+
+async def admit(request: Request) -> Principal:
+    """Return the principal of a request, and count the request.
+
+    Raises:
+        OwnerRequiredError: The request names no user.
+        ProblemError: The owner has made too many requests.
+    """
+    gateway = request.app.state.gateway
+    principal = await principal_of(request)
+    if principal is None:
+        msg = "Authentication is required."
+        raise OwnerRequiredError(msg)
+    request.state.rate_limit = gateway.rate_limiter.admit(principal.owner)
+    return principal
 
 
 _require_chat: Final = require("chat")

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from threadkeep.gateway.auth import require
+from threadkeep.gateway.bodies import refuse_nul
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import ItemId, refuse_nul
+from threadkeep.gateway.inputs import ItemId
 from threadkeep.gateway.principals import Principal
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.gateway.routers.me import ErasedBody, erased_body

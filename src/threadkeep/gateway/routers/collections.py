@@ -7,7 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
-from threadkeep.gateway.inputs import ItemId, Limit, Reader, Shown, client_of
+from threadkeep.gateway.bodies import Shown
+from threadkeep.gateway.inputs import ItemId, Limit, Reader, client_of
 
 router = APIRouter(prefix="/collections", tags=["collections"])
 

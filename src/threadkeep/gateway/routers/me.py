@@ -11,8 +11,9 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import ID_CHARACTERS, Comment, Limit, Reader, Shown, Writer, client_of
+from threadkeep.gateway.inputs import Limit, Reader, Writer, client_of
 
 if TYPE_CHECKING:
     from threadkeep.client import Threadkeep

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -12,6 +12,23 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic_core import to_json
 
 from threadkeep.errors import RevisionConflictError, TooLargeError
+from threadkeep.gateway.bodies import (
+    ForgottenBody,
+    FoundMemoriesBody,
+    KeptBody,
+    Kind,
+    MemoryBody,
+    Shown,
+    SourceBody,
+    Statement,
+    WhyBody,
+    forgotten_body,
+    found_body,
+    kept_body,
+    memory_body,
+    source_body,
+    why_body,
+)
 from threadkeep.gateway.idempotency import IdempotentRoute
 from threadkeep.gateway.inputs import (
     Cursor,
@@ -19,8 +36,6 @@ from threadkeep.gateway.inputs import (
     ItemId,
     Limit,
     Reader,
-    Shown,
-    Statement,
     Writer,
     approver,
     changed_since,
@@ -30,63 +45,12 @@ from threadkeep.gateway.inputs import (
 )
 
 if TYPE_CHECKING:
-    from threadkeep import Memory, Source, Version
+    from threadkeep import Version
     from threadkeep.client import Threadkeep
 
 router = APIRouter(prefix="/memories", tags=["memories"], route_class=IdempotentRoute)
 
-Kind = Literal["semantic", "episodic", "procedural"]
 IMPORT_LINES = 5_000
-
-
-class SourceBody(BaseModel):
-    """Where a statement was made.
-
-    Attributes:
-        speaker: Who made it.
-        thread_id: The thread.
-        message_id: The message.
-        at: When.
-    """
-
-    speaker: str
-    thread_id: Shown | None
-    message_id: Shown | None
-    at: datetime | None
-
-
-class MemoryBody(BaseModel):
-    """A memory.
-
-    Attributes:
-        memory_id: Its id.
-        text: What it says.
-        kind: Which kind it is.
-        status: ``active``, or why it is not recalled.
-        trust: The most trusted speaker behind it.
-        sources: Where it was said.
-        revision: Its revision; also in the ETag.
-        created_at: When it was kept.
-        updated_at: When it was changed.
-        valid_from: From when on it is true.
-        valid_to: Until when it was true.
-        pinned: Whether it never expires.
-        approved_by: The person who approved it.
-    """
-
-    memory_id: str
-    text: Shown
-    kind: Kind
-    status: str
-    trust: str
-    sources: list[SourceBody]
-    revision: int
-    created_at: datetime
-    updated_at: datetime
-    valid_from: datetime | None
-    valid_to: datetime | None
-    pinned: bool
-    approved_by: Shown | None
 
 
 class MemoriesBody(BaseModel):
@@ -99,28 +63,6 @@ class MemoriesBody(BaseModel):
 
     memories: list[MemoryBody]
     cursor: str | None
-
-
-class FoundBody(BaseModel):
-    """A memory that was found.
-
-    Attributes:
-        memory: The memory.
-        score: In [0, 1], higher is closer.
-    """
-
-    memory: MemoryBody
-    score: float
-
-
-class FoundMemoriesBody(BaseModel):
-    """What was found, best first.
-
-    Attributes:
-        found: The memories.
-    """
-
-    found: list[FoundBody]
 
 
 class NewMemoryBody(BaseModel):
@@ -143,20 +85,6 @@ class NewMemoryBody(BaseModel):
     approved: bool = False
 
 
-class KeptBody(BaseModel):
-    """What became of a statement.
-
-    Attributes:
-        status: ``accepted``, ``duplicate``, ``proposed`` or ``rejected``.
-        memory_id: The memory; ``None``: there is none.
-        proposal_id: The proposal that waits for a decision.
-    """
-
-    status: Literal["accepted", "duplicate", "proposed", "rejected"]
-    memory_id: str | None
-    proposal_id: str | None
-
-
 class CorrectionBody(BaseModel):
     """What is true instead.
 
@@ -169,18 +97,6 @@ class CorrectionBody(BaseModel):
 
     text: Statement
     approved: bool = False
-
-
-class ForgottenBody(BaseModel):
-    """What was forgotten.
-
-    Attributes:
-        memory_ids: The memories that are gone.
-        still_in: The messages that still say it.
-    """
-
-    memory_ids: list[str]
-    still_in: list[SourceBody]
 
 
 class VersionBody(BaseModel):
@@ -209,22 +125,6 @@ class VersionsBody(BaseModel):
     """
 
     versions: list[VersionBody]
-
-
-class WhyBody(BaseModel):
-    """Where a memory comes from.
-
-    Attributes:
-        memory: The memory.
-        derived_from: The memories it was derived from.
-        merged: The memories that were merged into it.
-        used_at: When it was last recalled.
-    """
-
-    memory: MemoryBody
-    derived_from: list[MemoryBody]
-    merged: list[MemoryBody]
-    used_at: datetime | None
 
 
 class PinBody(BaseModel):
@@ -319,8 +219,7 @@ async def add_memory(body: NewMemoryBody, request: Request, principal: Writer) -
         valid_from=body.valid_from,
         approved_by=approver(principal, approved=body.approved),
     )
-    kept = result.status in ("accepted", "duplicate")
-    return KeptBody(status=result.status, memory_id=result.memory_id if kept else None, proposal_id=result.proposal_id)
+    return kept_body(result)
 
 
 @router.get("/search")
@@ -333,7 +232,7 @@ async def search_memories(
 ) -> FoundMemoriesBody:
     """Return the memories that are most like *q*, best first."""
     found = await client_of(request, principal).memories.search(q, kind=kind, limit=limit)
-    return FoundMemoriesBody(found=[FoundBody(memory=memory_body(one.memory), score=one.score) for one in found])
+    return found_body(found)
 
 
 @router.get("/export", response_class=StreamingResponse, responses={200: {"content": {"application/x-ndjson": {}}}})
@@ -405,8 +304,7 @@ async def forget_memory(
     revision = expected_revision(if_match)
     memories = client_of(request, principal).memories
     await _require_revision(memories, memory_id, revision)
-    forgotten = await memories.forget(memory_id)
-    return ForgottenBody(memory_ids=[*forgotten.memory_ids], still_in=[source_body(one) for one in forgotten.still_in])
+    return forgotten_body(await memories.forget(memory_id))
 
 
 @router.get("/{memory_id}/history")
@@ -419,13 +317,7 @@ async def show_history(memory_id: ItemId, request: Request, principal: Reader) -
 @router.get("/{memory_id}/why")
 async def explain_memory(memory_id: ItemId, request: Request, principal: Reader) -> WhyBody:
     """Return where a memory comes from."""
-    why = await client_of(request, principal).memories.why(memory_id)
-    return WhyBody(
-        memory=memory_body(why.memory),
-        derived_from=[memory_body(one) for one in why.derived_from],
-        merged=[memory_body(one) for one in why.merged],
-        used_at=why.used_at,
-    )
+    return why_body(await client_of(request, principal).memories.why(memory_id))
 
 
 @router.post("/{memory_id}/pin")
@@ -444,30 +336,6 @@ async def pin_memory(
     memory = await memories.pin(memory_id, pinned=body.pinned)
     set_etag(response, memory.revision)
     return PinnedBody(memory_id=memory.memory_id, pinned=memory.pinned, revision=memory.revision)
-
-
-def memory_body(memory: Memory) -> MemoryBody:
-    """Return *memory* as it is sent."""
-    return MemoryBody(
-        memory_id=memory.memory_id,
-        text=memory.text,
-        kind=memory.kind,
-        status=memory.status,
-        trust=memory.trust,
-        sources=[source_body(one) for one in memory.sources],
-        revision=memory.revision,
-        created_at=memory.created_at,
-        updated_at=memory.updated_at,
-        valid_from=memory.valid_from,
-        valid_to=memory.valid_to,
-        pinned=memory.pinned,
-        approved_by=memory.approval.by if memory.approval else None,
-    )
-
-
-def source_body(source: Source) -> SourceBody:
-    """Return *source* as it is sent."""
-    return SourceBody(speaker=source.speaker, thread_id=source.thread_id, message_id=source.message_id, at=source.at)
 
 
 def _version(version: Version) -> VersionBody:

@@ -3,68 +3,28 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from threadkeep import Choice
-from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import (
+from threadkeep.gateway.bodies import (
     ID_CHARACTERS,
     Comment,
-    Cursor,
-    ItemId,
-    Limit,
-    Reader,
-    Reviewer,
+    DecidedBody,
+    ProposalBody,
     Shown,
+    State,
     Statement,
-    client_of,
+    decided_body,
+    proposal_body,
 )
+from threadkeep.gateway.idempotency import IdempotentRoute
+from threadkeep.gateway.inputs import Cursor, ItemId, Limit, Reader, Reviewer, client_of
 from threadkeep.gateway.problems import ProblemError
-from threadkeep.gateway.routers.memories import SourceBody, source_body
-
-if TYPE_CHECKING:
-    from threadkeep import Proposal
 
 router = APIRouter(tags=["proposals"], route_class=IdempotentRoute)
-
-State = Literal["pending", "approved", "rejected", "expired"]
-
-
-class ProposalBody(BaseModel):
-    """A change that waits for a decision, or was decided.
-
-    Attributes:
-        proposal_id: Its id.
-        action: What to do.
-        text: The statement.
-        kind: The kind of the memory.
-        memory_id: The memory.
-        base_text: What the memory said when the change was proposed.
-        trust: The most trusted speaker behind it.
-        sources: Where it was said.
-        reason: Why it waits.
-        state: ``pending``, or how it was decided.
-        created_at: When it was proposed.
-        expires_at: When it expires.
-        decided_by: The person who decided.
-    """
-
-    proposal_id: str
-    action: str
-    text: Shown
-    kind: str
-    memory_id: str
-    base_text: Shown | None
-    trust: str
-    sources: list[SourceBody]
-    reason: Shown
-    state: State
-    created_at: datetime
-    expires_at: datetime
-    decided_by: Shown | None
 
 
 class ProposalsBody(BaseModel):
@@ -115,22 +75,6 @@ class ChoicesBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     choices: list[ChoiceBody] = Field(min_length=1, max_length=100)
-
-
-class DecidedBody(BaseModel):
-    """What became of a decision.
-
-    Attributes:
-        proposal_id: The proposal.
-        state: How it was decided; ``None``: it was not.
-        memory_id: The memory that was changed.
-        error: The code of the error.
-    """
-
-    proposal_id: Shown
-    state: State | None
-    memory_id: str | None
-    error: str | None
 
 
 class DecisionsBody(BaseModel):
@@ -185,7 +129,7 @@ async def list_proposals(
     wanted = None if state == "all" else state
     found = await client_of(request, principal).proposals.list(state=wanted, limit=limit + 1, offset=offset)
     more = await cursors.seal(offset + limit, principal.owner, *bound) if len(found) > limit else None
-    return ProposalsBody(proposals=[_body(one) for one in found[:limit]], cursor=more)
+    return ProposalsBody(proposals=[proposal_body(one) for one in found[:limit]], cursor=more)
 
 
 @router.post("/proposals/decide")
@@ -194,14 +138,14 @@ async def decide_proposals(body: ChoicesBody, request: Request, principal: Revie
     choices = [Choice(one.proposal_id, one.approve, one.text, one.comment) for one in body.choices]
     results = await client_of(request, principal).proposals.decide(choices, by=principal.subject)
     return DecisionsBody(
-        decided=[_decided(one.proposal_id, one.proposal, one.error.code if one.error else None) for one in results]
+        decided=[decided_body(one.proposal_id, one.proposal, one.error.code if one.error else None) for one in results]
     )
 
 
 @router.get("/proposals/{proposal_id}")
 async def show_proposal(proposal_id: ItemId, request: Request, principal: Reader) -> ProposalBody:
     """Return a proposal."""
-    return _body(await client_of(request, principal).proposals.require(proposal_id))
+    return proposal_body(await client_of(request, principal).proposals.require(proposal_id))
 
 
 @router.post("/proposals/{proposal_id}/decide")
@@ -216,7 +160,7 @@ async def decide_proposal(
         proposal = await proposals.edit(proposal_id, body.text, by=by, comment=body.comment)
     else:
         proposal = await proposals.approve(proposal_id, by=by, comment=body.comment)
-    return _decided(proposal_id, proposal, None)
+    return decided_body(proposal_id, proposal)
 
 
 @router.get("/tombstones")
@@ -238,31 +182,3 @@ async def lift_tombstone(tombstone_id: ItemId, request: Request, principal: Revi
     """Let a statement be learnt again."""
     if not await client_of(request, principal).proposals.lift(tombstone_id):
         raise ProblemError(404, "tombstone_not_found", "There is no tombstone with this id.")
-
-
-def _body(proposal: Proposal) -> ProposalBody:
-    return ProposalBody(
-        proposal_id=proposal.proposal_id,
-        action=proposal.action,
-        text=proposal.text,
-        kind=proposal.kind,
-        memory_id=proposal.memory_id,
-        base_text=proposal.base_text,
-        trust=proposal.trust,
-        sources=[source_body(one) for one in proposal.sources],
-        reason=proposal.reason,
-        state=proposal.state,
-        created_at=proposal.created_at,
-        expires_at=proposal.expires_at,
-        decided_by=proposal.decision.by if proposal.decision else None,
-    )
-
-
-def _decided(proposal_id: str, proposal: Proposal | None, error: str | None) -> DecidedBody:
-    decision = proposal.decision if proposal else None
-    return DecidedBody(
-        proposal_id=proposal_id,
-        state=proposal.state if proposal else None,
-        memory_id=decision.memory_id if decision else None,
-        error=error,
-    )

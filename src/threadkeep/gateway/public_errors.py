@@ -1,0 +1,46 @@
+"""Errors as clients of every interface see them: a status, a code and a sentence. Imports no web framework."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from threadkeep.errors import ThreadkeepError
+from threadkeep.fastapi import status_of
+from threadkeep.observability import log
+
+NOT_FOUND: Final = 404
+UNPROCESSABLE: Final = 422
+SERVER_ERROR: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PublicError:
+    """What a client sees of an error.
+
+    Attributes:
+        status: The HTTP status.
+        code: A stable snake_case name.
+        detail: One sentence.
+    """
+
+    status: int
+    code: str
+    detail: str
+
+
+def public_error(error: Exception) -> PublicError:
+    """Return what a client sees of *error*; the log has the rest of what is our fault.
+
+    What is not found has the same sentence as what belongs to another owner.
+    """
+    if not isinstance(error, ThreadkeepError):
+        log.error("A request failed.", exc_info=error)
+        return PublicError(SERVER_ERROR, "internal_error", "The request failed; the server's log says why.")
+    status, detail = status_of(error), str(error)
+    if status == SERVER_ERROR:
+        log.error("A request failed: %s", detail)
+        detail = "The server is not configured correctly; its log says why."
+    elif status == NOT_FOUND:
+        detail = f"There is no {error.code.removesuffix('_not_found')} with this id."
+    return PublicError(status, error.code, detail)

@@ -1,0 +1,148 @@
+"""``/mcp``: the MCP server over streamable HTTP, without sessions, as an OAuth resource server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from threadkeep.errors import OwnerRequiredError
+from threadkeep.gateway.auth import admit
+from threadkeep.gateway.problems import problem
+from threadkeep.mcp_server.server import McpServer, create_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastapi import FastAPI
+    from starlette.types import Message, Receive, Scope, Send
+
+    from threadkeep.gateway.app import Gateway
+    from threadkeep.gateway.principals import Principal
+    from threadkeep.gateway.settings import GatewaySettings
+
+PATH: Final = "/mcp"
+METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{PATH}"
+SCOPES: Final = ("memory:read", "memory:write", "memory:review")
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextManager[None]]:
+    """Add the routes to *app*, and return what runs the server."""
+    endpoint = McpEndpoint(gateway)
+    app.router.routes.append(Route(PATH, endpoint))
+    if gateway.settings.issuers:
+        for path in (METADATA_PATH, METADATA_PATH.removesuffix(PATH)):
+            app.router.routes.append(Route(path, endpoint.metadata))
+    return endpoint.running
+
+
+class McpEndpoint:
+    """Answers the requests at ``/mcp``.
+
+    Args:
+        gateway: What the routes share.
+    """
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._settings = gateway.settings
+        self._server = create_server(gateway.tk, _principal)
+        self._security = TransportSecurityMiddleware(_security(gateway.settings))
+        self._manager: StreamableHTTPSessionManager | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Answer requests inside the context."""
+        manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
+        async with manager.run():
+            self._manager = manager
+            yield
+        self._manager = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request.
+
+        Raises:
+            ProblemError: The owner has made too many requests, or the issuer is unreachable.
+            ThreadkeepError: The owner is suspended, or the storage is away.
+        """
+        request = Request(scope, receive)
+        refused = await self._refusal(request)
+        if refused is not None or self._manager is None:
+            refused = refused or problem(503, "restarting", "The server is starting or stopping.")
+            await refused(scope, receive, send)
+            return
+        await self._manager.handle_request(scope, receive, self._with_challenge(request, send))
+
+    async def metadata(self, request: Request) -> Response:
+        """Return the metadata of the protected resource, as RFC 9728 says."""
+        refused = await self._security.validate_request(request)
+        return refused or JSONResponse(
+            {
+                "resource": f"{self._origin(request)}{PATH}",
+                "authorization_servers": list(self._settings.issuers),
+                "scopes_supported": list(SCOPES),
+                "bearer_methods_supported": ["header"],
+                "resource_name": "Threadkeep",
+            },
+            headers={"Access-Control-Allow-Origin": "*"},
+        )
+
+    async def _refusal(self, request: Request) -> Response | None:
+        """Return why a request is not answered, or None."""
+        refused = await self._security.validate_request(request)
+        if refused is not None:
+            return refused
+        try:
+            await admit(request)
+        except OwnerRequiredError as error:
+            return problem(401, error.code, str(error), headers={"WWW-Authenticate": self._challenge(request)})
+        if request.method != "POST":
+            detail = "There are no sessions: each POST is answered by itself."
+            return problem(405, "method_not_allowed", detail, headers={"Allow": "POST"})
+        return None
+
+    def _challenge(self, request: Request, *parts: str) -> str:
+        if self._settings.issuers:
+            parts = (*parts, f'resource_metadata="{self._origin(request)}{METADATA_PATH}"')
+        return " ".join(("Bearer", ", ".join(parts))).strip()
+
+    def _with_challenge(self, request: Request, send: Send) -> Send:
+        """Return what sends a response; a token that lacks a scope gets 403 and the name of the scope."""
+
+        async def send_checked(message: Message) -> None:
+            missing: str | None = getattr(request.state, "missing_scope", None)
+            if message["type"] == "http.response.start" and missing is not None:
+                message["status"] = 403
+                challenge = self._challenge(request, 'error="insufficient_scope"', f'scope="{missing}"')
+                MutableHeaders(scope=message)["WWW-Authenticate"] = challenge
+            await send(message)
+
+        return send_checked
+
+    def _origin(self, request: Request) -> str:
+        return self._settings.public_url or str(request.base_url).rstrip("/")
+
+
+def _principal(server: McpServer) -> Principal:
+    """Return who makes the HTTP request that *server* answers."""
+    request: Any = server.request_context.request
+    return request.state.principal
+
+
+def _security(settings: GatewaySettings) -> TransportSecuritySettings:
+    """Return the hosts and origins of requests that are answered: the public one, and loopback ones."""
+    hosts = [host for name in _LOOPBACK for host in (name, f"{name}:*")]
+    origins = [f"http://{host}" for host in hosts]
+    if settings.public_url is not None:
+        hosts.append(urlsplit(settings.public_url).netloc)
+        origins.append(settings.public_url)
+    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
