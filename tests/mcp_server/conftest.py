@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import get_default_environment, stdio_client
-from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.gateway.conftest import Open, open_gateway, provider, storage_url
 from tests.gateway.world import USER, GatewayWorld
@@ -28,10 +29,10 @@ def gateway(open_gateway: Open) -> GatewayWorld:
 
 
 @asynccontextmanager
-async def session(gateway: GatewayWorld, user: str = "ana", **headers: str) -> AsyncIterator[ClientSession]:
+async def session(gateway: GatewayWorld, user: str = "ana", **headers: str) -> AsyncGenerator[ClientSession]:
     """Yield a session of the official client over HTTP."""
     async with (
-        create_mcp_http_client(headers={USER: user, **headers}) as client,
+        httpx.AsyncClient(headers={USER: user, **headers}, timeout=60) as client,
         streamable_http_client(f"{gateway.origin}/mcp", http_client=client) as (read, write, _),
         ClientSession(read, write) as opened,
     ):
@@ -44,7 +45,7 @@ def open_stdio(tmp_path: Path) -> Callable[..., Session]:
     """Return what starts ``threadkeep mcp`` on the memory of this test, and connects the official client to it."""
 
     @asynccontextmanager
-    async def opened(*arguments: str, **callbacks: Any) -> AsyncIterator[ClientSession]:
+    async def opened(*arguments: str, **callbacks: Any) -> AsyncGenerator[ClientSession]:
         environment = {
             **get_default_environment(),
             "LANGGRAPH_STORE_TYPE": "sqlite",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from threadkeep.memories.models import Source
 READ_ONLY = {"search_memory", "list_memories", "why", "list_proposals"}
 CHANGING = {"remember", "correct_memory", "propose_memory_update", "decide_proposal"}
 UNKNOWN = "f" * 32
+SECRET = "quagga"
 
 
 async def call(client: ClientSession, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -207,6 +209,55 @@ class TestTwoUsers:
         assert [one.text for one in await gateway.tk.for_owner(owner_of("ana")).memories.list()] == [
             "Ana drinks green tea."
         ]
+
+    @pytest.mark.parametrize("count", [60, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(1_800)])])
+    async def test_generated_calls_leak_nothing(self, open_gateway: Open, count: int):
+        """Calls of one user with the ids of another, and with words of theirs, change and show nothing of theirs."""
+        gateway = open_gateway(interfaces=("mcp",), max_requests_per_minute=10**6)
+        chance, mine = random.Random(5), gateway.tk.for_owner(owner_of("ana"))
+        ids = await kept(gateway, "ana", f"Ana owns a {SECRET}.", f"The {SECRET} of Ana is striped.")
+        await mine.proposals.propose(f"The {SECRET} is extinct.", source=Source("tool"))
+        before = (await mine.memories.list(), await mine.proposals.list(state=None))
+        proposal_ids = [one.proposal_id for one in before[1]]
+        pool = {
+            "memory_id": [*ids, UNKNOWN],
+            "proposal_id": [*proposal_ids, *ids, UNKNOWN],
+            "query": ["Ana striped", "extinct"],
+            "text": ["Bo likes tea.", "Bo owns a cat."],
+            "question": ["What does Ana own?"],
+            "uri": ["memory://profile", "memory://recent", *(f"memory://{one}" for one in ids)],
+        }
+        async with session(gateway, "bo") as bo:
+            tools = (await bo.list_tools()).tools
+            for _ in range(count):
+                tool = chance.choice(tools)
+                arguments = {
+                    name: _value(schema, pool.get(name), chance)
+                    for name, schema in tool.inputSchema["properties"].items()
+                    if name in tool.inputSchema.get("required", ()) or chance.random() < 0.5
+                }
+                shown = [(await bo.call_tool(tool.name, arguments)).model_dump_json()]
+                if chance.random() < 0.1:
+                    shown.append((await bo.get_prompt("recall", {"question": "What is striped?"})).model_dump_json())
+                    uri = chance.choice(pool["uri"])
+                    try:
+                        shown.append((await bo.read_resource(AnyUrl(uri))).model_dump_json())
+                    except McpError as error:
+                        shown.append(str(error))
+                assert SECRET not in "".join(shown), (tool.name, arguments)
+
+        assert (await mine.memories.list(), await mine.proposals.list(state=None)) == before
+
+
+def _value(schema: dict[str, Any], pool: list[str] | None, chance: random.Random) -> Any:
+    """Return a value that the schema of an argument allows."""
+    if pool is not None:
+        return chance.choice(pool)
+    schema = next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), schema)
+    if "enum" in schema or "const" in schema:
+        return chance.choice(schema.get("enum") or [schema["const"]])
+    kinds = {"integer": chance.randrange(1, 9), "boolean": chance.random() < 0.5}
+    return kinds.get(schema.get("type", ""), "a")
 
 
 class TestOtherInterfaces:
