@@ -193,6 +193,7 @@ class EventStreamResponse(Response):
     Args:
         chunks: What is sent.
         on_end: Called once when the response has ended, with whether the client left before.
+        status_code: The status, which the OpenAPI document takes from here.
         headers: Further headers.
         media_type: What the chunks are; ``None``: events.
         stalled_seconds: How long the client may read nothing.
@@ -205,12 +206,13 @@ class EventStreamResponse(Response):
         chunks: AsyncIterator[bytes],
         on_end: Callable[[bool], object],
         *,
+        status_code: int = 200,
         headers: Mapping[str, str] | None = None,
         media_type: str | None = None,
         stalled_seconds: float = STALLED_SECONDS,
     ) -> None:
         every = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", **(headers or {})}
-        super().__init__(None, headers=every, media_type=media_type)
+        super().__init__(None, status_code, every, media_type)
         del self.headers["content-length"]
         self._chunks = chunks
         self._on_end = on_end
