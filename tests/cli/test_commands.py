@@ -470,7 +470,7 @@ class TestJson:
                 return [name for word, one in inner.items() for name in lacking(one, *words, word)]
             return [] if any("--json" in option.opts for option in command.params) else [" ".join(words)]
 
-        assert lacking(get_command(app)) == ["serve"]  # it answers over HTTP
+        assert lacking(get_command(app)) == ["serve", "mcp"]  # they answer over HTTP and over MCP
 
 
 class TestColours:
