@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -268,17 +268,23 @@ class RunRegistry:
         async with saver.leased(self._view.config(owner, thread_id=thread_id, multitask_strategy=strategy)):
             pass
 
-    async def follow(self, run: ChatRun, after: int) -> AsyncGenerator[bytes]:
+    async def follow(
+        self, run: ChatRun, after: int, *, reset: Callable[[int], Awaitable[bytes]] | None = None
+    ) -> AsyncGenerator[bytes]:
         """Yield the events of a run behind number *after*, and what comes, with heartbeats.
 
-        Events that are no longer kept are replaced by ``reset``, with the messages of the thread.
+        Events that are no longer kept are replaced by what *reset* returns for the number of the newest one; by
+        default ``reset``, with the messages of the thread.
         """
         buffer = run.buffer
         while True:
             events = buffer.after(after)
             if events is None:
                 after = buffer.last
-                yield await self._reset(run.request.owner, run.request.thread_id, run.run_id, run.status, after)
+                if reset is not None:
+                    yield await reset(after)
+                else:
+                    yield await self._reset(run.request.owner, run.request.thread_id, run.run_id, run.status, after)
             elif events:
                 after += len(events)
                 yield b"".join(events)
@@ -359,8 +365,7 @@ class RunRegistry:
                 await self._learn(run)
         finally:
             run.buffer.close()
-            kept = 0 if run.stop == "undone" else KEPT_SECONDS
-            asyncio.get_running_loop().call_later(kept, self._forget, run, key)
+            asyncio.get_running_loop().call_later(KEPT_SECONDS, self._forget, run, key)
 
     async def _stream(self, run: ChatRun) -> None:
         """Run the graph and tell its end; what the graph raises is told, too."""
@@ -426,7 +431,8 @@ class RunRegistry:
         """Run what a client of LangGraph's API asks for, with the lease on the thread from before the first read."""
         request = run.request
         keys: dict[str, Any] = {"thread_id": request.thread_id, "memory": request.memory, **call.configurable}
-        config = {**call.config, **self._view.config(request.owner, **keys)}
+        metadata = {**call.config["metadata"], "run_id": run.run_id, "thread_id": request.thread_id}
+        config = {**call.config, **self._view.config(request.owner, **keys), "metadata": metadata}
         saver: Any = self._graph.checkpointer
         async with saver.leased(self._view.config(request.owner, **keys, multitask_strategy=call.strategy)):
             self._stop_others(run, call.strategy)

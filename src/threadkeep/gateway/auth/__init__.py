@@ -120,8 +120,11 @@ async def principal_of(request: Request) -> Principal | None:
 
 
 def _bearer_token(request: Request) -> str | None:
-    """Return the bearer token of a request; of two headers, neither counts."""
+    """Return the bearer token of a request, or the API key that clients of LangGraph send; of two, neither counts."""
     values = request.headers.getlist("authorization")
+    keys = request.headers.getlist("x-api-key")
+    if not values and len(keys) == 1 and keys[0].startswith(PREFIX):
+        return keys[0]
     scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     return token if scheme.lower() == "bearer" else None
 

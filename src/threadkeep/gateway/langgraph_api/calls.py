@@ -1,0 +1,170 @@
+"""What a request asks a graph to run, checked before anything is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from langgraph.channels.base import BaseChannel
+from langgraph.channels.delta import DeltaChannel
+from langgraph.types import Command, Send
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+from threadkeep.errors import InvalidInputError
+from threadkeep.gateway.langgraph_api.assistants import graph_metadata
+from threadkeep.gateway.langgraph_api.bodies import CommandBody, RunBody
+from threadkeep.gateway.langgraph_api.events import GraphEvents
+from threadkeep.gateway.langgraph_api.states import place_keys
+from threadkeep.gateway.langgraph_api.unsupported import NO_SCHEDULE, NO_WEBHOOK, not_implemented
+from threadkeep.gateway.run_models import GraphCall
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import CheckpointTuple
+
+_ROOT: Final = "__root__"
+_INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+
+
+def graph_call(graph: Any, body: RunBody, thread_id: str) -> GraphCall:
+    """Return what *body* asks for.
+
+    Raises:
+        InvalidInputError: The graph has no such node or context, or the body has an input and a command.
+        ProblemError: It asks for what is not served, or names a checkpoint of another thread.
+    """
+    if body.webhook:
+        raise not_implemented(NO_WEBHOOK)
+    if body.after_seconds:
+        raise not_implemented(NO_SCHEDULE)
+    config = body.config
+    keys = {} if config is None else config.configurable
+    if keys.get("thread_id", thread_id) != thread_id:
+        raise _invalid("config.configurable.thread_id is not the thread of the address")
+    _require_context(graph, body.context)
+    resume = None if body.command is None else body.command.resume
+    kept: dict[str, Any] = {} if config is None else config.model_dump(exclude={"configurable"}, exclude_none=True)
+    metadata = {**kept.get("metadata", {}), **(body.metadata or {}), **graph_metadata(graph)}
+    return GraphCall(
+        given=_given(graph, body),
+        config={**kept, "metadata": metadata},
+        configurable={**keys, **place_keys(body.place(), thread_id)},
+        options=_options(graph, body),
+        events=GraphEvents(body.modes(), subgraphs=body.stream_subgraphs),
+        strategy=body.multitask_strategy or "enqueue",
+        answers=resume is not None,
+        answered=_answered(resume),
+    )
+
+
+def require_fitting(graph: Any, body: RunBody, stored: CheckpointTuple | None) -> None:
+    """Refuse an input or an update that a reducer of the graph does not take.
+
+    Args:
+        graph: The graph.
+        body: The request.
+        stored: The checkpoint that the run begins at; ``None``: there is none.
+
+    Raises:
+        InvalidInputError: A reducer does not take it, or there is nothing to run.
+    """
+    if body.input is None and body.command is None and stored is None:
+        raise _invalid("the thread has no state to continue from, and there is no input")
+    channels: Mapping[str, Any] = graph.channels
+    if _ROOT in channels or not hasattr(graph, "builder"):
+        return  # its input is one value of any kind
+    given = body.input if body.command is None else body.command.update
+    if given is None:
+        return
+    if not isinstance(given, dict):
+        if body.command is None:
+            raise _invalid("the input must be an object")
+        given = dict(given)
+    values: Mapping[str, Any] = {} if stored is None else stored.checkpoint["channel_values"]
+    for key, value in cast("dict[str, Any]", given).items():
+        channel = channels.get(key)
+        if isinstance(channel, BaseChannel):
+            _require_taken(key, cast("BaseChannel[Any, Any, Any]", channel), values, value)
+
+
+def _require_taken(key: str, channel: BaseChannel[Any, Any, Any], values: Mapping[str, Any], value: Any) -> None:
+    try:
+        known = key in values and not isinstance(channel, DeltaChannel)
+        current: Any = channel.from_checkpoint(values[key]) if known else channel.copy()
+        current.update([value])
+    except Exception as error:
+        msg = f"The request is invalid: the state of the graph does not take this {key[:60]} ({type(error).__name__})."
+        raise InvalidInputError(msg) from error
+
+
+def _given(graph: Any, body: RunBody) -> Any:
+    command = body.command
+    if command is None:
+        return body.input
+    if body.input is not None:
+        raise _invalid("it has an input and a command")
+    if command.resume is None and command.update is None and not command.goto:
+        raise _invalid("the command is empty")
+    return Command(update=command.update, resume=command.resume, goto=_goto(graph, command))
+
+
+def _goto(graph: Any, command: CommandBody) -> Any:
+    goto: Any = command.goto or ()
+    steps = cast("Sequence[Any]", goto if isinstance(goto, list | tuple) else [goto])
+    return [_step(graph, step) for step in steps]
+
+
+def _step(graph: Any, step: Any) -> Any:
+    if isinstance(step, Mapping):
+        fields = cast("Mapping[str, Any]", step)
+        if fields.keys() <= {"node", "input"} and isinstance(fields.get("node"), str):
+            _require_nodes(graph, [fields["node"]])
+            return Send(fields["node"], fields.get("input"))
+    elif isinstance(step, str):
+        _require_nodes(graph, [step])
+        return step
+    raise _invalid("goto names nodes, or objects with node and input")
+
+
+def _require_nodes(graph: Any, nodes: Sequence[str]) -> None:
+    if any(node not in graph.nodes for node in nodes):
+        raise _invalid("it names a node that the graph does not have")
+
+
+def _options(graph: Any, body: RunBody) -> dict[str, Any]:
+    for nodes in (body.interrupt_before, body.interrupt_after):
+        if isinstance(nodes, list):
+            _require_nodes(graph, nodes)
+    during = None if body.checkpoint_during is None else "async" if body.checkpoint_during else "exit"
+    options = {
+        "context": body.context,
+        "interrupt_before": body.interrupt_before,
+        "interrupt_after": body.interrupt_after,
+        "durability": body.durability or during,
+    }
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _require_context(graph: Any, context: dict[str, Any] | None) -> None:
+    schema = getattr(graph, "context_schema", None)
+    if schema is None or context is None:
+        return
+    try:
+        TypeAdapter(schema).validate_python(context)
+    except PydanticUserError:
+        return  # a type that pydantic cannot check, and that LangGraph does not
+    except ValidationError as error:
+        msg = "the context does not fit the schema of the graph"
+        raise _invalid(msg) from error
+
+
+def _answered(resume: Any) -> frozenset[str]:
+    """Return the ids of questions that an answer names, as LangGraph tells them from other keys."""
+    if not isinstance(resume, dict) or not resume:
+        return frozenset()
+    keys = cast("dict[str, Any]", resume).keys()
+    return frozenset(keys) if all(_INTERRUPT_ID.fullmatch(key) for key in keys) else frozenset()
+
+
+def _invalid(what: str) -> InvalidInputError:
+    return InvalidInputError(f"The request is invalid: {what}.")

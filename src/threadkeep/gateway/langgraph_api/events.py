@@ -1,0 +1,130 @@
+"""The events of a run as LangGraph's server sends them: one for each part of a stream, named by mode and namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Final, cast
+
+from langchain_core.messages import BaseMessageChunk, message_chunk_to_message
+from typing_extensions import override
+
+from threadkeep.gateway.events import Event, TurnEvents
+
+_CONFIG_KEYS: Final = ("thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map")
+_STATUSES: Final = {"done": "success", "interrupted": "success", "cancelled": "interrupted"}
+_BOOKKEEPING: Final = frozenset({"values", "updates", "custom"})
+"""The modes that say how the run stands, whatever the client reads."""
+
+
+class GraphEvents(TurnEvents):
+    """Translates what a graph streams for a client of LangGraph's API.
+
+    Args:
+        modes: What the client reads.
+        subgraphs: Whether it reads what subgraphs stream, too.
+
+    Attributes:
+        values: The newest state of the run; ``None``: there is none yet.
+    """
+
+    tells_learning: ClassVar[bool] = False
+
+    def __init__(self, modes: frozenset[str], *, subgraphs: bool) -> None:
+        super().__init__()
+        self._modes = modes
+        self._subgraphs = subgraphs
+        self._partial: dict[str | None, Any] = {}
+        self.values: Any = None
+
+    @property
+    @override
+    def stream(self) -> dict[str, Any]:
+        modes = {mode.partition("-")[0] for mode in self._modes} | _BOOKKEEPING
+        return {"stream_mode": sorted(modes), "subgraphs": self._subgraphs}
+
+    @override
+    def begin(self, run_id: str, thread_id: str) -> Event:
+        return "metadata", {"run_id": run_id, "attempt": 1}
+
+    @override
+    def end(self, run_id: str, thread_id: str, status: str, failure: dict[str, str] | None) -> Event:
+        if failure is not None:
+            return "error", {"error": failure["code"], "message": failure["message"]}
+        return "end", {"run_id": run_id, "status": _STATUSES.get(status, status)}
+
+    @override
+    def translate(self, part: Any) -> Iterator[Event]:
+        namespace, mode, payload = part if self._subgraphs else ((), *part)
+        if not namespace:
+            self._note(mode, payload)
+        if mode == "messages":
+            self.replying = True
+            yield from self._message("|".join(("", *namespace)), *payload)
+        elif mode in self._modes:
+            yield "|".join((mode, *namespace)), _public(mode, payload)
+
+    def _note(self, mode: str, payload: Any) -> None:
+        if mode == "values":
+            self.values = payload
+        elif mode == "updates" and "__interrupt__" in payload:
+            self.interrupts += [{"id": one.id, "value": one.value} for one in payload["__interrupt__"]]
+        elif mode == "custom" and isinstance(payload, Mapping):
+            for _ in self._custom(cast("Mapping[str, Any]", payload)):
+                pass
+
+    def _message(self, namespace: str, message: Any, metadata: dict[str, Any]) -> Iterator[Event]:
+        """Yield a message with its metadata, or as clients of ``messages`` read it: whole so far, and by its id."""
+        if "messages-tuple" in self._modes:
+            yield f"messages{namespace}", [message, metadata]
+            return
+        if message.id not in self._partial:
+            yield f"messages/metadata{namespace}", {message.id: {"metadata": metadata}}
+        if not isinstance(message, BaseMessageChunk):
+            self._partial[message.id] = message
+            yield f"messages/complete{namespace}", [message]
+            return
+        before = self._partial.get(message.id)
+        whole = message if before is None else before + message
+        self._partial[message.id] = whole
+        yield f"messages/partial{namespace}", [message_chunk_to_message(whole)]
+
+
+def public_config(config: Any) -> Any:
+    """Return the keys of a config that clients read; what the server puts there is left out."""
+    if not config:
+        return None
+    keys = config["configurable"]
+    return {"configurable": {key: keys[key] for key in _CONFIG_KEYS if key in keys}}
+
+
+def _public(mode: str, payload: Any) -> Any:
+    if mode == "debug" and payload["type"] == "checkpoint":
+        inner = _public("checkpoints", payload["payload"])
+        named = {"checkpoint": _named(inner["config"]), "parent_checkpoint": _named(inner["parent_config"])}
+        tasks = [_with_checkpoint(task) for task in inner["tasks"]]
+        return {**payload, "payload": {**inner, **named, "tasks": tasks}}
+    if mode == "checkpoints":
+        tasks = [{**task, "state": public_config(task.get("state"))} for task in payload["tasks"]]
+        configs = {key: public_config(payload[key]) for key in ("config", "parent_config")}
+        return {**payload, **configs, "tasks": tasks, "metadata": public_metadata(payload["metadata"])}
+    return payload
+
+
+def _with_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
+    """Return a task with the checkpoint of its subgraph in place of the config that names it."""
+    if not task["state"]:
+        return task
+    named = {key: value for key, value in task.items() if key != "state"}
+    return {**named, "checkpoint": _named(task["state"])}
+
+
+def _named(config: Any) -> Any:
+    """Return the checkpoint that a config names."""
+    return config["configurable"] if config else None
+
+
+def public_metadata(metadata: Any) -> Any:
+    """Return the metadata of a checkpoint without what the server keeps in it."""
+    if metadata is None:
+        return None
+    return {key: value for key, value in metadata.items() if not key.startswith(("threadkeep_", "__"))}

@@ -1,0 +1,151 @@
+"""``/lg/store``: the items of the user. The label ``me`` stands for the caller, in requests and in answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+from pydantic import Field
+
+from threadkeep.errors import OwnerMismatchError
+from threadkeep.gateway.events import encode_json
+from threadkeep.gateway.inputs import Reader, Writer
+from threadkeep.gateway.langgraph_api.bodies import Body
+from threadkeep.gateway.principals import Principal
+from threadkeep.identity import OWNED_ROOTS
+
+router = APIRouter(prefix="/store")
+
+ME: Final = "me"
+_INTERNAL: Final = "gateway"
+"""Below ``("users", label)``: what the gateway keeps of a user."""
+
+
+class PutBody(Body):
+    """An item to write."""
+
+    namespace: list[str]
+    key: str
+    value: dict[str, Any]
+    index: Literal[False] | list[str] | None = None
+    ttl: float | None = None
+
+
+class DeleteBody(Body):
+    """An item to delete."""
+
+    namespace: list[str] = Field(default_factory=list)
+    key: str
+
+
+class ItemsBody(Body):
+    """Which items to list."""
+
+    namespace_prefix: list[str] = Field(default_factory=list)
+    filter: dict[str, Any] | None = None
+    query: str | None = None
+    limit: int = Field(default=10, ge=1, le=1_000)
+    offset: int = Field(default=0, ge=0)
+    refresh_ttl: bool | None = None
+
+
+class NamespacesBody(Body):
+    """Which namespaces to list."""
+
+    prefix: list[str] | None = None
+    suffix: list[str] | None = None
+    max_depth: int | None = Field(default=None, ge=0)
+    limit: int = Field(default=100, ge=1, le=1_000)
+    offset: int = Field(default=0, ge=0)
+
+
+@router.put("/items", status_code=204)
+async def put(body: PutBody, request: Request, principal: Writer) -> None:
+    """Write an item."""
+    options = {} if body.ttl is None else {"ttl": body.ttl}
+    await _store(request, principal).aput(_own(body.namespace, principal), body.key, body.value, body.index, **options)
+
+
+@router.get("/items")
+async def get(
+    request: Request,
+    principal: Reader,
+    key: Annotated[str, Query()],
+    namespace: Annotated[str, Query()] = "",
+    *,
+    refresh_ttl: bool | None = None,
+) -> Response:
+    """Return an item; ``null``: there is none."""
+    labels = _own(namespace.split("."), principal)
+    item = await _store(request, principal).aget(labels, key, refresh_ttl=refresh_ttl)
+    return _answer(None if item is None else _item(item, principal))
+
+
+@router.delete("/items", status_code=204)
+async def delete(body: DeleteBody, request: Request, principal: Writer) -> None:
+    """Delete an item, if there is one."""
+    await _store(request, principal).adelete(_own(body.namespace, principal), body.key)
+
+
+@router.post("/items/search")
+async def search(body: ItemsBody, request: Request, principal: Reader) -> Response:
+    """List items, the nearest to a query first."""
+    prefix = _own(body.namespace_prefix, principal)
+    options = body.model_dump(exclude={"namespace_prefix"})
+    items = await _store(request, principal).asearch(prefix, **options)
+    shown = [{**_item(item, principal), "score": item.score} for item in items if not _is_internal(item.namespace)]
+    return _answer({"items": shown})
+
+
+@router.post("/namespaces")
+async def namespaces(body: NamespacesBody, request: Request, principal: Reader) -> Response:
+    """List the namespaces of the user."""
+    prefix = None if not body.prefix else _named(body.prefix, principal)
+    listed = await _store(request, principal).alist_namespaces(
+        prefix=prefix, suffix=body.suffix, max_depth=body.max_depth, limit=body.limit, offset=body.offset
+    )
+    return _answer({"namespaces": [_shown(one, principal) for one in listed if not _is_internal(one)]})
+
+
+def _store(request: Request, principal: Principal) -> Any:
+    return request.app.state.gateway.tk.for_owner(principal.owner).store
+
+
+def _named(labels: Iterable[str], principal: Principal) -> tuple[str, ...]:
+    root, *rest = labels
+    if rest and rest[0] == ME and root in OWNED_ROOTS:
+        rest[0] = principal.owner.label
+    return root, *rest
+
+
+def _own(labels: list[str], principal: Principal) -> tuple[str, ...]:
+    """Return a namespace of the user.
+
+    Raises:
+        OwnerMismatchError: The gateway keeps its own items there; the store refuses those of others.
+    """
+    named = _named(labels, principal) if labels else ()
+    if _is_internal(named):
+        msg = "This namespace is the gateway's own."
+        raise OwnerMismatchError(msg)
+    return named
+
+
+def _is_internal(labels: tuple[str, ...]) -> bool:
+    return labels[:1] == ("users",) and labels[2:3] == (_INTERNAL,)
+
+
+def _shown(labels: tuple[str, ...], principal: Principal) -> list[str]:
+    if labels[1:2] == (principal.owner.label,) and labels[0] in OWNED_ROOTS:
+        return [labels[0], ME, *labels[2:]]
+    return list(labels)
+
+
+def _item(item: Any, principal: Principal) -> dict[str, Any]:
+    return {**item.dict(), "namespace": _shown(item.namespace, principal)}
+
+
+def _answer(value: Any) -> Response:
+    return Response(encode_json(value), media_type="application/json")

@@ -1,0 +1,1 @@
+"""LangGraph's API under ``/lg``, judged by the unmodified SDK."""
