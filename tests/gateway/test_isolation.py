@@ -24,6 +24,9 @@ SECRET = "quagga"
 SCHEMAS = "#/components/schemas/"
 
 
+TURNS = ("/chat/stream", "/runs/stream", "/runs/wait", "/runs")
+"""Routes that begin a turn."""
+
 UNKNOWN = "f" * 32
 """An id of nothing."""
 
@@ -38,7 +41,9 @@ class Fuzzer:
     Where the address names what is *foreign*, ``twin`` is the address of something that does not exist.
     """
 
-    def __init__(self, app: Any, pool: dict[str, list[Any]], foreign: set[Any], seed: int) -> None:
+    def __init__(
+        self, app: Any, pool: dict[str, list[Any]], foreign: set[Any], seed: int, prefix: str = "/api"
+    ) -> None:
         self._foreign = foreign
         self._schema: dict[str, Any] = app.openapi()
         self._pool = pool
@@ -47,13 +52,13 @@ class Fuzzer:
             (method, path, operation)
             for path, methods in self._schema["paths"].items()
             for method, operation in methods.items()
-            if path.startswith("/api") and not path.endswith("/stream_files")  # its answers are those of /stream
+            if path.startswith(prefix) and not path.endswith("/stream_files")  # its answers are those of /stream
         ]
 
     def request(self) -> dict[str, Any]:
         """Return a request, as httpx takes it."""
         method, path, operation = self._chance.choice(self.routes)
-        while path.endswith("/chat/stream") and self._chance.random() < 0.8:  # a turn takes longer than the rest
+        while path.endswith(TURNS) and self._chance.random() < 0.8:  # a turn takes longer than the rest
             method, path, operation = self._chance.choice(self.routes)
         template, named = path, dict[str, Any]()
         query: dict[str, str] = {}

@@ -471,7 +471,8 @@ class RunRegistry:
     async def _settle(self, run: ChatRun, status: Status) -> None:
         """Note the end of the run in the list of threads; delete a thread that was made for it."""
         if not run.request.temporary:
-            await self._note(run, status)
+            if run.began.is_set():  # otherwise it was refused, and the thread is as it was
+                await self._note(run, status)
             return
         with suppress(ThreadkeepError, TimeoutError):
             async with asyncio.timeout(_NOTE_SECONDS):

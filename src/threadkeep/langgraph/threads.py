@@ -187,12 +187,12 @@ class ThreadService:
             InvalidInputError: The title or the metadata is too long.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
+        title, metadata = checked_title(title), checked_metadata(metadata)
         view = self._saver.scoped(owner) if self._scope.locked else self._saver
         if await self._find(owner, named, scoped=view.is_scoped) is not None:
             msg = "A thread with this id already exists: choose another id."
             raise ConflictError(msg, thread_id=named)
         await view.run(view.maintenance.bind(named, owner))
-        title, metadata = checked_title(title), checked_metadata(metadata)
         listed = await self._edit(owner, named, scoped=view.is_scoped, title=title, metadata=metadata)
         return Thread(named) if listed is None else _thread(listed, Thread(named).stats)
 

@@ -90,7 +90,7 @@ def require_fitting(graph: Any, body: RunBody, stored: CheckpointTuple | None) -
 def _require_taken(key: str, channel: BaseChannel[Any, Any, Any], values: Mapping[str, Any], value: Any) -> None:
     try:
         known = key in values and not isinstance(channel, DeltaChannel)
-        current: Any = channel.from_checkpoint(values[key]) if known else channel.copy()
+        current = cast("Any", channel.from_checkpoint(values[key]) if known else channel.copy())
         current.update([value])
     except Exception as error:
         msg = f"The request is invalid: the state of the graph does not take this {key[:60]} ({type(error).__name__})."

@@ -41,7 +41,7 @@ async def require_checkpoint(gateway: Gateway, config: Any) -> Any:
         ProblemError: The thread has no such checkpoint.
     """
     stored = await gateway.graph.checkpointer.aget_tuple(config)
-    if stored is None and "checkpoint_id" in config["configurable"]:
+    if stored is None and config["configurable"].keys() & {"checkpoint_id", "checkpoint_ns"}:
         raise checkpoint_not_found()
     return stored
 

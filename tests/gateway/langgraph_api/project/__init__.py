@@ -1,0 +1,1 @@
+"""A LangGraph project: what ``langgraph dev`` serves, and the gateway, too."""

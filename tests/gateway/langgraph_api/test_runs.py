@@ -1,0 +1,263 @@
+"""Runs: joined again, resumed once, refused, stopped, and left by their clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import pytest
+from langgraph_sdk.errors import ConflictError, NotFoundError
+
+from tests.gateway.conftest import Open
+from tests.gateway.langgraph_api.conftest import sdk, served_graph
+from tests.gateway.langgraph_api.script import ALL_MODES, say
+from tests.gateway.world import GatewayWorld, joined
+from threadkeep.gateway import runs as gateway_runs
+from threadkeep.testing import ScriptedModel
+
+
+async def events_of(parts: Any) -> list[Any]:
+    return [part async for part in parts]
+
+
+async def texts_of(client: Any, thread_id: str) -> list[str]:
+    state = await client.threads.get_state(thread_id)
+    return [message["content"] for message in state["values"].get("messages", [])]
+
+
+async def new_thread(client: Any) -> str:
+    return (await client.threads.create())["thread_id"]
+
+
+async def hanging(client: Any, thread_id: str | None, **options: Any) -> tuple[Any, str]:
+    """Return the events of a run that hangs, and its id, once it has begun."""
+    named: list[Any] = []
+    parts = client.runs.stream(
+        thread_id, "agent", input=say("hang"), stream_mode="custom", on_run_created=named.append, **options
+    )
+    async for part in parts:
+        if part.event == "custom":
+            break
+    return parts, named[0]["run_id"]
+
+
+async def settled(world: GatewayWorld, before: int) -> None:
+    """Wait until the server has no more tasks than before."""
+    for _ in range(500):
+        if world.tasks() <= before:
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("A task of the run is left.")
+
+
+class TestStream:
+    async def test_first_and_last_event_and_ids(self, client: Any):
+        thread_id = await new_thread(client)
+        parts = await events_of(client.runs.stream(thread_id, "agent", input=say("hi"), stream_mode=ALL_MODES))
+
+        run_id = parts[0].data["run_id"]
+        assert (parts[0].event, parts[-1].event) == ("metadata", "end")
+        assert parts[-1].data == {"run_id": run_id, "status": "success"}
+        assert [part.id for part in parts] == [f"{run_id}:{number}" for number in range(1, len(parts) + 1)]
+
+    async def test_addresses_are_in_the_headers(self, world: GatewayWorld, client: Any):
+        thread_id = await new_thread(client)
+        body = {"assistant_id": "agent", "input": say("hi")}
+        url = f"{world.origin}/lg/threads/{thread_id}/runs/stream"
+        async with httpx.AsyncClient(headers=dict(client.http.client.headers)) as http:
+            answer = await http.post(url, json=body)
+
+        place = answer.headers["content-location"]
+        assert place.startswith(f"/threads/{thread_id}/runs/")
+        assert answer.headers["location"] == f"{place}/stream"
+        assert answer.headers["content-type"].startswith("text/event-stream")
+
+    async def test_nothing_of_ours_is_streamed(self, client: Any):
+        thread_id = await new_thread(client)
+        options = {"stream_mode": ALL_MODES, "stream_subgraphs": True}
+        parts = await events_of(client.runs.stream(thread_id, "agent", input=say("hi"), **options))
+        history = await client.threads.get_history(thread_id)
+
+        told = json.dumps([[part.data for part in parts], history])
+        assert "threadkeep" not in told
+        assert "issuer.example" not in told
+
+    async def test_join_behind_an_event(self, client: Any):
+        thread_id = await new_thread(client)
+        first = await events_of(client.runs.stream(thread_id, "agent", input=say("hi"), stream_mode=ALL_MODES))
+        run_id = first[0].data["run_id"]
+
+        rest = await events_of(client.runs.join_stream(thread_id, run_id, last_event_id=first[3].id))
+        custom = await events_of(client.runs.join_stream(thread_id, run_id, stream_mode="custom"))
+
+        assert rest == first[4:]
+        assert [part.event for part in custom] == ["metadata", "custom", "end"]
+
+    async def test_events_that_are_gone_give_the_state(self, client: Any, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setattr(gateway_runs, "CALL_BYTES", 2_000)
+        thread_id = await new_thread(client)
+        run = await client.runs.create(thread_id, "agent", input=say("hi " * 500), stream_mode=ALL_MODES)
+        await client.runs.join(thread_id, run["run_id"])
+
+        parts = await events_of(client.runs.join_stream(thread_id, run["run_id"]))
+
+        assert [part.event for part in parts] == ["values"]
+        assert parts[0].data == (await client.threads.get_state(thread_id))["values"]
+
+
+class TestResume:
+    async def test_two_answers_resume_once(self, client: Any):
+        thread_id = await new_thread(client)
+        await client.runs.wait(thread_id, "agent", input=say("ask"))
+
+        answers = [client.runs.wait(thread_id, "agent", command={"resume": color}) for color in ("red", "blue")]
+        found = await asyncio.gather(*answers, return_exceptions=True)
+
+        refused = [one for one in found if isinstance(one, httpx.HTTPStatusError)]
+        (values,) = [one for one in found if isinstance(one, dict)]
+        assert [one.response.status_code for one in refused] == [409]
+        assert values["count"] == 1
+        assert len(await texts_of(client, thread_id)) == 2
+
+    @pytest.mark.parametrize("resume", ["blue", {"f" * 32: "blue"}])
+    async def test_nothing_waits(self, client: Any, resume: Any):
+        thread_id = await new_thread(client)
+        await client.runs.wait(thread_id, "agent", input=say("hi"))
+        before = await client.threads.get_history(thread_id)
+
+        with pytest.raises(ConflictError):
+            await client.runs.create(thread_id, "agent", command={"resume": resume})
+
+        assert await client.threads.get_history(thread_id) == before
+
+    async def test_an_answer_to_another_question(self, client: Any):
+        thread_id = await new_thread(client)
+        await client.runs.wait(thread_id, "agent", input=say("ask"))
+
+        with pytest.raises(ConflictError):
+            await client.runs.create(thread_id, "agent", command={"resume": {"f" * 32: "blue"}})
+
+        assert (await client.threads.get(thread_id))["status"] == "interrupted"
+
+
+class TestStrategies:
+    async def test_a_refused_run_writes_nothing(self, client: Any):
+        thread_id = await new_thread(client)
+        parts, run_id = await hanging(client, thread_id)
+        with pytest.raises(ConflictError):
+            await client.runs.create(thread_id, "agent", input=say("x"), multitask_strategy="reject")
+        await client.runs.cancel(thread_id, run_id)
+        await parts.aclose()
+
+        assert await texts_of(client, thread_id) == ["hang"]
+        assert [one["status"] for one in await client.runs.list(thread_id)] == ["interrupted"]
+
+    async def test_cancel_with_rollback(self, client: Any):
+        thread_id = await new_thread(client)
+        await client.runs.wait(thread_id, "agent", input=say("hi"))
+        parts, run_id = await hanging(client, thread_id)
+        await client.runs.cancel(thread_id, run_id, wait=True, action="rollback")
+        await parts.aclose()
+
+        assert await texts_of(client, thread_id) == ["hi", "you said hi"]
+        with pytest.raises(NotFoundError):
+            await client.runs.get(thread_id, run_id)
+        assert (await client.runs.wait(thread_id, "agent", input=say("on")))["count"] == 2
+
+
+class TestLeaving:
+    async def test_a_run_is_cancelled_as_asked(self, world: GatewayWorld, client: Any):
+        thread_id = await new_thread(client)
+        before = world.tasks()
+        parts, run_id = await hanging(client, thread_id, on_disconnect="cancel")
+        await parts.aclose()
+        await settled(world, before)
+
+        assert (await client.runs.get(thread_id, run_id))["status"] == "interrupted"
+        assert (await client.runs.wait(thread_id, "agent", input=say("on")))["count"] == 1
+
+    async def test_a_joined_run_is_cancelled_as_asked(self, client: Any):
+        thread_id = await new_thread(client)
+        parts, run_id = await hanging(client, thread_id)
+        async with aclosing(client.runs.join_stream(thread_id, run_id, cancel_on_disconnect=True)) as more:
+            async for _ in more:
+                break
+        async for _ in parts:
+            pass
+
+        assert (await client.runs.get(thread_id, run_id))["status"] == "interrupted"
+
+    async def test_a_thread_that_was_made_for_a_run_goes(self, world: GatewayWorld, client: Any):
+        before = world.tasks()
+        parts, _ = await hanging(client, None, on_disconnect="cancel")
+        await parts.aclose()
+        await settled(world, before)
+        await client.runs.wait(None, "agent", input=say("once"))
+
+        assert await client.threads.search() == []
+
+    async def test_it_stays_if_asked(self, client: Any):
+        await client.runs.wait(None, "agent", input=say("once"), on_completion="keep")
+
+        (kept,) = await client.threads.search()
+        assert kept["values"]["messages"][-1]["content"] == "you said once"
+
+
+class TestOtherProcesses:
+    async def test_a_run_of_another_process(self, world: GatewayWorld, open_gateway: Open, client: Any, tmp_path: Any):
+        url = f"sqlite:///{tmp_path / 'shared.db'}"
+        first, second = (open_gateway(url=url, graph=served_graph) for _ in range(2))
+        async with sdk(first) as begun, sdk(second) as other:
+            thread_id = await new_thread(begun)
+            run = await begun.runs.create(thread_id, "agent", input=say("hi"))
+            values = await begun.runs.join(thread_id, run["run_id"])
+
+            assert (await other.runs.get(thread_id, run["run_id"]))["status"] == "success"
+            assert await other.runs.join(thread_id, run["run_id"]) == values
+            parts = await events_of(other.runs.join_stream(thread_id, run["run_id"]))
+            assert [part.event for part in parts] == ["values", "end"]
+            hung, run_id = await hanging(begun, thread_id)
+            with pytest.raises(ConflictError):
+                await other.runs.create(thread_id, "agent", input=say("x"), multitask_strategy="reject")
+            await other.runs.cancel(thread_id, run_id)
+            assert (await other.runs.wait(thread_id, "agent", input=say("on")))["count"] == 2
+            await begun.runs.cancel(thread_id, run_id)
+            await hung.aclose()
+
+
+class TestMemory:
+    async def test_what_is_said_here_is_known_in_chat(self, open_gateway: Open):
+        gateway = open_gateway(ScriptedModel())
+        async with sdk(gateway) as client, gateway.client() as http:
+            thread_id = await new_thread(client)
+            await client.runs.wait(thread_id, "agent", input=say("My favourite color is turquoise."))
+            gateway.tk.sync.drain()
+            chat = await gateway.turn(http, "What is my favourite color?")
+            parts = await events_of(
+                client.runs.stream(None, "agent", input=say("What is my favourite color?"), stream_mode="custom")
+            )
+            listed = (await http.get("/threads")).json()["threads"]
+
+        (recalled,) = [event.data for event in chat if event.kind == "memory_recalled"]
+        (told,) = [part.data for part in parts if part.event == "custom" and part.data["type"] == "recalled"]
+        assert "turquoise" in recalled["memories"][0]["text"]
+        assert told["memories"][0]["text"] == recalled["memories"][0]["text"]
+        titles = {one["title"] for one in listed}
+        assert "My favourite color is turquoise." in titles
+
+    async def test_a_run_of_the_chat_is_joined_here(self, open_gateway: Open):
+        gateway = open_gateway(ScriptedModel())
+        async with sdk(gateway) as client, gateway.client() as http:
+            run = (await gateway.turn(http, "Hello."))[0].data
+            shown = await client.runs.get(run["thread_id"], run["run_id"])
+            state = await client.threads.get_state(run["thread_id"])
+            mine = await client.runs.create(run["thread_id"], "agent", input=say("And?"))
+            await client.runs.join(run["thread_id"], mine["run_id"])
+            events = await joined(http, mine["run_id"])
+
+        assert shown["status"] == "success"
+        assert state["values"]["messages"][0]["content"] == "Hello."
+        assert events[0].kind == "metadata"
