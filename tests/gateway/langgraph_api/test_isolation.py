@@ -40,13 +40,13 @@ async def fill(client: Any, word: str) -> dict[str, list[Any]]:
     await client.runs.wait(THREAD + word, "agent", input=say(f"ask about the {word}"))
     (run, *_) = await client.runs.list(THREAD + word)
     state = await client.threads.get_state(THREAD + word)
-    await client.store.put_item(["users", "me", "prefs"], word, {"animal": word})
+    await client.store.put_item(["users", "me", "prefs"], "kept", {"animal": word})
     return {
         "thread_id": [THREAD + word],
         "run_id": [run["run_id"]],
         "checkpoint_id": [state["checkpoint"]["checkpoint_id"]],
         "Last-Event-ID": [f"{run['run_id']}:1"],
-        "key": [word],
+        "key": ["kept"],
     }
 
 
