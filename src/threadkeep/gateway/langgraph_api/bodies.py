@@ -73,7 +73,7 @@ class ConfigBody(Body):
     configurable: Keys = {}
 
 
-class RunBody(Body):
+class GraphRunBody(Body):
     """A run to begin."""
 
     assistant_id: str
@@ -110,7 +110,7 @@ class RunBody(Body):
         return self.checkpoint or CheckpointBody(checkpoint_id=self.checkpoint_id)
 
 
-class NewThreadBody(Body):
+class GraphThreadBody(Body):
     """A thread to create."""
 
     thread_id: Id | None = None
@@ -118,7 +118,7 @@ class NewThreadBody(Body):
     if_exists: Literal["raise", "do_nothing"] | None = None
 
 
-class ThreadChangeBody(Body):
+class MetadataBody(Body):
     """A change of a thread."""
 
     metadata: dict[str, Any] = {}
@@ -160,7 +160,7 @@ class UpdateBody(Body):
     checkpoint_id: str | None = None
 
 
-class HistoryBody(Body):
+class StatesBody(Body):
     """Which states to list."""
 
     limit: int = Field(default=10, ge=1, le=1_000)

@@ -13,7 +13,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
 from threadkeep.errors import InvalidInputError
 from threadkeep.gateway.langgraph_api.assistants import graph_metadata
-from threadkeep.gateway.langgraph_api.bodies import CommandBody, RunBody
+from threadkeep.gateway.langgraph_api.bodies import CommandBody, GraphRunBody
 from threadkeep.gateway.langgraph_api.events import GraphEvents
 from threadkeep.gateway.langgraph_api.states import place_keys
 from threadkeep.gateway.langgraph_api.unsupported import NO_SCHEDULE, NO_WEBHOOK, not_implemented
@@ -26,7 +26,7 @@ _ROOT: Final = "__root__"
 _INTERRUPT_ID: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
-def graph_call(graph: Any, body: RunBody, thread_id: str) -> GraphCall:
+def graph_call(graph: Any, body: GraphRunBody, thread_id: str) -> GraphCall:
     """Return what *body* asks for.
 
     Raises:
@@ -57,7 +57,7 @@ def graph_call(graph: Any, body: RunBody, thread_id: str) -> GraphCall:
     )
 
 
-def require_fitting(graph: Any, body: RunBody, stored: CheckpointTuple | None) -> None:
+def require_fitting(graph: Any, body: GraphRunBody, stored: CheckpointTuple | None) -> None:
     """Refuse an input or an update that a reducer of the graph does not take.
 
     Args:
@@ -97,7 +97,7 @@ def _require_taken(key: str, channel: BaseChannel[Any, Any, Any], values: Mappin
         raise InvalidInputError(msg) from error
 
 
-def _given(graph: Any, body: RunBody) -> Any:
+def _given(graph: Any, body: GraphRunBody) -> Any:
     command = body.command
     if command is None:
         return body.input
@@ -131,7 +131,7 @@ def _require_nodes(graph: Any, nodes: Sequence[str]) -> None:
         raise _invalid("it names a node that the graph does not have")
 
 
-def _options(graph: Any, body: RunBody) -> dict[str, Any]:
+def _options(graph: Any, body: GraphRunBody) -> dict[str, Any]:
     for nodes in (body.interrupt_before, body.interrupt_after):
         if isinstance(nodes, list):
             _require_nodes(graph, nodes)

@@ -13,7 +13,7 @@ from fastapi.responses import Response
 from threadkeep.errors import RunNotFoundError, ThreadNotFoundError
 from threadkeep.gateway.events import HEARTBEAT, EventStreamResponse, encode_event, encode_json
 from threadkeep.gateway.langgraph_api.assistants import assistant_id, graph_metadata, require_graph
-from threadkeep.gateway.langgraph_api.bodies import RunBody
+from threadkeep.gateway.langgraph_api.bodies import GraphRunBody
 from threadkeep.gateway.langgraph_api.calls import graph_call, require_fitting
 from threadkeep.gateway.langgraph_api.events import GraphEvents
 from threadkeep.gateway.langgraph_api.states import config_at, require_checkpoint, run_values
@@ -33,35 +33,35 @@ _ELSEWHERE: Final = {"idle": "success", "interrupted": "success", "error": "erro
 
 
 @router.post("/threads/{thread_id}/runs/stream")
-async def stream(thread_id: ThreadPath, body: RunBody, request: Request, principal: TurnStarter) -> Response:
+async def stream(thread_id: ThreadPath, body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Begin a run and stream its events."""
     run = await _begin(request, principal, body, thread_id)
     return _events(request, run, 0, _places(run, "stream"))
 
 
 @router.post("/threads/{thread_id}/runs/wait")
-async def wait(thread_id: ThreadPath, body: RunBody, request: Request, principal: TurnStarter) -> Response:
+async def wait(thread_id: ThreadPath, body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Begin a run and answer with the state at its end."""
     run = await _begin(request, principal, body, thread_id)
     return _result(request, run, _places(run, "join"))
 
 
 @router.post("/threads/{thread_id}/runs")
-async def create(thread_id: ThreadPath, body: RunBody, request: Request, principal: TurnStarter) -> Response:
+async def create(thread_id: ThreadPath, body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Begin a run."""
     run = await _begin(request, principal, body, thread_id)
     return _answer(_run(request, run), {"Content-Location": _place(run)})
 
 
 @router.post("/runs/stream")
-async def stream_once(body: RunBody, request: Request, principal: TurnStarter) -> Response:
+async def stream_once(body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Run on a thread of its own, which is deleted after it, and stream the events."""
     run = await _begin(request, principal, body, None)
     return _events(request, run, 0, _places(run, "stream"))
 
 
 @router.post("/runs/wait")
-async def wait_once(body: RunBody, request: Request, principal: TurnStarter) -> Response:
+async def wait_once(body: GraphRunBody, request: Request, principal: TurnStarter) -> Response:
     """Run on a thread of its own, which is deleted after it, and answer with the state at its end."""
     run = await _begin(request, principal, body, None)
     return _result(request, run, {"Content-Location": _place(run)})
@@ -145,7 +145,7 @@ async def cancel(
     return _answer({}, status=HTTPStatus.ACCEPTED)
 
 
-async def _begin(request: Request, principal: Principal, body: RunBody, thread_id: str | None) -> ChatRun:
+async def _begin(request: Request, principal: Principal, body: GraphRunBody, thread_id: str | None) -> ChatRun:
     """Check what is asked for, and begin it; ``None``: on a new thread."""
     gateway = request.app.state.gateway
     graph = require_graph(request, body.assistant_id)

@@ -16,11 +16,11 @@ from threadkeep.gateway.langgraph_api.assistants import graph_metadata
 from threadkeep.gateway.langgraph_api.bodies import (
     CheckpointBody,
     CountBody,
-    HistoryBody,
-    NewThreadBody,
+    GraphThreadBody,
+    MetadataBody,
     SearchBody,
     StateAtBody,
-    ThreadChangeBody,
+    StatesBody,
     UpdateBody,
 )
 from threadkeep.gateway.langgraph_api.states import config_at, error_body, require_checkpoint, state_body
@@ -39,7 +39,7 @@ _STATES_AT_ONCE: Final = 8
 
 
 @router.post("")
-async def create(body: NewThreadBody, request: Request, principal: Chatting) -> Response:
+async def create(body: GraphThreadBody, request: Request, principal: Chatting) -> Response:
     """Create a thread."""
     threads, thread_id = _mine(request, principal).threads, body.thread_id or new_id()
     try:
@@ -87,7 +87,7 @@ async def show(thread_id: ThreadPath, request: Request, principal: Chatting) -> 
 
 
 @router.patch("/{thread_id}")
-async def change(thread_id: ThreadPath, body: ThreadChangeBody, request: Request, principal: Chatting) -> Response:
+async def change(thread_id: ThreadPath, body: MetadataBody, request: Request, principal: Chatting) -> Response:
     """Add to the metadata of a thread."""
     threads = _mine(request, principal).threads
     changed = await threads.update(thread_id, metadata=body.metadata)
@@ -193,11 +193,11 @@ async def list_history(
     before: str | None = None,
 ) -> Response:
     """List the states of a thread, newest first."""
-    return await search_history(thread_id, HistoryBody(limit=limit, before=before), request, principal)
+    return await search_history(thread_id, StatesBody(limit=limit, before=before), request, principal)
 
 
 @router.post("/{thread_id}/history")
-async def search_history(thread_id: ThreadPath, body: HistoryBody, request: Request, principal: Chatting) -> Response:
+async def search_history(thread_id: ThreadPath, body: StatesBody, request: Request, principal: Chatting) -> Response:
     """List the states of a thread, newest first."""
     gateway = request.app.state.gateway
     await _mine(request, principal).threads.require(thread_id)
