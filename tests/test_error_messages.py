@@ -83,7 +83,7 @@ def case(kind: type[ThreadkeepError], message: str) -> Callable[[Cause], Cause]:
 
 @case(
     threadkeep.errors.SettingsError,
-    "'mysql' names no storage; give sqlite:///file.db, postgresql://host/database, redis://host, "
+    "'mysql' is not a known storage; give sqlite:///file.db, postgresql://host/database, redis://host, "
     "mongodb://host or memory://.",
 )
 async def an_unknown_storage(world: World) -> None:
@@ -99,17 +99,17 @@ async def a_setting_out_of_range(world: World) -> None:
     world.opened()
 
 
-@case(threadkeep.errors.InvalidInputError, "The text is empty; say what is to be remembered.")
+@case(threadkeep.errors.InvalidInputError, "The text is empty; pass the statement to remember.")
 async def an_empty_memory(world: World) -> None:
     await world.tk.memories.remember(" ")
 
 
-@case(threadkeep.errors.InvalidInputError, "The user id is empty; give the id that your application knows the user by.")
+@case(threadkeep.errors.InvalidInputError, "The user id is empty; pass the id that your application uses for the user.")
 async def an_empty_user_id(world: World) -> None:
     await world.tk.memories.list(owner="")
 
 
-@case(threadkeep.errors.InvalidInputError, "A document needs a text; pass what it says.")
+@case(threadkeep.errors.InvalidInputError, "The text of the document is empty; pass its content.")
 async def a_document_without_text(world: World) -> None:
     await world.tk.collections.ingest("handbook", "", document_id="a.md")
 
@@ -131,7 +131,7 @@ async def a_message_beyond_the_window(world: World) -> None:
     functions.trim_messages_if_needed([HumanMessage("word " * 5_000)], max_tokens=1_000)
 
 
-@case(threadkeep.errors.ThreadNotFoundError, "The owner has no such thread; list them to see which there are.")
+@case(threadkeep.errors.ThreadNotFoundError, "The thread was not found among the owner's threads; list the threads.")
 async def a_thread_that_never_was(world: World) -> None:
     await world.tk.threads.require("t1")
 
@@ -187,7 +187,7 @@ async def an_owner_who_opted_out(world: World) -> None:
 
 @case(
     threadkeep.errors.MemoryNotFoundError,
-    "There is no memory 'm1' of this owner; list the memories to see which there are.",
+    "Memory 'm1' of this owner was not found; list the memories.",
 )
 async def a_memory_that_never_was(world: World) -> None:
     await world.tk.memories.require("m1")
@@ -195,7 +195,7 @@ async def a_memory_that_never_was(world: World) -> None:
 
 @case(
     threadkeep.errors.ProposalNotFoundError,
-    "There is no proposal 'p1' of this owner; list the proposals to see which there are.",
+    "Proposal 'p1' of this owner was not found; list the proposals.",
 )
 async def a_proposal_that_never_was(world: World) -> None:
     await world.tk.proposals.approve("p1", by="carla")
@@ -203,7 +203,7 @@ async def a_proposal_that_never_was(world: World) -> None:
 
 @case(
     threadkeep.errors.DocumentNotFoundError,
-    "The collection has no such document; list its documents to see which there are.",
+    "The document was not found in the collection; list the documents of the collection.",
 )
 async def a_document_that_never_was(world: World) -> None:
     await world.tk.collections.delete("handbook", "a.md")
@@ -218,14 +218,16 @@ async def a_rule_of_an_assistant(world: World) -> None:
     await world.tk.memories.remember_many([threadkeep.NewMemory("Never ask back.", "procedural")])
 
 
-@case(threadkeep.errors.RevisionConflictError, "Memory … was changed meanwhile; read it again and decide anew.")
+@case(
+    threadkeep.errors.RevisionConflictError, "Memory … was changed by another writer; read it again and decide again."
+)
 async def a_memory_changed_since(world: World) -> None:
     first = (await world.tk.memories.remember("I live in Lisbon.")).memory
     await world.tk.memories.correct(first.memory_id, "I live in Porto.")
     await world.tk.memories.correct(first.memory_id, "I live in Faro.", revision=first.revision)
 
 
-@case(threadkeep.errors.ProposalDecidedError, "Proposal … was approved by carla on …; the first decision stands.")
+@case(threadkeep.errors.ProposalDecidedError, "Proposal … was approved by carla on …; the first decision counts.")
 async def a_second_decision(world: World) -> None:
     await world.tk.proposals.propose("Ana prefers terse answers.")
     (waiting,) = await world.tk.proposals.list()
@@ -235,7 +237,7 @@ async def a_second_decision(world: World) -> None:
 
 @case(
     threadkeep.errors.PartitionErasedError,
-    "The partition was erased after this work began; nothing was written. Drop the work.",
+    "The partition was erased after this operation began; nothing was written. Do not repeat it.",
 )
 async def a_batch_that_expects_an_erased_partition(world: World) -> None:
     storage, partition = InMemoryStorage(clock=SystemClock()), world.tk.resolve_owner().partition
@@ -247,7 +249,7 @@ async def a_batch_that_expects_an_erased_partition(world: World) -> None:
 
 @case(
     threadkeep.errors.NothingToResumeError,
-    "Nothing waits for an answer: the job is new; tk.runs.get() says how it stands.",
+    "The job is new and does not wait for an answer; read its state with tk.runs.get().",
 )
 async def an_answer_for_a_new_job(world: World) -> None:
     await world.tk.runs.resume(echo_graph(world.tk.checkpointer), "yes", thread_id="t")
@@ -441,7 +443,7 @@ async def re_embedding_without_an_embedder(world: World) -> None:
 
 @case(
     threadkeep.errors.RerankerUnavailableError,
-    "There is no reranker 'nothing'; give model, cohere:MODEL, onnx:MODEL, fastembed:MODEL or "
+    "'nothing' is not a reranker; give model, cohere:MODEL, onnx:MODEL, fastembed:MODEL or "
     "sentence-transformers:MODEL.",
 )
 async def an_unknown_reranker(world: World) -> None:

@@ -192,7 +192,7 @@ class CollectionService(Service):
         partition = self._writable(name, tenant)
         metadata = dict(metadata or {})
         if not isinstance(text, str) or not text.strip():
-            msg = "A document needs a text; pass what it says."
+            msg = "The text of the document is empty; pass its content."
             raise InvalidInputError(msg)
         if not document_id:
             msg = "A document needs an id, such as its path or address."
@@ -383,7 +383,7 @@ class CollectionService(Service):
     async def _require(self, partition: Partition, document_id: str) -> Item:
         item = await self._header(partition, document_id)
         if item is None:
-            msg = "The collection has no such document; list its documents to see which there are."
+            msg = "The document was not found in the collection; list the documents of the collection."
             raise DocumentNotFoundError(msg, document_id=document_id)
         return item
 

@@ -95,7 +95,7 @@ class ContextTooLargeError(TooLargeError):
 
 
 class ThreadNotFoundError(InvalidInputError):
-    """The owner has no thread with this id. List the owner's threads to see which there are."""
+    """The owner has no thread with this id. List the owner's threads."""
 
     code = "thread_not_found"
 
@@ -131,19 +131,19 @@ class OptedOutError(ThreadkeepError):
 
 
 class MemoryNotFoundError(ThreadkeepError, LookupError):
-    """The owner has no memory with this id. List the owner's memories to see which there are."""
+    """The owner has no memory with this id. List the owner's memories."""
 
     code = "memory_not_found"
 
 
 class ProposalNotFoundError(ThreadkeepError, LookupError):
-    """The owner has no proposal with this id. List the owner's proposals to see which there are."""
+    """The owner has no proposal with this id. List the owner's proposals."""
 
     code = "proposal_not_found"
 
 
 class DocumentNotFoundError(ThreadkeepError, LookupError):
-    """The collection has no document with this id. List its documents to see which there are."""
+    """The collection has no document with this id. List its documents."""
 
     code = "document_not_found"
 
@@ -161,7 +161,7 @@ class ApprovalRequiredError(ThreadkeepError):
 
 
 class ConflictError(ThreadkeepError):
-    """Another writer was first, so nothing was written. Read again and decide anew."""
+    """Another writer was first, so nothing was written. Read again and decide again."""
 
     code = "conflict"
 

@@ -36,13 +36,13 @@ class Owner:
     def __post_init__(self) -> None:
         for name, text in (("user id", self.user_id), ("tenant", self.tenant)):
             if not isinstance(text, str):
-                msg = f"The {name} must be a text, not {type(text).__name__}."
+                msg = f"The {name} must be a string, got {type(text).__name__}."
                 raise InvalidInputError(msg)
             if len(text) > MAX_ID_CHARACTERS:
                 msg = f"The {name} has {len(text):,} characters; at most {MAX_ID_CHARACTERS:,} are allowed."
                 raise TooLargeError(msg, characters=len(text))
         if not self.user_id:
-            msg = "The user id is empty; give the id that your application knows the user by."
+            msg = "The user id is empty; pass the id that your application uses for the user."
             raise InvalidInputError(msg)
 
     @cached_property
@@ -198,13 +198,16 @@ def _claims(configurable: Mapping[str, Any], context: object) -> dict[str, Owner
         if isinstance(user_id, str):
             claims[place] = Owner(user_id)
         elif user_id is not None:
-            msg = f"{place} must be a text, not {type(user_id).__name__}; give str(…) of it."
+            msg = f"{place} must be a string, got {type(user_id).__name__}; pass str(…) of it."
             raise InvalidInputError(msg)
     label = configurable.get("langgraph_user_id")
     if label is not None:
         owner = owner_of_label(label) if isinstance(label, str) else None
         if owner is None:
-            msg = "configurable.langgraph_user_id is no owner's label; make it with tk.label(user_id) or tk.config()."
+            msg = (
+                "configurable.langgraph_user_id is not a valid label of an owner; make it with tk.label(user_id) or "
+                "tk.config()."
+            )
             raise InvalidInputError(msg)
         claims["configurable.langgraph_user_id"] = owner
     return claims

@@ -49,7 +49,7 @@ def create_storage(settings: Settings, clock: Clock) -> Storage:
     """
     inner = create_backend(settings, clock)
     if not settings.sealed and settings.keys is not None:
-        msg = "THREADKEEP_KEYS is set, and no master key, so nothing would be encrypted; set THREADKEEP_MASTER_KEY."
+        msg = "THREADKEEP_KEYS is set without a master key, so nothing would be encrypted; set THREADKEEP_MASTER_KEY."
         raise SettingsError(msg, variable="THREADKEEP_KEYS")
     if not settings.sealed:
         return inner
@@ -322,7 +322,7 @@ def resolve_settings(url: str | None, settings: Settings | None) -> Settings:
         from pydantic import SecretStr
 
         return base.model_copy(update={"store_type": "mongodb", "store_mongodb_uri": SecretStr(url)})
-    named = f"{parts.scheme[:40]!r} names no storage; give" if parts.scheme else "The storage is given as a URL:"
+    named = f"{parts.scheme[:40]!r} is not a known storage; give" if parts.scheme else "The storage is given as a URL:"
     msg = f"{named} sqlite:///file.db, postgresql://host/database, redis://host, mongodb://host or memory://."
     raise SettingsError(msg)
 

@@ -8,7 +8,7 @@ import pytest
 
 from threadkeep.capture.turns import (
     MAX_TEXT_CHARACTERS,
-    Spoken,
+    SpokenTurn,
     done,
     every_trace,
     missing_turns,
@@ -42,7 +42,7 @@ def long_talk(turns: int, *, ids: str | None = None) -> list[Message]:
     return talk(*said, ids=ids)
 
 
-def on_record(*turns: Spoken) -> set[str]:
+def on_record(*turns: SpokenTurn) -> set[str]:
     return {key for turn in turns for key in (turn.turn_id, *every_trace(turn))}
 
 

@@ -131,7 +131,7 @@ class TestThreads:
         """They are chosen by applications: team is not team-2."""
         run("chat", "--thread", "team-2", stdin="I live in Lisbon.\n")
 
-        with pytest.raises(InvalidInputError, match="no such thread"):
+        with pytest.raises(InvalidInputError, match="was not found"):
             run("threads", "delete", "team", "--yes")
 
 

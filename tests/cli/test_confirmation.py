@@ -199,7 +199,7 @@ class TestReading:
 
     def test_copying_from_a_missing_database_is_refused(self, folder: Path):
         """It would copy nothing and call that complete."""
-        with pytest.raises(threadkeep.ThreadkeepError, match=r"no database at .*nothing\.db"):
+        with pytest.raises(threadkeep.ThreadkeepError, match=r"nothing\.db does not exist"):
             run(["storage", "copy", "--from", f"sqlite:///{folder / 'nothing.db'}"])
 
     def test_writing_creates(self, folder: Path):

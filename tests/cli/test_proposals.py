@@ -80,7 +80,7 @@ class TestDecide:
 
         assert "remember: The user's lucky number is 2. (said by assistant, semantic)" in listed
         assert "because: said by assistant, semantic; expires" in shown
-        assert "Nothing waits for nobody." in run("proposals", "list", "--user", "nobody").stdout
+        assert "No proposals of nobody are pending." in run("proposals", "list", "--user", "nobody").stdout
         assert "Everything may be learnt." in run("proposals", "tombstones", "--user", "nobody").stdout
         with pytest.raises(ProposalNotFoundError):
             run("proposals", "show", "unknown", "--user", USER)

@@ -67,7 +67,7 @@ class TestOneStorage:
         ],
     )
     def test_one_that_is_not_there_is_named_and_not_created(self, folder: Path, words: tuple[str, ...]):
-        with pytest.raises(InvalidInputError, match=r"no database at typo\.db"):
+        with pytest.raises(InvalidInputError, match=r"typo\.db does not exist"):
             run("storage", *words)
 
         assert list(folder.glob("*.db")) == []
@@ -265,7 +265,7 @@ class TestCopy:
         assert not (folder / "two.db").exists()
 
     def test_what_names_no_storage_is_refused(self):
-        with pytest.raises(SettingsError, match="names no storage"):
+        with pytest.raises(SettingsError, match="is not a known storage"):
             run("storage", "copy", "--from", "oracle://x")
 
     def test_a_mapping_is_for_foreign_stores(self, kept: Path):

@@ -67,7 +67,7 @@ class TestIngest:
     @pytest.mark.parametrize(("text", "document_id"), [("", "a"), ("  \n", "a"), ("text", "")])
     def test_what_is_no_document_is_refused(self, library: Any, text: str, document_id: str):
         """With what is missing."""
-        with pytest.raises(InvalidInputError, match="A document needs"):
+        with pytest.raises(InvalidInputError, match=r"text of the document is empty|A document needs an id"):
             library.ingest("handbook", text, document_id=document_id)
 
     @pytest.mark.slow
@@ -133,7 +133,7 @@ class TestDelete:
 
         assert {one.document_id for one in library.list("handbook")} == {"trains.md", "coffee.md"}
         assert all(one.document_id != "tea.md" for one in library.search("handbook", "tea", limit=50).passages)
-        with pytest.raises(DocumentNotFoundError, match="list its documents"):
+        with pytest.raises(DocumentNotFoundError, match="list the documents"):
             library.delete("handbook", "tea.md")
 
     def test_a_whole_collection_is_erased(self, library: Any):

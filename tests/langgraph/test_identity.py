@@ -138,8 +138,8 @@ class TestOwnerFrom:
     @pytest.mark.parametrize(
         ("source", "context", "configurable", "says"),
         [
-            (None, Ctx(7), {}, r"context\.user_id must be a text"),
-            (None, None, {"user_id": UUID(int=1)}, r"configurable\.user_id must be a text"),
+            (None, Ctx(7), {}, r"context\.user_id must be a string"),
+            (None, None, {"user_id": UUID(int=1)}, r"configurable\.user_id must be a string"),
             (None, Ctx(""), {}, "empty"),
             ("", None, {}, "empty"),
             (lambda runtime: "", None, {}, "empty"),

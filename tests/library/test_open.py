@@ -50,7 +50,7 @@ class TestOpen:
         ("url", "sentence"),
         [
             ("memory.db", "given as a URL"),
-            ("mysql://localhost/x", "'mysql' names no storage"),
+            ("mysql://localhost/x", "'mysql' is not a known storage"),
             ("sqlite://", "sqlite:///relative/path.db"),
             ("sqlite://host/path.db", "sqlite:///relative/path.db"),
             ("postgresql://user:secret%@db/x", "not a PostgreSQL URL"),

@@ -222,7 +222,7 @@ class TestLabels:
 class TestWhatIsNoStore:
     async def test_a_file_of_something_else(self, tmp_path: Path):
         """Or none at all; nothing is made there."""
-        with pytest.raises(InvalidInputError, match="There is no file"):
+        with pytest.raises(InvalidInputError, match="does not exist"):
             await reader(f"langgraph+sqlite:///{tmp_path}/none.db").connect()
         (tmp_path / "text.db").write_text("no database, but long enough to be looked at")
         with pytest.raises(StorageUnavailableError):

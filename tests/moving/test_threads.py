@@ -152,7 +152,7 @@ class TestCommands:
 
         assert [(one["thread_id"], one["state"], one["reason"]) for one in first] == [
             ("1", "copied", ""),
-            ("2", "left", "nothing names its owner."),
+            ("2", "left", "its owner is missing; name it in --mapping FILE or --owner-key."),
         ]
         assert first[0]["owner"] == {"user_id": "ana@x.org", "tenant": "acme"}
         assert [(one["state"], one["owner"]["user_id"]) for one in again] == [
@@ -169,7 +169,7 @@ class TestCommands:
             ("[]", "JSON object"),
             ('{"1": 7}', "neither a user id"),
             ("{", "not valid JSON"),
-            ('{"1": "bob", "3": "ana"}', "no thread '3'; nothing was changed"),
+            ('{"1": "bob", "3": "ana"}', "Thread '3' was not found; nothing was changed"),
             (None, "cannot be read"),
         ],
     )
@@ -222,7 +222,7 @@ class TestSources:
             connection.execute("CREATE TABLE cats (name)")
         before = other.read_bytes()
 
-        with pytest.raises(InvalidInputError, match="There is no file"):
+        with pytest.raises(InvalidInputError, match="does not exist"):
             async with open_saver(f"sqlite:///{tmp_path}/typo.sqlite3"):
                 pass
         with pytest.raises(NotAStorageError, match="no checkpoints"):

@@ -135,7 +135,7 @@ class TestPropose:
         assert [one.kind for one in await tk.memories.list()] == ["episodic"]
 
     async def test_who_has_asked_already_says_whom(self, tk: threadkeep.Threadkeep):
-        """Then it is kept at once, and tells approved_by must be a text."""
+        """Then it is kept at once, and tells approved_by must be a string."""
         kept = await tk.memories.remember("Always answer in French.", kind="procedural", approved_by="carla")
         changed = await tk.memories.correct(kept.memory_id, "Always answer in German.", approved_by="dave")
 
@@ -145,7 +145,7 @@ class TestPropose:
         assert (kept.memory.approval.by, changed.approval.by) == ("carla", "dave")
         assert [entry.by for entry in await tk.owners.audit()] == ["dave", "carla"]
         assert await texts(tk) == ["Always answer in German."]
-        with pytest.raises(InvalidInputError, match="approved_by must be a text"):
+        with pytest.raises(InvalidInputError, match="approved_by must be a string"):
             await tk.memories.remember("Never ask back.", kind="procedural", approved_by=" ")
 
     @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ class TestAnswer:
             await tk.runs.resume(job.graph, thread_id="j1", answers=answers)
 
     async def test_nothing_to_answer(self, tk: threadkeep.Threadkeep, job: Job):
-        with pytest.raises(NothingToResumeError, match="the job is new"):
+        with pytest.raises(NothingToResumeError, match="The job is new"):
             await tk.runs.resume(job.graph, "yes", thread_id="j1")
 
     async def test_no_answer_at_all(self, tk: threadkeep.Threadkeep, job: Job):

@@ -212,6 +212,6 @@ class TestPatience:
         """After a while, in one sentence, with nothing written."""
         monkeypatch.setattr(commits, "_RETRY_SECONDS", 0.0)
         async with opened(url) as storage:
-            with pytest.raises(StorageUnavailableError, match="all the time"):
+            with pytest.raises(StorageUnavailableError, match="at the same time"):
                 await commit(storage, note("1"))
             assert await get(storage, "1") is None

@@ -357,7 +357,7 @@ class Maintenance:
         if until is not None:
             stored = _leading_to(stored, [self._summary(one) for one in stored], until)
         if not stored:
-            msg = "There is no such thread, or no such checkpoint in it; list them to see which there are."
+            msg = "The thread or checkpoint was not found; list the threads, or a thread's history."
             raise InvalidInputError(msg, checkpoint_id=until)
         await self._bind_copy(source, target)
         puts = [put for one in reversed(stored) for put in _copied(one)]

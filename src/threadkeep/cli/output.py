@@ -150,7 +150,7 @@ def settings_of_existing(settings: Settings) -> Settings:
     """Return *settings* with a storage in RAM in place of each SQLite file that is missing; no file is created."""
     changes: dict[str, Any] = {}
     if (missing := missing_database(settings)) is not None:
-        err.print(f"There is no memory at {missing} yet.", markup=False)
+        err.print(f"The database {missing} does not exist yet; showing an empty memory.", markup=False)
         changes.update(store_type="memory", keys=None)
     threads = settings.thread_path
     if settings.checkpoint_type is not None and threads is not None and not threads.exists():

@@ -52,7 +52,7 @@ def list_(
     proposals = read(
         lambda tk: tk.proposals.list(owner=user, state=_state(state), limit=limit, offset=offset), data_dir
     )
-    empty = f"Nothing waits for {plain(user)}." if state == "pending" else "There is none."
+    empty = f"No proposals of {plain(user)} are pending." if state == "pending" else "No proposals found."
     emit(proposals, map(_line, proposals) if proposals else [empty], json=json)
 
 
@@ -145,7 +145,7 @@ def lift(
         return await tk.proposals.lift(full_id(tombstone_id, ids, noun="tombstones"), owner=user)
 
     if not run(lifted, data_dir):
-        msg = f"There is no tombstone {tombstone_id[:80]!r}; list them to see which there are."
+        msg = f"Tombstone {tombstone_id[:80]!r} was not found; list the tombstones."
         raise InvalidInputError(msg)
     emit({"lifted": tombstone_id}, [f"Lifted {tombstone_id}"], json=json)
 

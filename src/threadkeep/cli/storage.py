@@ -347,7 +347,7 @@ async def _work_on(resolved: Settings, work: Callable[[Storage, Moving], Awaitab
 
 def _require_database(resolved: Settings, what: str) -> None:
     if (missing := missing_database(resolved)) is not None:
-        msg = f"There is no database at {missing}; correct {what}."
+        msg = f"The database {missing} does not exist; correct {what}."
         raise InvalidInputError(msg)
 
 

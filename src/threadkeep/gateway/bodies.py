@@ -26,7 +26,7 @@ def refuse_nul(text: str) -> str:
         ValueError: It has a NUL character.
     """
     if "\x00" in text:
-        msg = "must hold no NUL character"
+        msg = "must not contain NUL characters"
         raise ValueError(msg)
     return text
 

@@ -515,4 +515,4 @@ class RunRegistry:
 
 
 def _not_found() -> RunNotFoundError:
-    return RunNotFoundError("There is no such run; it never was, or ended too long ago.")
+    return RunNotFoundError("The run was not found; it does not exist, or ended too long ago.")

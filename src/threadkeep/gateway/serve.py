@@ -159,7 +159,9 @@ def load_graph(place: str | None, tk: Threadkeep) -> Any:
     try:
         made = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        msg = f"THREADKEEP_GRAPH is {place!r}, and {error}; write module:function, importable from here."
+        msg = (
+            f"THREADKEEP_GRAPH is {place!r}, and {error}; write module:function, importable from the working directory."
+        )
         raise SettingsError(msg, variable="THREADKEEP_GRAPH") from error
     if hasattr(made, "astream") or not callable(made):
         msg = f"THREADKEEP_GRAPH is {place!r}; it must be a function that gets the client and returns a graph."

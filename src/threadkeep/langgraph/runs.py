@@ -492,5 +492,5 @@ def _values_of(snapshot: Any) -> dict[str, Any]:
 
 
 def _nothing(thread_id: str, status: str) -> NothingToResumeError:
-    msg = f"Nothing waits for an answer: the job is {status}; tk.runs.get() says how it stands."
+    msg = f"The job is {status} and does not wait for an answer; read its state with tk.runs.get()."
     return NothingToResumeError(msg, thread_id=thread_id, status=status)

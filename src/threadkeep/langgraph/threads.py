@@ -557,7 +557,7 @@ def _thread(listed: ListedThread, stats: ThreadStats) -> Thread:
 
 
 def _not_found(thread_id: str) -> ThreadNotFoundError:
-    msg = "The owner has no such thread; list them to see which there are."
+    msg = "The thread was not found among the owner's threads; list the threads."
     return ThreadNotFoundError(msg, thread_id=thread_id)
 
 
@@ -571,7 +571,7 @@ async def _chosen(
     """
     there = await list_thread_ids(saver)
     if missing := sorted({*claims.owners, *(thread_ids or ())} - set(there)):
-        msg = f"There is no thread {missing[0][:60]!r}; nothing was changed. List the threads to see which there are."
+        msg = f"Thread {missing[0][:60]!r} was not found; nothing was changed. List the threads."
         raise InvalidInputError(msg, thread_ids=tuple(missing))
     return there if thread_ids is None else thread_ids
 

@@ -86,7 +86,7 @@ class MemoryMaintenance:
             raise InvalidInputError(msg)
         head = await self._audited_writer.head(owner)
         if head_of(head).number != (entries[0].number if entries else 0):
-            msg = "The memories were changed meanwhile; nothing was undone. Read the audit again and repeat."
+            msg = "Another process changed the memories; nothing was undone. Read the audit again and repeat."
             raise RevisionConflictError(msg)
         plan = plan_undo(entries, last=last)
         left = dict(plan.left)

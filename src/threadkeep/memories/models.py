@@ -296,7 +296,7 @@ def checked_name(text: object, argument: str) -> str:
         InvalidInputError: It is not a string, empty, or longer than 1,000 characters.
     """
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_NAME_CHARACTERS:
-        msg = f"{argument} must be a text of 1 to {MAX_NAME_CHARACTERS} characters."
+        msg = f"{argument} must be a string of 1 to {MAX_NAME_CHARACTERS} characters."
         raise InvalidInputError(msg)
     return text.strip()
 

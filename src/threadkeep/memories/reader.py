@@ -160,5 +160,5 @@ def _places(label: str) -> tuple[Namespace, ...]:
 
 
 def _not_found(memory_id: str) -> MemoryNotFoundError:
-    msg = f"There is no memory {memory_id[:80]!r} of this owner; list the memories to see which there are."
+    msg = f"Memory {memory_id[:80]!r} of this owner was not found; list the memories."
     return MemoryNotFoundError(msg, memory_id=memory_id)

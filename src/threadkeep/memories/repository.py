@@ -543,7 +543,7 @@ def _valid(text: str) -> str:
         raise InvalidInputError(msg)
     text = text.strip()
     if not text:
-        msg = "The text is empty; say what is to be remembered."
+        msg = "The text is empty; pass the statement to remember."
         raise InvalidInputError(msg)
     if len(text) > MAX_TEXT_CHARACTERS:
         msg = (
@@ -565,7 +565,7 @@ def _has_other_writer(error: RevisionConflictError) -> bool:
 
 
 def _changed_meanwhile(memory_id: str) -> str:
-    return f"Memory {memory_id} was changed meanwhile; read it again and decide anew."
+    return f"Memory {memory_id} was changed by another writer; read it again and decide again."
 
 
 def _changed_again(memory_id: str) -> str:

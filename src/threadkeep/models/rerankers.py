@@ -187,7 +187,7 @@ def reranker(
             raise RerankerUnavailableError(msg)
         return CohereReranker(model, key=cohere_key, url=cohere_url or COHERE_URL)
     msg = (
-        f"There is no reranker {name[:60]!r}; give model, cohere:MODEL, onnx:MODEL, fastembed:MODEL or "
+        f"{name[:60]!r} is not a reranker; give model, cohere:MODEL, onnx:MODEL, fastembed:MODEL or "
         "sentence-transformers:MODEL."
     )
     raise RerankerUnavailableError(msg)

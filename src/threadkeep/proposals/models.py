@@ -240,7 +240,7 @@ def statement(text: Any, redact: Callable[[str], str]) -> str:
         InvalidInputError, TooLargeError: It says nothing, or too much.
     """
     if not isinstance(text, str) or not text.strip():
-        msg = "The text is empty; say what is to be remembered."
+        msg = "The text is empty; pass the statement to remember."
         raise InvalidInputError(msg)
     if len(text.strip()) > MAX_TEXT_CHARACTERS:
         msg = f"The text has {len(text):,} characters; a memory has at most {MAX_TEXT_CHARACTERS:,}. Split it."

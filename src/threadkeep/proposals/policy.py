@@ -79,7 +79,7 @@ def _rule(what: str) -> Rule:
     if first in speakers and second in kinds:
         return cast("Speaker", first), cast("Kind", second)
     msg = (
-        f"{what[:80]!r} names no statements; give {', '.join(speakers)}, {', '.join(kinds)}, "
+        f"{what[:80]!r} is not a kind of statement; give {', '.join(speakers)}, {', '.join(kinds)}, "
         "or both as in tool.semantic."
     )
     raise InvalidInputError(msg)

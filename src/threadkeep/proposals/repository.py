@@ -218,7 +218,7 @@ class ProposalRepository:
         """
         if proposal := await self.get(proposal_id, owner=owner):
             return proposal
-        msg = f"There is no proposal {proposal_id[:80]!r} of this owner; list the proposals to see which there are."
+        msg = f"Proposal {proposal_id[:80]!r} of this owner was not found; list the proposals."
         raise ProposalNotFoundError(msg, proposal_id=proposal_id)
 
     async def list(
@@ -255,7 +255,7 @@ class ProposalRepository:
 
         Raises:
             ProposalNotFoundError: There is none with this id.
-            ProposalDecidedError: It was decided before; the first decision stands.
+            ProposalDecidedError: It was decided before; the first decision counts.
             RevisionConflictError: The memory was changed since; the proposal still waits.
             MemoryNotFoundError: The memory is gone; the proposal still waits.
         """
@@ -287,7 +287,7 @@ class ProposalRepository:
 
         Raises:
             ProposalNotFoundError: There is none with this id.
-            ProposalDecidedError: It was decided before; the first decision stands.
+            ProposalDecidedError: It was decided before; the first decision counts.
         """
 
         async def commit() -> Proposal:
@@ -394,7 +394,7 @@ class ProposalRepository:
         if memory is None or proposal.base_text is None:
             return proposal.base_revision
         if memory.text != proposal.base_text:
-            msg = f"Memory {proposal.memory_id} was changed meanwhile; read it again and decide anew."
+            msg = f"Memory {proposal.memory_id} was changed by another writer; read it again and decide again."
             raise RevisionConflictError(msg, memory_id=proposal.memory_id)
         return memory.revision
 
@@ -475,7 +475,7 @@ class ProposalRepository:
             raise InvalidInputError(msg)
         memory = await self._memories.require(new.memory_id, owner=owner)
         if new.base_revision not in (None, memory.revision):
-            msg = f"Memory {memory.memory_id} was changed meanwhile; read it again and decide anew."
+            msg = f"Memory {memory.memory_id} was changed by another writer; read it again and decide again."
             raise RevisionConflictError(msg, memory_id=memory.memory_id)
         return memory
 
@@ -487,7 +487,7 @@ def _decided(proposal: Proposal, decision: Decision | None) -> ProposalDecidedEr
     if decision is None:  # pragma: no cover - a proposal that is not pending has one
         return ProposalDecidedError("The proposal was decided before.", proposal_id=proposal.proposal_id)
     what = "expired" if decision.state == "expired" else f"{decision.state} by {decision.by}"
-    msg = f"Proposal {proposal.proposal_id} was {what} on {decision.at:%Y-%m-%d at %H:%M}; the first decision stands."
+    msg = f"Proposal {proposal.proposal_id} was {what} on {decision.at:%Y-%m-%d at %H:%M}; the first decision counts."
     return ProposalDecidedError(
         msg, proposal_id=proposal.proposal_id, state=decision.state, by=decision.by, at=decision.at.isoformat()
     )

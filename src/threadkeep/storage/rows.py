@@ -292,7 +292,7 @@ def check_epoch(expected: str | None, epoch: str) -> None:
 
 def partition_erased() -> PartitionErasedError:
     """Return the error for a batch of an epoch that has ended."""
-    msg = "The partition was erased after this work began; nothing was written. Drop the work."
+    msg = "The partition was erased after this operation began; nothing was written. Do not repeat it."
     return PartitionErasedError(msg)
 
 

@@ -129,7 +129,7 @@ class ScriptedModel(BaseChatModel):
         reply = self._next(messages)
         if isinstance(reply, Held):
             if isinstance(reply.until, asyncio.Event):
-                msg = "An asyncio.Event holds asynchronous calls only; use a threading.Event."
+                msg = "An asyncio.Event works in asynchronous calls only; use a threading.Event."
                 raise TypeError(msg)
             reply.until.wait()
             reply = reply.reply

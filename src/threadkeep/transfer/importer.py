@@ -125,7 +125,7 @@ class Labels:
         if label.startswith(_OURS):
             owner = owner_of_label(label)
             if owner is None:
-                msg = f"{label[:80]!r} looks like a label of Threadkeep's, and is none"
+                msg = f"{label[:80]!r} looks like a label of Threadkeep, but is not valid"
                 raise LeftOutError(msg)
             return owner
         if LOSSY in label and not self.exact:

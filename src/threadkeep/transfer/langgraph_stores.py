@@ -41,7 +41,7 @@ class StockSqlite:
     async def connect(self) -> None:
         """See :meth:`threadkeep.transfer.sources.Reader.connect`."""
         if not self._path.is_file():
-            msg = f"There is no file {self._path}; give the one that LangGraph's SqliteStore writes."
+            msg = f"The file {self._path} does not exist; give the file of LangGraph's SqliteStore."
             raise InvalidInputError(msg)
         with reading(self.name, sqlite3.Error):
             self._connection = await asyncio.to_thread(self._open)
@@ -381,7 +381,7 @@ def _redis_item(document: _Document, found: dict[str, Any], end: int) -> Foreign
     namespace = tuple(TokenUnescaper().unescape(document.prefix).split("."))
     value: Any = found.get("value")
     if not isinstance(value, dict):
-        return LeftOut(namespace, document.key, "its value is no JSON object")
+        return LeftOut(namespace, document.key, "its value is not a JSON object")
     fields = cast("dict[str, Any]", value)
     created_at, updated_at = (
         datetime.fromtimestamp(found[name] / 1_000_000, UTC) for name in ("created_at", "updated_at")

@@ -255,7 +255,7 @@ def foreign_reader(url: str) -> Reader | None:
 
         return StockMongoDB(location)
     msg = (
-        f"{scheme[:40]!r} names no store of LangGraph's; give langgraph+sqlite:///file.db, langgraph+postgresql://…, "
+        f"{scheme[:40]!r} is not a store of LangGraph; give langgraph+sqlite:///file.db, langgraph+postgresql://…, "
         "langgraph+redis://… or langgraph+mongodb://…."
     )
     raise InvalidInputError(msg)
@@ -276,7 +276,7 @@ def reading(name: str, *errors: type[Exception]) -> Generator[None]:
         yield
     except errors as error:
         told = " ".join(str(error).split())[:200]
-        msg = f"{name} cannot be read ({type(error).__name__}: {told}). Nothing was changed there; try again."
+        msg = f"{name} cannot be read ({type(error).__name__}: {told}). It was not changed; try again."
         raise StorageUnavailableError(msg) from error
 
 

@@ -273,7 +273,7 @@ class ThreadClaims:
             msg = "the mapping leaves it out."
             raise InvalidInputError(msg)
         if self.owner_key is None:
-            msg = "nothing names its owner."
+            msg = "its owner is missing; name it in --mapping FILE or --owner-key."
             raise InvalidInputError(msg)
         return _owner_in(await list_checkpoints(raw(saver), thread_id), self.owner_key)
 
@@ -345,7 +345,7 @@ def _sqlite(url: str, stack: ExitStack, creates: bool) -> Generator[Callable[[],
 
 def _require_checkpoints(path: Path) -> None:
     if not path.is_file():
-        msg = f"There is no file {path}; give the one that LangGraph's SqliteSaver writes."
+        msg = f"The file {path} does not exist; give the file of LangGraph's SqliteSaver."
         raise InvalidInputError(msg)
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'checkpoints'").fetchone():
@@ -401,7 +401,7 @@ def _mongodb(url: str, stack: ExitStack, creates: bool) -> Generator[Callable[[]
 
 
 def _no_checkpoints(where: str) -> NotAStorageError:
-    msg = f"{where} holds no checkpoints of LangGraph's; it was not touched."
+    msg = f"{where} has no checkpoints of LangGraph; it was not changed. Give the database of LangGraph's saver."
     return NotAStorageError(msg, path=where)
 
 

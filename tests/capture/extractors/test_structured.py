@@ -257,7 +257,7 @@ class TestWire:
             held = await tk.owners.show()
         assert settled.status == "failed"
         assert settled.reason is not None
-        assert "something else than was asked for" in settled.reason
+        assert "The answer of the extraction model is invalid" in settled.reason
         assert (held.extraction["failed"], held.extraction["turns"]) == (5, 0)
 
 

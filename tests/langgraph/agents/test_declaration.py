@@ -60,11 +60,11 @@ class TestRefuse:
             ({"url": "mcp.example.org"}, "https://"),
             ({"url": None, "command": ["server"], "headers": {"X": "y"}}, "headers need a url"),
             ({"environment": ["HOME"]}, "environment belongs to a command"),
-            ({"interrupt_on": ["delete"]}, "'delete', which is none of its tools"),
-            ({"headers": {"Authorization": "Bearer abc"}}, "header Authorization holds a credential"),
-            ({"headers": {"X-Api-Key": "abc"}}, "header X-Api-Key holds a credential"),
-            ({"url": f"https://mcp.example.org/{TOKEN}"}, "holds a secret"),
-            ({"url": None, "command": ["server", "--token", TOKEN]}, "holds a secret"),
+            ({"interrupt_on": ["delete"]}, "'delete', which is not one of its tools"),
+            ({"headers": {"Authorization": "Bearer abc"}}, "header Authorization contains a credential"),
+            ({"headers": {"X-Api-Key": "abc"}}, "header X-Api-Key contains a credential"),
+            ({"url": f"https://mcp.example.org/{TOKEN}"}, "contains a secret"),
+            ({"url": None, "command": ["server", "--token", TOKEN]}, "contains a secret"),
             ({"timeout_seconds": 0}, "timeout_seconds"),
             ({"requires_any": ["NOT A NAME"]}, "requires_any"),
         ],
@@ -94,5 +94,5 @@ class TestRefuse:
     def test_a_file_that_is_no_toml(self, tmp_path: Path, content: bytes):
         (tmp_path / "agents.toml").write_bytes(content)
 
-        with pytest.raises(SettingsError, match="is no TOML file"):
+        with pytest.raises(SettingsError, match="is not a valid TOML file"):
             read(tmp_path / "agents.toml")

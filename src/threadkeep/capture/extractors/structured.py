@@ -142,7 +142,10 @@ def _learnt(answer: Any) -> Learnt:
 
 
 def _unexpected_answer(error: ValidationError) -> ExtractionError:
-    msg = f"The extraction model answered with something else than was asked for ({error.error_count()} faults)."
+    msg = (
+        f"The answer of the extraction model is invalid ({error.error_count()} faults); try again, or choose another "
+        "FACT_EXTRACTION_MODEL."
+    )
     return ExtractionError(msg)
 
 

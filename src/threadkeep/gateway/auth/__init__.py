@@ -185,7 +185,7 @@ def authentication(settings: GatewaySettings) -> Authenticate:
         return TokenAuthentication(TokenVerifier(settings, SystemClock()))
     if settings.single_user is None:
         msg = (
-            "The gateway needs to know its users: set THREADKEEP_ISSUERS or THREADKEEP_SINGLE_USER, "
+            "The gateway has no authentication: set THREADKEEP_ISSUERS or THREADKEEP_SINGLE_USER, "
             "or pass authenticate= to create_app()."
         )
         raise SettingsError(msg, variable="THREADKEEP_ISSUERS")

@@ -75,7 +75,7 @@ def parse_token(token: str, algorithms: Collection[str], types: Collection[str] 
         msg = "The token is of another type."
         raise InvalidTokenError(msg)
     if key_id is not None and not (isinstance(key_id, str) and key_id):
-        msg = "The key id is no text."
+        msg = "The key id must be a string."
         raise InvalidTokenError(msg)
     return UnverifiedToken(algorithm, key_id, _parse_object(claims))
 
@@ -114,7 +114,7 @@ def text_claim(claims: Mapping[str, Any], name: str) -> str:
     """
     value = claims.get(name)
     if not isinstance(value, str) or not value or not _is_plain(value):
-        msg = f"The claim {name} is no text."
+        msg = f"The claim {name} must be a string."
         raise InvalidTokenError(msg)
     return value
 
@@ -132,11 +132,11 @@ def scopes_of(claims: Mapping[str, Any], groups_claim: str, group_scopes: Mappin
 def _decode_segment(segment: str) -> bytes:
     """Return the bytes of *segment*; of the texts that decode to the same bytes, only one is valid."""
     if not _SEGMENT.fullmatch(segment) or len(segment) % 4 == 1:
-        msg = "A part of the token is no base64url."
+        msg = "A part of the token is not base64url."
         raise InvalidTokenError(msg)
     data = base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4))
     if base64.urlsafe_b64encode(data).rstrip(b"=") != segment.encode():
-        msg = "A part of the token is no canonical base64url."
+        msg = "A part of the token is not canonical base64url."
         raise InvalidTokenError(msg)
     return data
 
@@ -145,10 +145,10 @@ def _parse_object(data: bytes) -> dict[str, Any]:
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        msg = "A part of the token is no JSON."
+        msg = "A part of the token is not JSON."
         raise InvalidTokenError(msg) from error
     if not isinstance(value, dict):
-        msg = "A part of the token is no object."
+        msg = "A part of the token is not a JSON object."
         raise InvalidTokenError(msg)
     return cast("dict[str, Any]", value)
 
@@ -162,7 +162,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    msg = f"{name} is no JSON."
+    msg = f"{name} is not JSON."
     raise ValueError(msg)
 
 
@@ -171,7 +171,7 @@ def _moment(claims: Mapping[str, Any], name: str) -> float | None:
         return None
     value = claims[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
-        msg = f"The claim {name} is no number."
+        msg = f"The claim {name} must be a number."
         raise InvalidTokenError(msg)
     return value
 

@@ -77,7 +77,7 @@ def without_nul(text: str | None) -> str | None:
         ValueError: It holds a NUL character, which not every storage keeps.
     """
     if text is not None and "\x00" in text:
-        msg = "must hold no NUL character"
+        msg = "must not contain NUL characters"
         raise ValueError(msg)
     return text
 

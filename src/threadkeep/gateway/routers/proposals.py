@@ -181,4 +181,4 @@ async def list_tombstones(request: Request, principal: Reader) -> TombstonesBody
 async def lift_tombstone(tombstone_id: ItemId, request: Request, principal: Reviewer) -> None:
     """Let a statement be learnt again."""
     if not await client_of(request, principal).proposals.lift(tombstone_id):
-        raise ProblemError(404, "tombstone_not_found", "There is no tombstone with this id.")
+        raise ProblemError(404, "tombstone_not_found", "The tombstone was not found.")

@@ -339,7 +339,7 @@ class Declaration(BaseModel):
             raise ValueError(msg)
         unknown = [tool for tool in self.interrupt_on if tool not in self.tools]
         if unknown:
-            msg = f"interrupt_on names {unknown[0]!r}, which is none of its tools"
+            msg = f"interrupt_on names {unknown[0]!r}, which is not one of its tools"
             raise ValueError(msg)
         if self.url is not None and not REFERENCE.search(self.url):
             require_private(self.url)
@@ -349,10 +349,10 @@ class Declaration(BaseModel):
     def _holds_no_credential(self) -> Self:
         for header, value in self.headers.items():
             if _CREDENTIAL_HEADER.search(header) and not REFERENCE.search(value):
-                msg = f"the header {header} holds a credential; name an environment variable there, as ${{NAME}}"
+                msg = f"the header {header} contains a credential; name an environment variable instead, as ${{NAME}}"
                 raise ValueError(msg)
         if any(has_secret(text) for text in (*self.command, self.url or "", *self.headers.values(), self.prompt)):
-            msg = "it holds a secret; name an environment variable in its place, as ${NAME}"
+            msg = "it contains a secret; name an environment variable instead, as ${NAME}"
             raise ValueError(msg)
         return self
 
@@ -396,7 +396,7 @@ def read(file: str | Path | None) -> tuple[Declaration, ...]:
         msg = f"{path} cannot be read ({type(error).__name__}); {VARIABLE} names the file that declares sub-agents."
         raise SettingsError(msg, variable=VARIABLE) from error
     except ValueError as error:  # TOML's own errors, and bytes that are no UTF-8; neither quotes a value
-        msg = f"{path} is no TOML file ({error})."
+        msg = f"{path} is not a valid TOML file ({error})."
         raise SettingsError(msg, variable=VARIABLE) from None
     return declared(document, origin=str(path))
 

@@ -447,7 +447,7 @@ class MongoCommits:
                     return entry
                 lost += 1
                 await asyncio.sleep(random.uniform(0, min(lost * 0.002, _MAX_PAUSE_SECONDS)))  # noqa: S311 - a pause
-        msg = "Other processes write to this partition all the time; nothing was written. Try again."
+        msg = "Other processes write to this partition at the same time; nothing was written. Try again."
         raise StorageUnavailableError(msg)
 
     async def drain(self) -> None:

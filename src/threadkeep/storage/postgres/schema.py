@@ -254,8 +254,8 @@ class PostgresSchema:
         grants = f'GRANT {APP}, {SERVICE} TO "{state.user}"'
         if state.bypasses:
             msg = (
-                f'The user "{state.user}" of {self._where} passes over row-level security and may not make roles; run '
-                f"as its administrator: CREATE ROLE {APP}; CREATE ROLE {SERVICE}; {grants}"
+                f'The user "{state.user}" of {self._where} bypasses row-level security and must not create roles; run '
+                f"as an administrator: CREATE ROLE {APP}; CREATE ROLE {SERVICE}; {grants}"
             )
             raise StorageDeniedError(msg, server=self._where)
         if not state.owns:
