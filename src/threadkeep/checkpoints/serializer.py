@@ -7,7 +7,6 @@ come back as a dict. The types of a graph's state are added when the graph is co
 from __future__ import annotations
 
 import dataclasses
-import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -27,8 +26,9 @@ AllowedType: TypeAlias = type | tuple[str, str]
 _CONSTRUCTORS: Final = frozenset({0, 1, 2, 4, 5})
 """LangGraph's msgpack extensions that name a class to construct (``langgraph.checkpoint.serde.jsonplus``)."""
 
-_EXTENSIONS: Final = re.compile(rb"[\xc7-\xc9\xd4-\xd8]")
-"""The bytes that an extension begins with in msgpack; other data seldom holds one of them."""
+_EXTENSIONS: Final = (*range(0xC7, 0xCA), *range(0xD4, 0xD9))
+"""The bytes that an extension begins with in msgpack; other data seldom holds one of them. A megabyte is searched for
+all of them in 0.3 ms, by a regular expression in 9 ms."""
 
 _ARRAY: Final = 6
 """The extension of numpy arrays."""
@@ -75,8 +75,11 @@ class StrictSerializer(JsonPlusSerializer):
         except (TypeError, ValueError) as error:  # ormsgpack's error is a TypeError
             msg = f"The state has a value that a checkpoint cannot store ({error}); convert it, or leave it out."
             raise InvalidInputError(msg) from error
-        if encoding == "msgpack" and _EXTENSIONS.search(data):
-            self._require_allowed(data)
+        if encoding == "msgpack":
+            for byte in _EXTENSIONS:
+                if byte in data:
+                    self._require_allowed(data)
+                    break
         return encoding, data
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:

@@ -144,13 +144,12 @@ class ThreadStore:
             ThreadBusyError, ThreadMovedOnError, ConflictError: It is not allowed, and nothing of it was written.
             StorageError: It may not have been written.
         """
-        loop = asyncio.get_running_loop()
-        done = change.done = loop.create_future()
+        done = change.done = asyncio.get_running_loop().create_future()
         self._waiting.append(change)
-        if not change.soon:
+        if change.soon:
+            self._begin_soon()
+        else:
             self.begin()
-        elif self._timer is None:
-            self._timer = loop.call_later(_SOON_SECONDS, self.begin)
         return done
 
     def admit(self, write: Write) -> Callable[[Head], Head]:
@@ -275,10 +274,14 @@ class ThreadStore:
         if self._committing is None and self._waiting:
             self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
 
+    def _begin_soon(self) -> None:
+        if self._timer is None and self._committing is None:
+            self._timer = asyncio.get_running_loop().call_later(_SOON_SECONDS, self.begin)
+
     async def _commit_all(self) -> None:
-        """Commit what waits, until nothing does."""
+        """Commit what waits, until nothing does but what another change follows at once."""
         try:
-            while self._waiting:
+            while True:
                 changes = self._take()
                 try:
                     await self._commit(changes)
@@ -287,8 +290,12 @@ class ThreadStore:
                 except BaseException as error:
                     _fail(changes, error if isinstance(error, Exception) else asyncio.CancelledError())
                     raise
+                if all(change.soon for change in self._waiting):
+                    break
         finally:
             self._committing = None
+            if self._waiting:
+                self._begin_soon()
 
     def _take(self) -> list[Change]:
         """Return the changes that wait, as many as one commit takes."""

@@ -48,6 +48,14 @@ def bench(
             show_default=False,
         ),
     ] = None,
+    checkpoints: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="sqlite, postgres or all: runs of a graph and the bytes they leave, beside LangGraph's own saver; may "
+            "be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     plot: Plot = None,
     rows: Annotated[
         Path | None,
@@ -59,15 +67,16 @@ def bench(
     style: Format = Style.TABLE,
     json: Json = False,
 ) -> None:
-    """How fast it is, beside LangGraph's own stores in the same run."""
-    if sum(map(bool, (storage, peers, curve))) > 1:
-        msg = "--storage, --peers and --curve each measure something of their own; give one of them."
+    """How fast it is, beside LangGraph's own stores and savers in the same run."""
+    if sum(map(bool, (storage, peers, checkpoints, curve))) > 1:
+        msg = "--storage, --peers, --checkpoints and --curve each measure something of their own; give one of them."
         raise InvalidInputError(msg)
     if curve:
         sizes = sorted(memories) if memories else _curve_sizes(quick=quick, full=full)
         _curve(sizes, plot=plot, rows=rows, style=style, json=json)
         return
     from threadkeep_evals.bench import run_bench, run_peers_bench
+    from threadkeep_evals.bench_checkpoints import run_checkpoint_bench
     from threadkeep_evals.bench_storage import StorageSizes, run_storage_bench
     from threadkeep_evals.peers import chosen_peers
     from threadkeep_evals.rig import render_table
@@ -81,6 +90,8 @@ def bench(
     with progress("Bench") as bar:
         if storage:
             report = run_storage_bench(storage, sizes, progress=bar)
+        elif checkpoints:
+            report = run_checkpoint_bench(checkpoints, quick=quick, full=full, progress=bar)
         elif peers:
             report = run_peers_bench(chosen_peers(peers), quick=quick, full=full, memories=memories or (), progress=bar)
         else:

@@ -97,7 +97,8 @@ class Line:
         ours: Milliseconds, one for each time; none where memory was measured.
         peer: What it is compared with.
         theirs: The peer's milliseconds.
-        megabytes: Memory, where that was measured.
+        megabytes: Memory, or what is on disk, where that was measured.
+        peer_megabytes: The peer's.
     """
 
     name: str
@@ -106,11 +107,12 @@ class Line:
     peer: str | None = None
     theirs: Sequence[float] = ()
     megabytes: float | None = None
+    peer_megabytes: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the line as the command line prints it: figures that do not apply are ``None``.
 
-        Only a line about memory has ``ours_mb``.
+        Only a line about memory or a disk has ``ours_mb``, and ``peer_mb`` if it has a peer.
         """
         p50 = percentile(self.ours, 0.5) if self.ours else None
         peer_p50 = percentile(self.theirs, 0.5) if self.theirs else None
@@ -125,6 +127,9 @@ class Line:
         }
         if self.megabytes is not None:
             line["ours_mb"] = round(self.megabytes, 2)
+        if self.megabytes and self.peer_megabytes is not None:
+            line["peer_mb"] = round(self.peer_megabytes, 2)
+            line["ratio"] = round(self.peer_megabytes / self.megabytes, 2)
         return line
 
 
@@ -383,7 +388,8 @@ def render_table(results: dict[str, Any]) -> Table:
 
 def _row(line: Mapping[str, Any]) -> list[str]:
     if "ours_mb" in line:
-        return [line["name"], f"{line['n']:,}", f"{line['ours_mb']:.1f} MB"]
+        beside = (line["peer"], f"{line['peer_mb']:.1f} MB", f"{line['ratio']:.1f}×") if "peer_mb" in line else ()
+        return [line["name"], f"{line['n']:,}", f"{line['ours_mb']:.1f} MB", *(("", *beside) if beside else ())]
     ours, tail, theirs = (_milliseconds(line[name]) for name in ("ours_p50_ms", "ours_p95_ms", "peer_p50_ms"))
     ratio = "–" if line["ratio"] is None else f"{line['ratio']:.1f}×"
     return [line["name"], f"{line['n']:,}", ours, tail, line["peer"] or "–", theirs, ratio]
