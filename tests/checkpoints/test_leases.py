@@ -14,6 +14,7 @@ from langgraph.types import Command, interrupt
 
 from tests.checkpoints.checkpoints import Words, config_of, echo_graph
 from tests.checkpoints.test_fence import HERE, Gates, Make, gated, said
+from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.leases import LeaseTerms
 from threadkeep.checkpoints.saver import ThreadkeepCheckpointer
 from threadkeep.errors import InvalidInputError, ThreadBusyError, ThreadMovedOnError
@@ -60,7 +61,9 @@ class TestCancelling:
             assert (await asyncio.wait_for(ended, 60))["words"][-2:] == ["last", "LAST"]
         await checkpointer.aclose()
         heads = [
-            await checkpointer._loop.run(checkpointer._thread(ThreadId(str(number)), None).head())
+            await checkpointer._loop.run(
+                checkpointer._threads.get(thread_partition(ThreadId(str(number)), None), str(number)).head()
+            )
             for number in range(3)
         ]
         assert [head.lease for head in heads if head is not None] == [None] * 3

@@ -7,7 +7,9 @@ from itertools import groupby
 import pytest
 from rich.console import Console
 
+from threadkeep.errors import InvalidInputError
 from threadkeep.models import local
+from threadkeep_evals import bench_checkpoints
 from threadkeep_evals.bench import run_bench
 from threadkeep_evals.bench_turn import embedding_lines
 from threadkeep_evals.facts import make_facts
@@ -104,6 +106,29 @@ class TestAlternate:
         in_a_row = [(who, len(list(group))) for who, group in groupby(who for who, _ in calls[2:])]
         both = [(who, times // rounds) for who, times in (("ours", ours_times), ("peer", peer_times)) if times]
         assert in_a_row == (both * rounds if peer_times else [("ours", ours_times)])
+
+
+class TestCheckpoints:
+    def test_each_load_is_measured_alone_at_once_and_on_disk(self, monkeypatch: pytest.MonkeyPatch):
+        """Both savers keep every run, so both grow with what a run keeps; a text that stays is stored once by ours."""
+        monkeypatch.setattr(bench_checkpoints, "_MEGABYTE", 50_000)
+
+        report = bench_checkpoints.run_checkpoint_bench(["sqlite"], quick=True)
+
+        loads = ("small state", "1 MB that stays", "1 MB that each node replaces")
+        measured = ("1 run", "8 runs at once", "bytes on disk")
+        lines = {line["name"]: line for line in report["lines"]}
+        assert list(lines) == [f"SQLite: {load}, {one}" for load in loads for one in measured]
+        assert {line["peer"] for line in lines.values()} == {"LangGraph AsyncSqliteSaver, FULL"}
+        assert all(line["ratio"] > 0 for line in lines.values())
+        small, stays, replaced = (lines[f"SQLite: {load}, bytes on disk"] for load in loads)
+        assert small["ours_mb"] < stays["ours_mb"] < replaced["ours_mb"]
+        assert stays["ours_mb"] < stays["peer_mb"]
+
+    def test_an_unknown_place_is_refused(self):
+        """The error names what there is."""
+        with pytest.raises(InvalidInputError, match="sqlite, postgres or all"):
+            bench_checkpoints.run_checkpoint_bench(["oracle"])
 
 
 @pytest.mark.slow

@@ -23,8 +23,9 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 from langgraph.checkpoint.memory import InMemorySaver
+from typing_extensions import override
 
-from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, writes_to_puts
+from threadkeep.checkpoints.codec import CheckpointPlace, config_of, encode_checkpoint, encode_writes, writes_to_puts
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
@@ -32,10 +33,8 @@ from threadkeep.checkpoints.maintenance import ListedCheckpoints, Maintenance
 from threadkeep.checkpoints.serializer import AllowedType, StrictSerializer, patch_type_allowlist
 from threadkeep.checkpoints.thread_ids import (
     Target,
-    addressed,
     claimed_owner_of,
     come_after,
-    configurable_of,
     run_of,
     thread_id_from,
 )
@@ -142,8 +141,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Return a view of *owner*'s threads only: it cannot name another owner's thread, nor others one of its."""
         return self._view(_owner=owner)
 
+    @override
     def with_allowlist(self, extra_allowlist: Collection[type | tuple[str, ...]]) -> ThreadkeepCheckpointer:
-        """Return a view that also keeps objects of these classes, each given as itself or as ``(module, name)``."""
         return cast(
             "ThreadkeepCheckpointer", super().with_allowlist(cast("Collection[tuple[str, ...]]", extra_allowlist))
         )
@@ -206,7 +205,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """
         target = self._target(config)
         self._require_outside(target)
-        work = self._take(config, target)
+        work = self._take(target)
         self._require_open(work)
         lease = await self._loop.run(self._connected(work, limited=False))
         around = current_lease.get()
@@ -222,28 +221,28 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         finally:
             current_lease.set(around)
 
+    @override
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
         if self._move_in is not None:
             wait_for(self._moved(config, self._move_in))
         target = self._target(config)
-        if not self._begins_run(config, target):
+        if not self._begins_run(target):
             return self._run_sync(self._load(target))
         self._require_outside(target)
-        lease, found = self._run_sync(self._begin(config, target, current_lease.get(), _Beginning()), limited=False)
-        self._follow(config, lease)
+        lease, found = self._run_sync(self._begin(target, current_lease.get(), _Beginning()), limited=False)
+        self._follow(target, lease)
         return found
 
+    @override
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that *config* names, or the newest; a run that begins gets the lease first."""
         if self._move_in is not None:
             await self._moved(config, self._move_in)
         target = self._target(config)
-        if not self._begins_run(config, target):
+        if not self._begins_run(target):
             return await self.run(self._load(target))
         self._require_outside(target)
         beginning = _Beginning()
-        work = self._begin(config, target, current_lease.get(), beginning)
+        work = self._begin(target, current_lease.get(), beginning)
         self._require_open(work)
         try:
             lease, found = await self._loop.run(self._connected(work, limited=False))
@@ -252,7 +251,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # cancelled before it began
                 work.close()
             raise
-        self._follow(config, lease)
+        self._follow(target, lease)
         return found
 
     def _abandon(self, beginning: _Beginning) -> None:
@@ -261,121 +260,116 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if beginning.lease is not None:
             self._leases.release_soon(beginning.lease)
 
+    @override
     def list(
         self,
         config: RunnableConfig | None,
         *,
-        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        filter: dict[str, Any] | None = None,
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Yield checkpoints, newest first."""
         yield from self._run_sync(self._list(config, filter, before, limit))
 
+    @override
     async def alist(
         self,
         config: RunnableConfig | None,
         *,
-        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        filter: dict[str, Any] | None = None,
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Yield checkpoints, newest first."""
         for found in await self.run(self._list(config, filter, before, limit)):
             yield found
 
+    @override
     def put(
         self,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,  # noqa: ARG002 - what is stored is known by itself
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
         self._run_sync(self._write(target, change, checkpoint["id"]))
-        return addressed(config, target.place.namespace, checkpoint["id"])
+        return config_of(target.thread.thread_id, CheckpointPlace(target.place.namespace, checkpoint["id"]))
 
+    @override
     async def aput(
         self,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,  # noqa: ARG002 - what is stored is known by itself
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store *checkpoint*; when this returns, it is durable."""
         target, change = self._put(config, checkpoint, metadata)
         await self.run(self._write(target, change, checkpoint["id"]))
-        return addressed(config, target.place.namespace, checkpoint["id"])
+        return config_of(target.thread.thread_id, CheckpointPlace(target.place.namespace, checkpoint["id"]))
 
+    @override
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
         self._run_sync(self._put_writes(config, writes, task_id, task_path))
 
+    @override
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote after the checkpoint of *config*: all of it or nothing."""
         await self.run(self._put_writes(config, writes, task_id, task_path))
 
+    @override
     def delete_thread(self, thread_id: str) -> None:
-        """Delete everything of the thread, and its owner."""
         self._run_sync(self.maintenance.delete(thread_id))
 
+    @override
     async def adelete_thread(self, thread_id: str) -> None:
-        """Delete everything of the thread, and its owner."""
         await self.run(self.maintenance.delete(thread_id))
 
+    @override
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints with one of these run ids in their metadata."""
         self._run_sync(self._delete_for_runs(run_ids))
 
+    @override
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints with one of these run ids in their metadata."""
         await self.run(self._delete_for_runs(run_ids))
 
+    @override
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Do what :meth:`aprune` does, blocking."""
         self._run_sync(self.maintenance.prune(thread_ids, strategy))
 
+    @override
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Remove all checkpoints of these threads but the newest of each namespace, or all with ``delete``.
-
-        Raises:
-            InvalidInputError: There is no such strategy.
-            ThreadBusyError: A run has the lease on one of them, and did not end in time.
-        """
         await self.run(self.maintenance.prune(thread_ids, strategy))
 
+    @override
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all checkpoints of a thread into one that has none."""
         self._run_sync(self.maintenance.copy(source_thread_id, target_thread_id))
 
+    @override
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all checkpoints of a thread into one that has none."""
         await self.run(self.maintenance.copy(source_thread_id, target_thread_id))
 
+    @override
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what was written to each of *channels* since its last snapshot."""
         return self._run_sync(self._delta_history(config, channels))
 
+    @override
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what was written to each of *channels* since its last snapshot."""
         return await self.run(self._delta_history(config, channels))
 
+    @override
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """Return the version after *current*."""
         return _versions.get_next_version(current, channel)
 
     async def _moved(self, config: RunnableConfig, move_in: MoveIn) -> None:
         """Move in the thread of *config*, on the loop of the caller, where the other checkpointer may be at home."""
-        thread_id = thread_id_from(configurable_of(config).get("thread_id"))
+        thread_id = thread_id_from(config.get("configurable", {}).get("thread_id"))
         owner = self._owner or self._owner_of(config)
         if (thread_id, owner) not in self._moved_in:
             await move_in(self, thread_id, owner)
@@ -410,20 +404,17 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             raise
         return await (self._threads.call(work) if limited else work)
 
-    def _thread(self, thread_id: ThreadId, owner: Owner | None) -> ThreadStore:
-        return self._threads.get(thread_partition(thread_id, owner), thread_id)
-
     def _target(self, config: RunnableConfig) -> Target:
-        configurable = configurable_of(config)
-        thread = self._thread(thread_id_from(configurable.get("thread_id")), self._owner)
-        place = CheckpointPlace(
-            str(configurable.get("checkpoint_ns") or ""), str(configurable.get("checkpoint_id") or "")
-        )
+        configurable = config.get("configurable", {})
+        thread_id = thread_id_from(configurable.get("thread_id"))
+        thread = self._threads.get(thread_partition(thread_id, self._owner), thread_id)
+        namespace, checkpoint_id = configurable.get("checkpoint_ns"), configurable.get("checkpoint_id")
+        place = CheckpointPlace(str(namespace or ""), str(checkpoint_id or ""))
         run = run_of(configurable)
         lease = None if run is None else self._leases.of(run, thread)
         # A run with a lease has shown its owner when it began.
         owner = lease.owner if lease is not None else self._owner or self._owner_of(config)
-        return Target(thread, place, owner, lease, run is not None)
+        return Target(configurable, thread, place, owner, lease, run)
 
     async def _load(self, target: Target, lease: Lease | None = None) -> CheckpointTuple | None:
         """Return a checkpoint; *lease*: of the run that begins with it, which notes the large values it refers to."""
@@ -443,19 +434,19 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             if head is not None:
                 head.require_owner(target.owner)
 
-    async def _take(self, config: RunnableConfig, target: Target) -> Lease:
-        strategy = self._leases.terms.strategy_of(configurable_of(config))
+    async def _take(self, target: Target) -> Lease:
+        strategy = self._leases.terms.strategy_of(target.configurable)
         locked_to = None if self._owner is not None else target.owner
         return await self._leases.take(
             target.thread, target.owner, strategy, scoped=self._owner is not None, locked_to=locked_to
         )
 
     async def _begin(
-        self, config: RunnableConfig, target: Target, around: Lease | None, beginning: _Beginning
+        self, target: Target, around: Lease | None, beginning: _Beginning
     ) -> tuple[Lease, CheckpointTuple | None]:
         """Return the lease of the run that begins, and the checkpoint that it continues."""
         shared = around is not None and not around.over and around.thread.partition == target.thread.partition
-        lease = around if shared and around is not None else await self._take(config, target)
+        lease = around if shared and around is not None else await self._take(target)
         beginning.lease = None if shared else lease
         try:
             found = await self._threads.call(self._load(target, lease))
@@ -463,29 +454,28 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
                 raise asyncio.CancelledError  # noqa: TRY301 - the lease is given back
             return lease, found  # noqa: TRY300
         except BaseException:
-            if not shared:
-                with suppress(Exception):
-                    await self._leases.release(lease)
+            if not shared:  # in a task of its own: the cancellation may still be on its way to this one
+                self._leases.release_soon(lease)
             raise
 
-    def _begins_run(self, config: RunnableConfig, target: Target) -> bool:
+    @staticmethod
+    def _begins_run(target: Target) -> bool:
         """Return whether a graph reads the checkpoint that its run begins with: its first read, not a subgraph's."""
-        configurable = configurable_of(config)
-        if RUNTIME not in configurable or _TASK in configurable or configurable.get("checkpoint_ns"):
+        if target.run is None or _TASK in target.configurable or target.place.namespace:
             return False
         return target.lease is None or target.lease.over
 
     def _require_outside(self, target: Target) -> None:
         """Refuse a run that a node of a run on the same thread begins: it would wait for itself."""
         around = var_child_runnable_config.get()
-        run = None if around is None else run_of(configurable_of(around))
+        run = None if around is None else run_of(around.get("configurable", {}))
         lease = None if run is None else self._leases.of(run, target.thread)
         if lease is not None and not lease.over:
             raise busy()
 
-    def _follow(self, config: RunnableConfig, lease: Lease) -> None:
+    def _follow(self, target: Target, lease: Lease) -> None:
         """Give the run its lease, and give the lease back when the run ends."""
-        identity = run_of(configurable_of(config))
+        identity = target.run
         self._leases.assign(identity, lease)
         run = current_run()
         if current_lease.get() is lease:  # of the block around the run
@@ -494,7 +484,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             return
         if run is not None:
             run.resource = lease
-        writer = getattr(configurable_of(config).get(RUNTIME), "stream_writer", None)
+        writer = getattr(target.configurable.get(RUNTIME), "stream_writer", None)
         with suppress(TypeError):  # it lives as long as the run, which may be dropped without an end
             weakref.finalize(writer, self._leases.release_soon, lease).atexit = False
 
@@ -513,7 +503,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             serde=self.serde,
             stored={} if lease is None else lease.stored,
         )
-        write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.in_graph)
+        write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.run is not None)
         # Between its input and the next checkpoint, a run does nothing of its own.
         soon = lease is not None and metadata.get("source") == "input"
         return target, Change(target.thread.admit(write), puts, soon)
@@ -526,7 +516,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         if not writes:
             return self._require_owner(target)
         run = target.lease.run if target.lease is not None else ""
-        write = Write("writes", *target.place, run=run or None, in_graph=target.in_graph)
+        write = Write("writes", *target.place, run=run or None, in_graph=target.run is not None)
         puts = writes_to_puts(target.place, task_id, task_path, encode_writes(writes, self.serde), run)
         return self._write(target, Change(target.thread.admit(write), puts, soon=target.lease is not None))
 
@@ -560,7 +550,7 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         """Return checkpoints, newest first."""
         if limit is not None and limit <= 0:
             return []
-        older = str(configurable_of(before).get("checkpoint_id") or "") if before is not None else ""
+        older = str(before.get("configurable", {}).get("checkpoint_id") or "") if before is not None else ""
         found: list[CheckpointTuple] = []
         for thread, namespace, only in await self._listed(config):
             most = limit if config is not None else None
@@ -572,14 +562,16 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
     async def _listed(self, config: RunnableConfig | None) -> Sequence[tuple[ThreadStore, str | None, str]]:
         """Return the threads to list, each with the namespace and checkpoint id to list only."""
         if config is not None:
-            configurable, target = configurable_of(config), self._target(config)
+            target = self._target(config)
             await self._require_owner(target)
-            namespace = configurable.get("checkpoint_ns")
+            namespace = target.configurable.get("checkpoint_ns")
             return [(target.thread, None if namespace is None else str(namespace), target.place.checkpoint_id)]
         if self._owner is not None:
             listed = await self.directory.of_owner(self._owner)
-            return [(self._thread(one.thread_id, self._owner), None, "") for one in listed if one.scoped]
-        return [(self._thread(ThreadId(one), None), None, "") for one in await self._threads.unscoped_ids()]
+            ids = [one.thread_id for one in listed if one.scoped]
+        else:
+            ids = [ThreadId(one) for one in await self._threads.unscoped_ids()]
+        return [(self._threads.get(thread_partition(one, self._owner), one), None, "") for one in ids]
 
     async def _delete_for_runs(self, run_ids: Sequence[str]) -> None:
         for thread, _, _ in await self._listed(None):

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from langgraph.checkpoint.base import id as ids
 
-from threadkeep.checkpoints.codec import CheckpointPlace, config_of
+from threadkeep.checkpoints.codec import CheckpointPlace
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner
@@ -45,18 +45,20 @@ class Target:
     """What a config addresses.
 
     Attributes:
+        configurable: What the run is configured with.
         thread: The thread.
         place: The namespace and the checkpoint; an empty id: the newest one.
         owner: The owner that the run names; ``None``: none.
         lease: The lease of the run; ``None``: it has none.
-        in_graph: Whether LangGraph's loop made the config.
+        run: What identifies the run, if LangGraph's loop made the config; ``None``: it did not.
     """
 
+    configurable: Mapping[str, Any]
     thread: ThreadStore
     place: CheckpointPlace
     owner: Owner | None
     lease: Lease | None
-    in_graph: bool
+    run: object | None
 
 
 def thread_id_from(value: object) -> ThreadId:
@@ -109,20 +111,10 @@ def _time_of(checkpoint_id: str) -> int:
 
 def claimed_owner_of(config: RunnableConfig) -> Owner | None:
     """Return the owner that a run names; ``None``: it names none."""
-    return claimed_owner(configurable_of(config))
-
-
-def configurable_of(config: RunnableConfig) -> dict[str, Any]:
-    """Return what a run is configured with."""
-    return config.get("configurable", {})
+    return claimed_owner(config.get("configurable", {}))
 
 
 def run_of(configurable: Mapping[str, Any]) -> object | None:
     """Return what identifies the run: the control that LangGraph shares among a run, its tasks and its subgraphs."""
     runtime = configurable.get(RUNTIME)
     return None if runtime is None else (getattr(runtime, "control", None) or runtime)
-
-
-def addressed(config: RunnableConfig, namespace: str, checkpoint_id: str) -> RunnableConfig:
-    """Return the config that names a checkpoint of the thread of *config*."""
-    return config_of(str(configurable_of(config)["thread_id"]), CheckpointPlace(namespace, checkpoint_id))
