@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from http.cookies import SimpleCookie
@@ -54,6 +55,7 @@ class Browser:
 
     def __init__(self, gateway: GatewayWorld | Served) -> None:
         self.client = httpx.AsyncClient(base_url=gateway.origin, timeout=60)
+        self.issuer = httpx.AsyncClient()
         self.cookies: dict[str, str] = {}
         self.csrf = ""
 
@@ -62,6 +64,7 @@ class Browser:
 
     async def __aexit__(self, *_: object) -> None:
         await self.client.aclose()
+        await self.issuer.aclose()
 
     async def request(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
@@ -78,11 +81,10 @@ class Browser:
         leave = await self.request("GET", "/auth/login", params={"return_to": return_to})
         assert leave.status_code == 303, leave.text
         location = leave.headers["location"]
-        async with httpx.AsyncClient() as issuer:
-            while not location.startswith(f"{PUBLIC}/auth/callback?"):
-                back = await issuer.get(location)
-                assert back.is_redirect, back.text
-                location = urljoin(location, back.headers["location"])
+        while not location.startswith(f"{PUBLIC}/auth/callback?"):
+            back = await self.issuer.get(location)
+            assert back.is_redirect, back.text
+            location = urljoin(location, back.headers["location"])
         return {name: values[0] for name, values in parse_qs(urlsplit(location).query).items()}
 
     async def login(self) -> httpx.Response:
@@ -90,6 +92,15 @@ class Browser:
         assert answer.status_code == 303, answer.text
         self.csrf = (await self.request("GET", "/auth/session")).json()["csrf_token"]
         return answer
+
+    async def logout_at_issuer(self, url: str) -> None:
+        """Log out at the address that ``/auth/logout`` returned, and confirm it."""
+        page = (await self.issuer.get(url)).text
+        form = dict(re.findall(r'name="(xsrf)" value="([^"]+)"', page))
+        action = re.search(r'action="([^"]+)"', page)
+        assert action, page
+        answer = await self.issuer.post(action[1], data={**form, "logout": "yes"})
+        assert answer.status_code < 400, answer.text
 
     def safe(self, **changes: str) -> dict[str, str]:
         return {"X-CSRF-Token": self.csrf, "Origin": PUBLIC, **changes}
@@ -233,6 +244,18 @@ class TestBackChannelLogout:
                 answer = await browser.client.post("/auth/backchannel_logout", data={"logout_token": token})
                 statuses += [answer.status_code, (await browser.request("GET", "/api/memories")).status_code]
         assert statuses == [200, 200, 200, 401]
+
+    async def test_another_issuer_ends_nothing(self, open_gateway: Open, provider: OidcProvider):
+        """Its user with the same id is another user."""
+        with OidcProvider() as other:
+            settings: Any = {"issuers": (provider.origin, other.origin), "audience": AUDIENCE}
+            gateway = open_gateway(client_id=CLIENT_ID, public_url=PUBLIC, **settings)
+            async with Browser(gateway) as browser:
+                await browser.login()
+                token = other.sign(other.claims("ana", aud=CLIENT_ID, events=EVENTS), {"typ": "logout+jwt"})
+                answer = await browser.client.post("/auth/backchannel_logout", data={"logout_token": token})
+                still = await browser.request("GET", "/api/memories")
+        assert (answer.status_code, still.status_code) == (400, 200)
 
     async def test_other_tokens_end_nothing(self, browser_gateway: GatewayWorld, provider: OidcProvider):
         tokens = [

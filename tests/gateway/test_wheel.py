@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import zipfile
@@ -17,7 +18,7 @@ import pytest
 from tests.gateway.conftest import Open
 from tests.gateway.node_packages import node_folder
 from tests.gateway.oidc import ALL_SCOPES, AUDIENCE, CLIENT_ID
-from tests.gateway.test_serve import served
+from tests.gateway.test_serve import free_port, served
 from tests.gateway.test_sessions import PUBLIC, Browser
 from tests.gateway.world import events_of, kinds, text_of
 
@@ -42,8 +43,8 @@ class NodeProvider:
 
     @classmethod
     @contextmanager
-    def opened(cls) -> Iterator[Self]:
-        command = ["node", "provider.mjs", AUDIENCE, CLIENT_ID, f"{PUBLIC}/auth/callback", SECRET]
+    def opened(cls, logout_uri: str = "") -> Iterator[Self]:
+        command = ["node", "provider.mjs", AUDIENCE, CLIENT_ID, f"{PUBLIC}/auth/callback", SECRET, logout_uri]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(command, cwd=node_folder(), text=True, **pipes) as process:
             assert process.stdout is not None
@@ -90,8 +91,12 @@ def storage_variables(url: str) -> dict[str, str]:
 @pytest.mark.timeout(400)
 class TestProvider:
     async def test_browsers_and_programs_of_a_provider(self, tmp_path: Path, package: Path, storage_url: str):
-        """A login with PKCE, a turn of that browser, and a turn of a program; each has its own memory."""
-        with NodeProvider.opened() as provider:
+        """A login with PKCE, a turn of that browser, and a turn of a program; each has its own memory.
+
+        A browser that logs out at the issuer is logged out here by the issuer.
+        """
+        port = free_port()
+        with NodeProvider.opened(f"http://127.0.0.1:{port}/auth/backchannel_logout") as provider:
             (tmp_path / "wheel_module.py").write_text(GRAPH.format(package=str(package)))
             variables = {
                 **storage_variables(storage_url),
@@ -101,8 +106,9 @@ class TestProvider:
                 "THREADKEEP_CLIENT_ID": CLIENT_ID,
                 "THREADKEEP_PUBLIC_URL": PUBLIC,
             }
-            with served(tmp_path, "--graph", "wheel_module:graph", package=package, **variables) as server:
-                async with Browser(server) as browser, server.client() as program:
+            arguments = ("--graph", "wheel_module:graph", "--port", str(port))
+            with served(tmp_path, *arguments, package=package, **variables) as server:
+                async with Browser(server) as browser, Browser(server) as other, server.client() as program:
                     done = await browser.login()
                     said = {"message": "I live in Rome."}
                     told = await browser.request("POST", "/api/chat/stream", json=said, headers=browser.safe())
@@ -114,6 +120,14 @@ class TestProvider:
                     session = (await browser.request("GET", "/auth/session")).json()
                     out = await browser.request("POST", "/auth/logout", headers=browser.safe())
                     refused = await browser.client.get("/api/memories")
+                    await other.login()
+                    before = await other.request("GET", "/api/memories")
+                    await other.logout_at_issuer(out.json()["logout_url"])
+                    for _ in range(100):
+                        ended = await other.request("GET", "/api/memories")
+                        if ended.status_code != 200:
+                            break
+                        await asyncio.sleep(0.1)
 
         assert done.headers["location"] == "/page"
         assert session["user_id"] == "ana"
@@ -123,6 +137,7 @@ class TestProvider:
         assert [one["text"] for one in mine if one["kind"] == "semantic"] == ["I live in Rome."]
         assert urlsplit(out.json()["logout_url"]).netloc == urlsplit(provider.origin).netloc
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        assert (before.status_code, ended.status_code) == (200, 401)
 
     async def test_keys_are_rotated(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
         """A token of the new key is accepted, one of the withdrawn key refused, and a browser logs in anew."""

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { Provider } from "oidc-provider";
 
-const [audience, clientId, redirectUri, serviceSecret] = process.argv.slice(2);
+const [audience, clientId, redirectUri, serviceSecret, logoutUri] = process.argv.slice(2);
 const scopes = "chat memory:read memory:write memory:review";
 
 function newKey() {
@@ -23,6 +23,8 @@ function makeProvider(issuer, keys) {
         redirect_uris: [redirectUri],
         grant_types: ["authorization_code"],
         response_types: ["code"],
+        backchannel_logout_uri: logoutUri || undefined,
+        backchannel_logout_session_required: true,
       },
       {
         client_id: "service",
@@ -33,12 +35,14 @@ function makeProvider(issuer, keys) {
       },
     ],
     cookies: { keys: ["test"] },
+    fetch: (url, { dispatcher, ...options }) => fetch(url, options), // its own dispatcher refuses the loopback interface
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
     features: {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
       rpInitiatedLogout: { enabled: true },
+      backchannelLogout: { enabled: true },
       resourceIndicators: {
         enabled: true,
         defaultResource: () => audience,

@@ -209,16 +209,16 @@ class Sessions:
         Raises:
             ProblemError: The token is invalid.
         """
-        audience, refused = (
-            self._settings.client_id or "",
-            ProblemError(400, "invalid_request", "The token is invalid."),
-        )
+        audience = self._settings.client_id or ""
+        refused = ProblemError(400, "invalid_request", "The logout token is invalid.")
         try:
             claims = await self._verifier.verify_claims(token, audience=audience, types=("logout+jwt", "jwt"))
         except InvalidTokenError as error:
             raise refused from error
         events = claims.get("events")
         if not isinstance(events, dict) or _LOGOUT_EVENT not in events or "nonce" in claims:
+            raise refused
+        if claims.get("iss") != self._issuer.url:  # browsers log in at one issuer
             raise refused
         named = {name: claims[claim] for name, claim in (("sid", "sid"), ("subject", "sub")) if claim in claims}
         if not named or not all(isinstance(value, str) and value for value in named.values()):
