@@ -64,9 +64,9 @@ class CountedLoop(EventLoopThread):
 
     submitted: int = 0
 
-    def _submitted(self, coroutine: Coroutine[Any, Any, Any], tell: Callable[..., None]) -> Any:
+    def _submitted(self, coroutine: Coroutine[Any, Any, Any], callback: Callable[..., None]) -> Any:
         self.submitted += 1
-        return super()._submitted(coroutine, tell)
+        return super()._submitted(coroutine, callback)
 
 
 class ImmediateHashing(HashingEmbedder):
