@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
+import httpx
 import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage
@@ -27,6 +29,15 @@ CALL = AIMessage("", tool_calls=[{"name": "weather", "args": {"place": "Rome"}, 
 
 def with_tool(tk: threadkeep.Threadkeep) -> Any:
     return tk.per_run_owner().graph(tools=[weather])
+
+
+async def first_comments(response: httpx.Response, count: int) -> AsyncIterator[str]:
+    async for line in response.aiter_lines():
+        if line.startswith(":"):
+            yield line
+            count -= 1
+        if not count:
+            return
 
 
 class TestEvents:
@@ -77,6 +88,20 @@ class TestEvents:
 
         assert kinds(first) == ["run", "memory_recalled"]
         assert kinds(rest)[:2] == ["token", "done"]
+
+    async def test_a_silent_stream_has_heartbeats(self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch):
+        """Comments, which clients of server-sent events ignore."""
+        monkeypatch.setattr("threadkeep.gateway.runs.HEARTBEAT_SECONDS", 0.05)
+        release = asyncio.Event()
+        gateway = open_gateway(ScriptedModel(replies=(Held(release, "Now."),)))
+        async with (
+            gateway.client() as client,
+            client.stream("POST", "/chat/stream", json={"message": "Hello"}) as response,
+        ):
+            comments = [line async for line in first_comments(response, 3)]
+            gateway.call(release.set)
+
+        assert comments == [": heartbeat"] * 3
 
     async def test_a_model_that_fails_is_an_error(self, open_gateway: Open):
         """The client reads no detail of it, and the thread goes on."""

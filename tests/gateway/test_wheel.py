@@ -81,6 +81,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+async def until_refused(browser: Browser) -> httpx.Response:
+    """Return the first answer other than 200; a process knows an ended session for two seconds."""
+    for _ in range(100):
+        answer = await browser.request("GET", "/api/memories")
+        if answer.status_code != 200:
+            return answer
+        await asyncio.sleep(0.1)
+    pytest.fail("The session goes on.")
+
+
 def storage_variables(url: str) -> dict[str, str]:
     if url.startswith("sqlite"):
         return {}
@@ -123,11 +133,7 @@ class TestProvider:
                     await other.login()
                     before = await other.request("GET", "/api/memories")
                     await other.logout_at_issuer(out.json()["logout_url"])
-                    for _ in range(100):
-                        ended = await other.request("GET", "/api/memories")
-                        if ended.status_code != 200:
-                            break
-                        await asyncio.sleep(0.1)
+                    ended = await until_refused(other)
 
         assert done.headers["location"] == "/page"
         assert session["user_id"] == "ana"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 from fastapi import Depends, Header, Path, Query, Request, Response
 
@@ -29,12 +29,15 @@ Cursor = Annotated[str | None, Query(max_length=500)]
 IfMatch = Annotated[str | None, Header(max_length=100)]
 """The revision that the client read, as an ETag."""
 
+OwnerClient: TypeAlias = Threadkeep
+"""The client that is locked to the user of a request."""
+
 Reader = Annotated[Principal, Depends(require("memory:read"))]
 Writer = Annotated[Principal, Depends(require("memory:write"))]
 Reviewer = Annotated[Principal, Depends(require("memory:review"))]
 
 
-def client_of(request: Request, principal: Principal) -> Threadkeep:
+def client_of(request: Request, principal: Principal) -> OwnerClient:
     """Return the client that is locked to the owner of *principal*."""
     return request.app.state.gateway.tk.for_owner(principal.owner)
 
@@ -62,7 +65,7 @@ def expected_revision(if_match: str | None) -> int:
 def changed_since(error: RevisionConflictError | None = None) -> ProblemError:
     """Return the answer to a revision that is not the current one."""
     del error
-    return ProblemError(412, "revision_conflict", "It was changed since it was read; read it again.")
+    return ProblemError(412, "revision_conflict", "The memory was changed since it was read; read it again.")
 
 
 def approver(principal: Principal, *, approved: bool) -> str | None:

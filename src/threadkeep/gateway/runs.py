@@ -232,7 +232,7 @@ class RunRegistry:
         thread_id = await self.require_thread(owner, run_id)
         state = await self._graph.aget_state(self._view.config(owner, thread_id=thread_id))
         if not state.interrupts:
-            msg = "The thread of this run waits for no answer."
+            msg = "The thread of this run has no interrupt that waits for an answer."
             raise NothingToResumeError(msg, thread_id=thread_id)
         before = self._runs.get(run_id)
         memory = before is None or before.request.memory

@@ -126,9 +126,7 @@ async def stream_files(
     """Run a turn with files: the fields of ``/chat/stream`` as a form, and up to five ``files``."""
     announced = request.headers.get("content-length", "")
     if not announced.isdecimal() or int(announced) > FORM_BYTES:
-        raise ProblemError(
-            413, "too_large", f"The request has more than {FORM_BYTES:,} bytes, or does not say how many."
-        )
+        raise ProblemError(413, "too_large", f"The request has more than {FORM_BYTES:,} bytes, or no Content-Length.")
     runs: RunRegistry = request.app.state.gateway.runs
     documents: list[UploadedDocument] = []
     async with request.form(max_files=MAX_FILES, max_fields=_FIELDS, max_part_size=FORM_BYTES) as form:

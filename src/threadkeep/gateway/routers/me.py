@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
@@ -13,10 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from threadkeep.gateway.bodies import ID_CHARACTERS, Comment, Shown
 from threadkeep.gateway.idempotency import IdempotentRoute
-from threadkeep.gateway.inputs import Limit, Reader, Writer, client_of
-
-if TYPE_CHECKING:
-    from threadkeep.client import Threadkeep
+from threadkeep.gateway.inputs import Limit, OwnerClient, Reader, Writer, client_of
 
 router = APIRouter(tags=["me"])
 changes = APIRouter(tags=["me"], route_class=IdempotentRoute)
@@ -288,7 +285,7 @@ def _queue(turns: list[Any]) -> QueueBody:
     )
 
 
-async def _lines(tk: Threadkeep) -> AsyncIterator[bytes]:
+async def _lines(tk: OwnerClient) -> AsyncIterator[bytes]:
     async for row in tk.owners.export():
         yield json.dumps(row, default=str).encode() + b"\n"
 

@@ -35,6 +35,7 @@ from threadkeep.gateway.inputs import (
     IfMatch,
     ItemId,
     Limit,
+    OwnerClient,
     Reader,
     Writer,
     approver,
@@ -46,7 +47,6 @@ from threadkeep.gateway.inputs import (
 
 if TYPE_CHECKING:
     from threadkeep import Version
-    from threadkeep.client import Threadkeep
 
 router = APIRouter(prefix="/memories", tags=["memories"], route_class=IdempotentRoute)
 
@@ -353,6 +353,6 @@ async def _require_revision(memories: Any, memory_id: str, revision: int) -> Non
         raise changed_since()
 
 
-async def _lines(tk: Threadkeep) -> AsyncIterator[bytes]:
+async def _lines(tk: OwnerClient) -> AsyncIterator[bytes]:
     async for memory in tk.memories.walk():
         yield to_json(memory, serialize_unknown=True) + b"\n"

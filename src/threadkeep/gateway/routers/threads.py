@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import override
 
-from threadkeep.client import Threadkeep
 from threadkeep.gateway.idempotency import IdempotentRoute
+from threadkeep.gateway.inputs import OwnerClient, client_of
 from threadkeep.gateway.routers.chat import ID_CHARACTERS, Chatting, without_nul
 from threadkeep.gateway.runs import RunRegistry
 from threadkeep.ids import new_id
@@ -25,7 +25,7 @@ class IdempotentThreadRoute(IdempotentRoute):
         return json.loads(body)["thread_id"]
 
     @override
-    async def restored_body(self, body: str, tk: Threadkeep) -> str:
+    async def restored_body(self, body: str, tk: OwnerClient) -> str:
         return _thread(await tk.threads.require(body), frozenset()).model_dump_json()
 
 
@@ -179,7 +179,7 @@ async def list_threads(
     """List the threads of the user, the last turn first."""
     cursors, owner = request.app.state.gateway.cursors, principal.owner
     position = await cursors.open_position(cursor, owner, _LIST)
-    page = await _mine(request, principal).threads.list(limit=limit, cursor=position)
+    page = await client_of(request, principal).threads.list(limit=limit, cursor=position)
     following = None if page.cursor is None else await cursors.seal_position(page.cursor, owner, _LIST)
     runs: RunRegistry = request.app.state.gateway.runs
     running = runs.running_threads(principal.owner)
@@ -189,7 +189,7 @@ async def list_threads(
 @router.post("", status_code=201)
 async def create_thread(body: NewThreadBody, request: Request, principal: Chatting) -> ThreadBody:
     """Create a thread before its first turn."""
-    threads = _mine(request, principal).threads
+    threads = client_of(request, principal).threads
     return _thread(await threads.create(body.thread_id or new_id(), title=body.title), frozenset())
 
 
@@ -197,7 +197,7 @@ async def create_thread(body: NewThreadBody, request: Request, principal: Chatti
 async def show_thread(thread_id: ThreadPath, request: Request, principal: Chatting) -> ThreadBody:
     """Return a thread."""
     runs: RunRegistry = request.app.state.gateway.runs
-    thread = await _mine(request, principal).threads.require(thread_id)
+    thread = await client_of(request, principal).threads.require(thread_id)
     return _thread(thread, runs.running_threads(principal.owner))
 
 
@@ -207,20 +207,20 @@ async def change_thread(
 ) -> ThreadBody:
     """Change the title of a thread, or pin it."""
     runs: RunRegistry = request.app.state.gateway.runs
-    thread = await _mine(request, principal).threads.update(thread_id, title=body.title, pinned=body.pinned)
+    thread = await client_of(request, principal).threads.update(thread_id, title=body.title, pinned=body.pinned)
     return _thread(thread, runs.running_threads(principal.owner))
 
 
 @router.delete("/{thread_id}", status_code=204)
 async def delete_thread(thread_id: ThreadPath, request: Request, principal: Chatting) -> None:
     """Delete a thread with its checkpoints; memories that were learnt in it stay."""
-    await _mine(request, principal).threads.delete([thread_id])
+    await client_of(request, principal).threads.delete([thread_id])
 
 
 @router.get("/{thread_id}/messages")
 async def show_messages(thread_id: ThreadPath, request: Request, principal: Chatting) -> MessagesBody:
     """Return the messages of a thread, oldest first."""
-    messages = await _mine(request, principal).threads.messages(thread_id)
+    messages = await client_of(request, principal).threads.messages(thread_id)
     return MessagesBody(
         messages=[MessageBody(message_id=one.message_id, role=one.role, text=one.text) for one in messages]
     )
@@ -229,7 +229,7 @@ async def show_messages(thread_id: ThreadPath, request: Request, principal: Chat
 @router.get("/{thread_id}/state")
 async def show_state(thread_id: ThreadPath, request: Request, principal: Chatting) -> StateBody:
     """Return the newest state of a thread."""
-    await _mine(request, principal).threads.require(thread_id)
+    await client_of(request, principal).threads.require(thread_id)
     gateway = request.app.state.gateway
     config = gateway.tk.per_run_owner().config(principal.owner, thread_id=thread_id)
     return _state(await gateway.graph.aget_state(config))
@@ -244,7 +244,7 @@ async def show_history(
     before: Annotated[str | None, Query(max_length=100)] = None,
 ) -> HistoryBody:
     """Return the checkpoints of a thread, newest first; *before*: only those older than this checkpoint."""
-    await _mine(request, principal).threads.require(thread_id)
+    await client_of(request, principal).threads.require(thread_id)
     gateway = request.app.state.gateway
     view = gateway.tk.per_run_owner()
     config = view.config(principal.owner, thread_id=thread_id)
@@ -256,13 +256,9 @@ async def show_history(
 @router.post("/{thread_id}/fork", status_code=201)
 async def fork_thread(thread_id: ThreadPath, body: ForkBody, request: Request, principal: Chatting) -> ThreadBody:
     """Begin a new thread at a checkpoint of another one."""
-    threads = _mine(request, principal).threads
+    threads = client_of(request, principal).threads
     forked = await threads.fork(thread_id, body.thread_id or new_id(), checkpoint_id=body.checkpoint_id)
     return _thread(forked, frozenset())
-
-
-def _mine(request: Request, principal: Chatting) -> Threadkeep:
-    return request.app.state.gateway.tk.for_owner(principal.owner)
 
 
 def _thread(thread: Any, running: frozenset[str]) -> ThreadBody:

@@ -64,7 +64,7 @@ async def extract_text(data: bytes, children: asyncio.Semaphore) -> str:
     if text is None:
         raise _unreadable()
     if len(text) > MAX_CHARACTERS:
-        raise ProblemError(413, "too_large", f"A file says more than {MAX_CHARACTERS:,} characters.")
+        raise ProblemError(413, "too_large", f"A file has more than {MAX_CHARACTERS:,} characters of text.")
     return text
 
 
@@ -94,7 +94,7 @@ def require_total(documents: list[UploadedDocument]) -> None:
         ProblemError: They do.
     """
     if sum(len(document.text) for document in documents) > MAX_TOTAL_CHARACTERS:
-        detail = f"The files say more than {MAX_TOTAL_CHARACTERS:,} characters together."
+        detail = f"The files have more than {MAX_TOTAL_CHARACTERS:,} characters of text together."
         raise ProblemError(413, "too_large", detail)
 
 
