@@ -7,6 +7,7 @@ the run returns to its caller: an async run awaits it, a sync run waits for it.
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -163,6 +164,13 @@ _handler: ContextVar[BaseCallbackHandler | None] = ContextVar("threadkeep_run_ev
 def listen() -> None:
     """Follow every run of this process from now on."""
     register_configure_hook(_handler, inheritable=True)
+    logging.getLogger("langchain_core.callbacks.manager").addFilter(_is_no_outcome)
+
+
+def _is_no_outcome(record: logging.LogRecord) -> bool:
+    """Return False for LangChain's warning about an error of ours at a run's end: the run raises it to its caller."""
+    args = record.args
+    return not (isinstance(args, tuple) and args[:2] == (_RunEvents.__name__, "on_chain_end"))
 
 
 def current_run() -> CurrentRun | None:

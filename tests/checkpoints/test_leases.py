@@ -130,6 +130,27 @@ class TestSecondInput:
             await running
         assert second["words"] == await words_of(graph) == ["two", "TWO"]
 
+    @pytest.mark.parametrize("sync", [False, True])
+    async def test_a_run_that_is_undone_at_its_end_raises_that_and_logs_no_failed_callback(
+        self, make: Make, caplog: pytest.LogCaptureFixture, *, sync: bool
+    ):
+        """It is the run's own outcome: LangChain would log it as an error of a callback, besides."""
+        graph = echo_graph(make("memory"))
+        parts = graph.stream(said("one"), HERE, durability="sync") if sync else None
+        aparts = graph.astream(said("one"), HERE, durability="sync")
+
+        async def read() -> Any:
+            return await asyncio.to_thread(next, parts) if parts is not None else await anext(aparts)
+
+        first = await read()
+        second = await graph.ainvoke(said("two"), here("rollback"))
+
+        with pytest.raises(ThreadMovedOnError, match="undid"):
+            await read()
+        assert first
+        assert second["words"] == await words_of(graph) == ["two", "TWO"]
+        assert caplog.messages == []
+
     async def test_the_setting_speaks_for_inputs_that_do_not(self, make: Make):
         gates = Gates()
         graph, running = await at_work(make("memory", terms=LeaseTerms("reject")), gates)
