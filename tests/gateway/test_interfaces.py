@@ -39,6 +39,11 @@ class TestMount:
             assert (await client.get("/api/memories")).status_code == 404
             assert (await client.get("/healthz")).status_code == 200
 
+    async def test_all_are_off(self, open_gateway: Open):
+        gateway = open_gateway(interfaces=())
+        async with httpx.AsyncClient(base_url=gateway.origin) as client:
+            assert (await client.get("/api/memories")).status_code == 404
+
     @pytest.mark.parametrize("name", ["a2a", "mcp"])
     def test_missing_extra_names_the_command(self, name: str, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, name, None)

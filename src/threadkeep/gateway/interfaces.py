@@ -67,7 +67,8 @@ def mount_interfaces(app: FastAPI, gateway: Gateway, names: Iterable[str] | None
     Raises:
         SettingsError: An interface needs an extra that is not installed; the message names the command.
     """
-    runners = [runner for name in names or installed_interfaces() if (runner := _mount(app, gateway, name)) is not None]
+    names = installed_interfaces() if names is None else names
+    runners = [runner for name in names if (runner := _mount(app, gateway, name)) is not None]
     return lambda: _running(runners)
 
 
