@@ -105,10 +105,14 @@ def create_app(
     async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         await registry.start()
         watching = asyncio.create_task(_cancel_runs_of_suspended_owners(gateway))
-        async with run_interfaces():
-            yield
+        try:
+            async with run_interfaces():
+                try:
+                    yield
+                finally:
+                    await registry.drain(0)
+        finally:
             watching.cancel()
-            await registry.drain(0)
 
     app = FastAPI(
         title="Threadkeep",
