@@ -12,8 +12,10 @@ import pytest
 from tests.gateway.conftest import Open
 from tests.gateway.oidc import OidcProvider
 from tests.gateway.world import GatewayWorld, owner_of
-from threadkeep.errors import MemoryNotFoundError
+from threadkeep.errors import MemoryNotFoundError, StorageFullError
 from threadkeep.memories.models import Source
+from threadkeep.storage.interface import Batch, Position, Put
+from threadkeep.storage.memory import InMemoryStorage
 from threadkeep.testing import Held, ScriptedModel
 
 
@@ -162,6 +164,35 @@ class TestIdempotency:
         assert theirs.json()["status"] == "accepted"
         assert theirs.json()["memory_id"] != answers[0].json()["memory_id"]
         assert count == 1
+
+    async def test_repeated_requests_count(self, open_gateway: Open):
+        """A client that repeats itself reads the storage each time."""
+        gateway = open_gateway(max_requests_per_minute=3)
+        async with gateway.client() as client:
+            post = {"json": {"text": "I live in Rome."}, "headers": {"Idempotency-Key": "1"}}
+            answers = [await client.post("/memories", **post) for _ in range(4)]
+
+        assert [one.status_code for one in answers] == [201, 201, 201, 429]
+
+    async def test_what_was_done_is_answered_without_storage_for_the_answer(
+        self, open_gateway: Open, monkeypatch: pytest.MonkeyPatch
+    ):
+        """An error would make the client repeat what was done."""
+        gateway = open_gateway(url="memory://")
+        commit = InMemoryStorage.commit
+
+        async def full(self: InMemoryStorage, batch: Batch) -> Position:
+            if any(isinstance(one, Put) and "etag" in str(one.value) for one in batch.operations):
+                msg = "The disk is full."
+                raise StorageFullError(msg)
+            return await commit(self, batch)
+
+        monkeypatch.setattr(InMemoryStorage, "commit", full)
+        async with gateway.client() as client:
+            headers = {"Idempotency-Key": "1"}
+            answer = await client.post("/memories", json={"text": "I live in Rome."}, headers=headers)
+
+        assert answer.status_code == 201
 
     async def test_no_text_is_kept(self, gateway: GatewayWorld):
         """What is forgotten later is not in the kept answer."""

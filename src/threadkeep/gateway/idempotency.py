@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from typing_extensions import override
 
 from threadkeep.errors import StorageError
-from threadkeep.gateway.auth import principal_of
+from threadkeep.gateway.auth import admit
 from threadkeep.gateway.problems import ProblemError
 from threadkeep.ids import digest, short_digest
 from threadkeep.observability import log
@@ -143,10 +143,9 @@ class IdempotentRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:
-            has_key = request.method == "POST" and "idempotency-key" in request.headers
-            principal = await principal_of(request) if has_key else None
-            if principal is None:
+            if request.method != "POST" or "idempotency-key" not in request.headers:
                 return await handle(request)
+            principal = await admit(request)
             body = base64.b64encode(await request.body()).decode()
             key = request_key(request, principal, body)
             if key is None:
@@ -166,7 +165,7 @@ class IdempotentRoute(APIRoute):
             except BaseException:
                 await _release(kept, key)
                 raise
-            await kept.keep(key, value)
+            await _keep(kept, key, value)
             return response
 
         return answer
@@ -187,6 +186,14 @@ async def _claimed_or_answered(kept: KeptAnswers, key: RequestKey) -> dict[str, 
         await asyncio.sleep(_POLL_SECONDS)
     detail = "An earlier request with this Idempotency-Key is in progress; try again in a moment."
     raise ProblemError(409, "request_in_progress", detail, retry_after=1)
+
+
+async def _keep(kept: KeptAnswers, key: RequestKey, value: dict[str, Any]) -> None:
+    """Keep an answer; what was done stands, so that the client gets the answer in any case."""
+    try:
+        await kept.keep(key, value)
+    except StorageError as error:
+        log.warning("The answer to a request with an Idempotency-Key is not kept: %s", error)
 
 
 async def _release(kept: KeptAnswers, key: RequestKey) -> None:

@@ -63,7 +63,7 @@ def require(scope: str) -> Callable[[Request], Awaitable[Principal]]:
 
 
 async def admit(request: Request) -> Principal:
-    """Return the principal of a request, and count the request.
+    """Return the principal of a request, and count the request once, however often this is called.
 
     Raises:
         OwnerRequiredError: The request names no user.
@@ -74,7 +74,8 @@ async def admit(request: Request) -> Principal:
     if principal is None:
         msg = "Authentication is required."
         raise OwnerRequiredError(msg)
-    request.state.rate_limit = gateway.rate_limiter.admit(principal.owner)
+    if not hasattr(request.state, "rate_limit"):
+        request.state.rate_limit = gateway.rate_limiter.admit(principal.owner)
     return principal
 
 
