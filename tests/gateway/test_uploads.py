@@ -15,6 +15,7 @@ import pptx
 import pypdf
 import pytest
 
+from tests.gateway.conftest import Open
 from tests.gateway.world import GatewayWorld, events_of, kinds, owner_of
 
 NOTEBOOK = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": ["# Plan\n", "Tram 28"]}]}
@@ -168,6 +169,18 @@ class TestTexts:
         assert "Berlin" not in texts
         assert "trains" not in texts
         assert await gateway.tk.proposals.list(owner=owner_of("ana")) == []
+
+    @pytest.mark.parametrize("character", ["\\u0000", "\\ud800"], ids=["nul", "half"])
+    async def test_a_character_that_no_storage_keeps_is_replaced(
+        self, open_gateway: Open, storage_url: str, character: str
+    ):
+        gateway = open_gateway(url=storage_url)
+        notebook = json.dumps(NOTEBOOK).replace("Tram 28", f"Tram 28{character}!")
+
+        _, events = await sent(gateway, "Which tram?", notebook.encode())
+
+        assert "done" in kinds(events), events
+        assert "Tram 28\N{REPLACEMENT CHARACTER}!" in gateway.model.prompts[0][-2].text
 
 
 class TestRefusals:

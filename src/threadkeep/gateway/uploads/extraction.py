@@ -180,6 +180,12 @@ def _joined(parts: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
+def _storable(text: str) -> str:
+    """Return *text* with U+FFFD for NUL and for halves of a character, which not every storage keeps."""
+    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return paired.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
 def _limit() -> None:
     try:
         import resource
@@ -194,7 +200,7 @@ def main() -> None:
     """Read a file from standard input and write its text to standard output."""
     _limit()
     try:
-        answer = {"text": extract(sys.stdin.buffer.read())[:CHARACTERS]}
+        answer = {"text": _storable(extract(sys.stdin.buffer.read())[:CHARACTERS])}
     except UnsupportedTypeError as error:
         answer = {"error": "unsupported", "type": str(error)}
     except Exception:  # noqa: BLE001 - a damaged file fails in any way
