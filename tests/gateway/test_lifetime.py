@@ -15,6 +15,7 @@ import pytest
 from tests.fakes.faults import FaultProxy
 from tests.gateway.conftest import Open
 from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of
+from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.testing import Held, ScriptedModel
 
 WORDS = ["word "] * 40
@@ -34,6 +35,26 @@ async def leases(gateway: GatewayWorld, user: str, *threads: str) -> list[Any]:
         head = await saver.run(saver._thread(thread_id, owner_of(user)).head())
         found += [head.lease] if head is not None and head.lease is not None else []
     return found
+
+
+class TestStops:
+    async def test_a_run_that_is_stopped_before_it_starts_ends(self, open_gateway: Open):
+        """A task that is cancelled before its first step would keep its place, and leave its clients waiting."""
+        gateway = open_gateway(max_runs=1)
+
+        async def stopped() -> str:
+            run = await gateway.runs.begin(TurnRequest(owner_of("ana"), "t", "Hello"))
+            run.halt("cancelled")
+            await run.wait()
+            return run.status
+
+        stopping = gateway.call(lambda: asyncio.ensure_future(stopped()))
+        await until(stopping.done)
+        async with gateway.client() as client:
+            later = await gateway.turn(client, "Hello", thread_id="t")
+
+        assert stopping.result() == "cancelled"
+        assert "done" in kinds(later)
 
 
 class TestDisconnects:

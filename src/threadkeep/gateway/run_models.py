@@ -114,6 +114,7 @@ class ChatRun:
         proposals: What waits for the user's decision.
         stop: Why the run was stopped; ``None``: it was not.
         task: Drives the graph.
+        started: Whether the task has begun: one that is cancelled before never ends its run.
         failure: What the run failed with.
         began: Is set once the run has its thread, or has ended without.
         created_at: When it was begun.
@@ -130,6 +131,7 @@ class ChatRun:
     proposals: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     stop: StopReason | None = None
     task: asyncio.Task[None] | None = None
+    started: bool = False
     failure: Exception | None = None
     began: asyncio.Event = field(default_factory=asyncio.Event)
     created_at: datetime = field(default_factory=_now)
@@ -148,7 +150,8 @@ class ChatRun:
         """Stop the run; what the graph has finished stays."""
         if self.status == "running" and self.stop is None and self.task is not None:
             self.stop = reason
-            self.task.cancel()
+            if self.started:
+                self.task.cancel()
 
 
 def new_run_id(thread_id: str) -> str:

@@ -356,6 +356,7 @@ class RunRegistry:
         return encode_event(f"{run_id}:{number}", "reset", {**about, "status": status, "messages": messages})
 
     async def _drive(self, run: ChatRun, key: RequestKey | None) -> None:
+        run.started = True
         try:
             try:
                 await self._stream(run)
@@ -373,6 +374,8 @@ class RunRegistry:
         failure: Exception | None = None
         status: Status = "done"
         try:
+            if run.stop is not None:
+                raise asyncio.CancelledError  # noqa: TRY301 - it was stopped before it started
             await self._run_graph(run)
             if run.events.interrupts:
                 status = "interrupted"
