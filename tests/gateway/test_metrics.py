@@ -87,6 +87,17 @@ class TestMetrics:
         assert "quagga" not in text.lower()
         assert owner_of("quagga").label not in text
 
+    async def test_users_without_memory_are_answered_in_full(self, open_gateway: Open):
+        gateway = open_gateway()
+        async with gateway.client() as client:
+            await client.post("/me/opt_out", json={})
+            await gateway.turn(client, "I live in Rome.")
+        with exported(gateway) as address:
+            _, samples = await asyncio.to_thread(scraped, address)
+
+        assert samples["threadkeep_turns_total", "done"] == 1
+        assert samples["threadkeep_degraded_total", "record"] == 0
+
     async def test_labels_have_a_few_values_only(self, open_gateway: Open):
         """Also where a graph puts a text into what the metrics count."""
 

@@ -93,6 +93,7 @@ class TurnEvents:
         turn_ids: The recorded turns.
         interrupts: What the graph asks, each with an id.
         recorded: Whether the turn is recorded for learning.
+        unrecorded: Whether it was to be recorded and is not: no middleware has told, or the storage was away.
         replying: Whether the reply has begun.
         recalls: What ``memory_recalled`` tells, and was not counted yet.
         tells_learning: Whether the stream goes on after its end with what is learnt.
@@ -102,6 +103,7 @@ class TurnEvents:
     turn_ids: list[str] = field(default_factory=list[str])
     interrupts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     recorded: bool = False
+    unrecorded: bool = True
     replying: bool = False
     recalls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     tells_learning: ClassVar[bool] = True
@@ -172,6 +174,7 @@ class TurnEvents:
             yield "memory_recalled", told
         elif kind == "captured":
             self.recorded = payload.get("status") in ("queued", "duplicate", "done")
+            self.unrecorded = not self.recorded and bool(payload.get("degraded"))
             self.turn_ids += payload.get("turns", ())
         elif kind == "policy":
             yield "policy", {key: value for key, value in payload.items() if key != "type"}

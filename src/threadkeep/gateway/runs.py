@@ -398,7 +398,7 @@ class RunRegistry:
         await self._settle(run, status)
         run.status, run.failure, run.updated_at = status, failure, SystemClock().now()
         run.began.set()
-        unrecorded = status == "done" and run.request.memory and not run.events.recorded
+        unrecorded = status == "done" and run.request.memory and run.events.unrecorded
         outcome = "restarting" if run.stop == "restarting" else status
         self.metrics.end_turn(outcome, time.monotonic() - began, unrecorded=unrecorded)
         described = None if failure is None else describe_error(failure)
