@@ -96,6 +96,25 @@ class TestTitles:
         with pytest.raises(OwnerMismatchError):
             await tk.threads.create("shared", owner="eve")
 
+    async def test_a_thread_with_an_invalid_title_or_metadata_is_not_created(self, tk: threadkeep.Threadkeep):
+        mine = tk.for_owner(ANA)
+        wrong: list[dict[str, Any]] = [{"title": "x" * 201}, {"metadata": {"a": "x" * 8_001}}, {"metadata": {"a": {1}}}]
+        for given in wrong:
+            with pytest.raises(InvalidInputError):
+                await mine.threads.create("1", **given)
+
+        assert list(await mine.threads.list()) == []
+
+    async def test_metadata_grow_to_their_limit_only(self, tk: threadkeep.Threadkeep):
+        mine = tk.for_owner(ANA)
+        await mine.threads.create("1", metadata={"a": "x" * 5_000})
+
+        with pytest.raises(InvalidInputError, match="8,000"):
+            await mine.threads.update("1", metadata={"b": "x" * 5_000})
+        changed = await mine.threads.update("1", metadata={"a": "y"})
+
+        assert changed.metadata == {"a": "y"}
+
     async def test_a_deleted_thread_is_not_listed_again(self, tk: threadkeep.Threadkeep):
         mine = tk.for_owner(ANA)
         await say(tk, "Hello.", "1")

@@ -240,13 +240,16 @@ class ThreadDirectory:
         """Change what the list says of a thread, which keeps its place in it; ``None``: it is not listed.
 
         *metadata* is added to what is there; ``None`` leaves each as it is.
+
+        Raises:
+            InvalidInputError: The metadata are invalid; see :func:`checked_metadata`.
         """
 
         async def change() -> ListedThread | None:
             item = await self._item(owner, thread_id, scoped=scoped)
             if item is None:
                 return None
-            merged = None if metadata is None else {**item.value.get("metadata", {}), **metadata}
+            merged = None if metadata is None else checked_metadata({**item.value.get("metadata", {}), **metadata})
             changes = {"title": title, "pinned": pinned, "metadata": merged}
             value = {**item.value, **{name: change for name, change in changes.items() if change is not None}}
             await self._put(owner, item, value, item.updated_at)
@@ -416,11 +419,15 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | Non
     """Return the metadata of a thread.
 
     Raises:
-        InvalidInputError: It has more than 8,000 characters as JSON.
+        InvalidInputError: It is not JSON, or has more than 8,000 characters.
     """
     if metadata is None:
         return None
-    size = len(json.dumps(dict(metadata)))
+    try:
+        size = len(json.dumps(dict(metadata), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        msg = f"The metadata of a thread must be JSON: {error}."
+        raise InvalidInputError(msg) from error
     if size > _METADATA_CHARACTERS:
         msg = f"The metadata of a thread has {size:,} characters; at most {_METADATA_CHARACTERS:,} are allowed."
         raise InvalidInputError(msg)

@@ -184,7 +184,7 @@ class ThreadService:
         Raises:
             ConflictError: The owner has a thread of this id.
             OwnerMismatchError: Another owner has it.
-            InvalidInputError: The title or the metadata is too long.
+            InvalidInputError: The title or the metadata is too long, or the metadata are not JSON; nothing was created.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         title, metadata = checked_title(title), checked_metadata(metadata)
@@ -209,11 +209,12 @@ class ThreadService:
 
         Raises:
             ThreadNotFoundError: The owner has no thread of this id.
-            InvalidInputError: The title has more than 200 characters, or the metadata more than 8,000.
+            InvalidInputError: The title has more than 200 characters, or the metadata are not JSON, or have more than
+                8,000 characters together with those that are there.
         """
         owner, named = self._scope.resolve(owner), thread_id_from(thread_id)
         view = await self._view(named, owner)
-        title, metadata = None if title is None else checked_title(title), checked_metadata(metadata)
+        title = None if title is None else checked_title(title)
         scoped = view.is_scoped
         listed = await self._edit(owner, named, scoped=scoped, title=title, pinned=pinned, metadata=metadata)
         if listed is None:
