@@ -92,7 +92,7 @@ def test_figures_count_what_the_block_and_the_memories_show(path: Path):
 def test_stale_values_are_counted_where_nothing_replaces_them(path: Path, monkeypatch: pytest.MonkeyPatch):
     """Without updates and without marks, the old value stands beside the new one."""
     monkeypatch.setattr("threadkeep.capture.reconcile._one_subject", lambda _candidate, _memory: False)
-    monkeypatch.setattr("threadkeep.recall.selection.find_earlier", lambda _memories, _alike: {})
+    monkeypatch.setattr("threadkeep.recall.selection.find_earlier", lambda _memories, _alike, _question: {})
 
     counts = _counts(run_personal(path, parts=["updates"], embedder=WordsEmbedder()))
 

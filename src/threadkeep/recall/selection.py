@@ -402,7 +402,7 @@ def pack(
     offer, answers = _Offer(packer, request), candidates.answers
     compared = range(min(COMPARED, len(ranking.hits)))
     stored.learn(ranking, compared)
-    earlier = find_earlier(valid_ones(map(stored.memories.get, compared), at=now), ranking.alike)
+    earlier = find_earlier(valid_ones(map(stored.memories.get, compared), at=now), ranking.alike, request.query.text)
     offered: set[int] = set()
     while not packer.full and (chunk := list(islice(candidates.places, _CHUNK))):
         places = [one for place in chunk for one in (earlier.get(place), place) if one is not None]

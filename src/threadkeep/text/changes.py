@@ -1,7 +1,6 @@
-"""Statements that change what was said before: replaced, corrected, ended or reversed, as people put it.
+"""Marks of statements that change what was said before: replaced, corrected, ended or reversed, as people put it.
 
-A pair of statements is judged by three things: the newer one has the mark of a change, it does not add to what was said
-(``also``, ``another``), and both are about the same thing, which the words that they share tell.
+A mark is one sign of several; ``text/claims`` compares two statements.
 """
 
 # ruff: noqa: E501 - a pattern is a flat list of alternatives; broken up, it could not be searched for a word
@@ -9,13 +8,12 @@ A pair of statements is judged by three things: the newer one has the mark of a 
 from __future__ import annotations
 
 import re
-from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from threadkeep.text.languages import STOP_WORDS, language_of
+from threadkeep.text.languages import STOP_WORDS
 from threadkeep.text.semantics import straight
-from threadkeep.text.tokenizing import plain_words, tokenise
+from threadkeep.text.tokenizing import tokenise
 
 Change: TypeAlias = Literal["correction", "change"]
 
@@ -43,9 +41,6 @@ _CHANGE: Final = re.compile(
     | \b(?:used\ to|ended\ up|(?:is|are)\ (?:mine|ours)|withdrew|withdrawn|(?:made|named|appointed|elected|chose|picked|hired)\ (?:me|us)|(?:the|an|my|our)\ end\ (?:of|to)|an\ end|paying\ off|too\ (?!much\ |many\ )\w+|(?:is|are|it's|'s|we're|i'm)\ all|believe\ it\ or\ not|can\ you\ believe|let's|welcome|after\ (?:an?|the|\w+)\ (?:day|week|month|year|quarter|sprint)s?\ (?:of|with|on|at|in)|(?:on|under)\ my\ nerves|(?:sick|tired|fed\ up|had\ enough|bored)\b|nightmare|had\ (?:my|the|our)\ \w+\ \w+ed|makes?\ (?:\w+\ ){1,2}of\ us)\b
     | \b(?:jetzt|nun|inzwischen|mittlerweile|seit|neuerdings|ab\ (?:jetzt|sofort|morgen|heute)|nicht\ mehr|kein\w*\ mehr|wieder|zurück|statt(?:dessen)?|umgestiegen|gewechselt|umgezogen|gekündigt|verkauft|neu\w*|ehemalig\w*|früher|gestern|heute|endlich|schluss|vorbei|aufgehört|angefangen|maintenant|désormais|depuis|(?:ne\ (?:\w+\ )?|n'\w+\ )plus|plus\ (?:de|du|d')|nouveau|nouvelle|à\ nouveau|arrêté|changé|déménagé|quitté|vendu|remplacé|terminé|fini|hier|ahora|actualmente|ya\ no|desde|nuevo|nueva|de\ nuevo|otra\ vez|cambi\w+|mud\w+|dej\w+|vend\w+|termin\w+|acab\w+|ayer|por\ fin|agora|atualmente|já\ não|não\ (?:\w+\ )?mais|novo|nova|de\ novo|outra\ vez|troc\w+|deix\w+|parei|ontem|finalmente|adesso|ora|non\ (?:\w+\ )?più|nuovo|nuova|di\ nuovo|cambiato|lasciato|smesso|venduto|ieri)\b
     """
-)
-_RETURN: Final = re.compile(
-    r"(?i)\b(?:again|once more|as before|back|return(?:s|ed|ing)?|revert(?:s|ed|ing)?|wieder|zurück|à nouveau|de nouveau|de nuevo|otra vez|vuelt[ao]s?|de novo|outra vez|di nuovo)\b"
 )
 _ADDS: Final = re.compile(
     r"""(?ix)\b(?:also|(?<!gone\ )too(?=\W*$|[,;])|as\ well|another|additionally|besides|beside\ that|on\ top\ of|in\ addition|both|other|second\ (?:one|job|home)|and\ (?:a|an|my|our|the)\ \w+(?:,|\ called)|auch|außerdem|zusätzlich|noch\ ein\w*|aussi|également|en\ plus|un\ autre|une\ autre|también|además|otr[oa]|também|além|outr[oa]|anche|inoltre|un\ altr[oa])\b"""
@@ -222,11 +217,6 @@ _ABOUT_NOTHING: Final = frozenset(
         "now",
     ]
 )
-_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+")
-_VALUE: Final = re.compile(r"\d+(?:[.:,/-]\d+)*|[^\s@]{1,64}@[^\s@]{1,255}\b")
-_DIGIT: Final = re.compile(r"\d")
-_NAME: Final = re.compile(r"\b[A-Z][\w'-]{4,}")
-_NEARLY: Final = 0.85
 
 
 @lru_cache(maxsize=4096)
@@ -240,57 +230,15 @@ def change_in(text: str) -> Change | None:
     return "change" if _CHANGE.search(said) and not _ADDS.search(said) else None
 
 
+def adds_to_it(text: str) -> bool:
+    """Return whether *text* adds to what was said: ``also``, ``another``."""
+    return len(text) <= _MAX_CHARACTERS and _ADDS.search(straight(text)) is not None
+
+
 @lru_cache(maxsize=4096)
 def subjects_of(text: str) -> frozenset[str]:
     """Return the stems of *text* that tell what it is about."""
     return frozenset(stem for stem in tokenise(straight(text)[:_MAX_CHARACTERS]) if stem not in _STEMS)
 
 
-@lru_cache(maxsize=4096)
-def _shapes_of(text: str) -> frozenset[str]:
-    """Return the forms of the numbers and addresses in *text*: ``00:00`` for ``18:05``."""
-    return frozenset(_DIGIT.sub("0", value) if "@" not in value else "@" for value in _VALUE.findall(text))
-
-
 _STEMS: Final = frozenset(tokenise(" ".join((*_ABOUT_NOTHING, *STOP_WORDS)))) | _ABOUT_NOTHING
-
-
-def outdates(newer: str, older: str, *, common: frozenset[str] = frozenset()) -> bool:
-    """Return whether *newer*, said later, tells that *older* is no longer so, or never was.
-
-    Args:
-        newer: Said later.
-        older: Said before.
-        common: Stems that tell nothing, because many statements have them.
-    """
-    change = change_in(newer)
-    if change is None or len(older) > _MAX_CHARACTERS:
-        return False
-    about = subjects_of(older) - common
-    if change == "correction":
-        shared = bool(subjects_of(newer) & about)
-        return shared or bool(_shapes_of(newer) & _shapes_of(older)) or _respells(newer, older)
-    return any(change_in(one) is not None and subjects_of(one) & about for one in _new_in(newer, older))
-
-
-def _new_in(newer: str, older: str) -> list[str]:
-    """Return the sentences of *newer* that *older* does not have, too, such as a greeting."""
-    return [one for one in _SENTENCES.split(newer) if one.strip(" .!") and one.strip(" .!") not in older]
-
-
-def _respells(newer: str, older: str) -> bool:
-    """Return whether a name in *newer* is spelled nearly as one in *older*."""
-    names = [set(_NAME.findall(text)) for text in (newer, older)]
-    return any(
-        one != other and SequenceMatcher(None, one, other).ratio() >= _NEARLY for one in names[0] for other in names[1]
-    )
-
-
-def returns(newer: str, older: str) -> bool:
-    """Return whether *newer* tells that *older* is so again."""
-    return _RETURN.search(straight(newer)) is not None and bool(subjects_of(newer) & subjects_of(older))
-
-
-def is_english(text: str) -> bool:
-    """Return whether *text* is in English, as far as its function words tell."""
-    return language_of(plain_words(text)) == "english"

@@ -64,6 +64,14 @@ _INTRODUCES: Final = re.compile(
         |üb?ersetze?|fasse|traduis|traduisez|résume|traduce|resume|traduza|resuma|traduci|riassumi
         )\b[^:\n]{0,200}:"""
 )
+_VALUE_WORDS: Final = 6
+_NO_VALUE: Final = re.compile(
+    r"(?i)[\"“”„«»:]|\b(?:i|i'\w{1,2}|my|me|mine|we|us|our|ich|mich|mir|mein\w{0,2}|wir|uns|je|j'|moi|mon|ma|mes|nous|yo|mi|mis|soy|nosotros|eu|meu|minha|nós|user|always|never|please)\b"
+)
+"""Speaks of its author, or of what shall be done: not a bare value after a colon."""
+_TASKS: Final = re.compile(
+    r"(?i)^\W*(?:please |can you |could you )*(?:translate|summar\w+|rewrite|reword|rephrase|paraphrase|proof-?read|improve|edit|correct|polish|shorten|review|analy[sz]e|explain|classify|convert|format|fix|check|parse|extract|refactor|debug|complete|continue|read|write|draft|compose|reply|respond|send|generate|create|here|this|these|following|below)\b"
+)
 # A user who asks about a text has put it into a paragraph of its own.
 _ASKS_ABOUT: Final = re.compile(
     r"""(?ix)\b(?:
@@ -319,7 +327,7 @@ def _is_foreign(line: str, body: str) -> bool:
 
 def _split_introduced(paragraph: str) -> tuple[str, bool]:
     """Return the part before another author's text, and whether there is such a text."""
-    if found := _INTRODUCES.search(paragraph):
+    if (found := _INTRODUCES.search(paragraph)) and not _is_value(paragraph):
         start = max((end.end() for end in _END.finditer(paragraph, 0, found.start())), default=0)
         return paragraph[:start], True
     if paragraph.endswith(":") and not ABOUT_ME.search(paragraph):
@@ -328,6 +336,14 @@ def _split_introduced(paragraph: str) -> tuple[str, bool]:
     if _SPEAKER.match(paragraph) and not ABOUT_ME.search(paragraph.split(":", maxsplit=1)[0]):
         return "", True
     return paragraph, False
+
+
+def _is_value(paragraph: str) -> bool:
+    """Whether a colon leads to a few words that speak of no author, as in ``The letter arrived: 1,010 a month``."""
+    head, _, tail = paragraph.partition(":")
+    return 0 < len(tail.split()) <= _VALUE_WORDS and not (
+        _NO_VALUE.search(tail) or _is_task(head) or _TASKS.match(head)
+    )
 
 
 def split_sentences(paragraph: str) -> list[str]:

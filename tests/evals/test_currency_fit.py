@@ -1,0 +1,53 @@
+"""The weights by which recall marks a statement as earlier are fitted to the shipped pairs."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from tests.evals.embedding import WordsEmbedder
+from threadkeep_evals.currency_fit import NAMES, Item, fit, read_items
+from threadkeep_evals.personal import run_personal
+
+DATA = Path(str(files("threadkeep_evals"))) / "data"
+
+
+def test_shipped_files_have_updates_and_pairs_that_stay_apart():
+    items = read_items([DATA / "updates_first.json", DATA / "updates_second.json"])
+
+    assert sum(item.changes for item in items) == 129
+    assert sum(not item.changes for item in items) == 80
+    assert all(len(item.told) == 2 for item in items)
+
+
+def test_fit_tells_updates_from_additions():
+    items = [
+        Item((f"My {thing} is at {place}.", f"The {thing} moved to {other}."), f"Where is my {thing}?", changes=True)
+        for thing, place, other in (("desk", "Bonn", "Kiel"), ("boat", "Pula", "Split"), ("barn", "Ede", "Tiel"))
+    ] + [
+        Item((f"I like {one}.", f"I also like {other}."), "What do I like?", changes=False)
+        for one, other in (("tea", "jam"), ("oats", "rye"), ("figs", "plums"))
+    ]
+    texts = list(dict.fromkeys(text for item in items for text in (*item.told, item.question)))
+    vectors = dict(zip(texts, asyncio.run(WordsEmbedder().embed(texts)), strict=True))
+
+    weights = fit(items, vectors)
+
+    assert tuple(weights) == NAMES
+    assert weights["shared words"] > 0
+    assert weights["adds"] < 0
+
+
+@pytest.mark.parametrize("name", ["updates_first.json", "updates_second.json"])
+def test_outdated_values_are_marked(name: str):
+    """With the local embedder, at full size."""
+    report = run_personal(DATA / name, parts=["updates", "several"])
+    shares = {row["figure"]: row["share"] for row in report["results"]}
+
+    assert shares["stale_as_fact"] <= 0.07
+    assert shares["current_in_block"] >= 0.95
+    assert shares["several_both"] >= 0.95
+    assert shares["several_unmarked"] >= 0.55
