@@ -156,7 +156,6 @@ class EventLoopThread:
     ) -> _Submission[T]:
         """Hand *coroutine* to the loop; what is handed over before it is closed comes to an end, done or cancelled."""
         try:
-            self.require_open()
             with self._guard:
                 return _Submission(coroutine, self._started(), callback)
         except ThreadkeepError:
@@ -164,9 +163,8 @@ class EventLoopThread:
             raise
 
     def _started(self) -> asyncio.AbstractEventLoop:
-        if self._closed:
-            raise closed_error()
-        if self._loop is None:
+        if self._loop is None or self._pid != os.getpid():
+            self.require_open()
             loop = asyncio.new_event_loop()
             ready = threading.Event()
             self._thread = threading.Thread(target=_serve, args=(loop, ready), name=self._name, daemon=True)
@@ -216,22 +214,20 @@ class _Submission(Generic[T]):
             self._task.cancel()
 
     async def _run(self) -> None:
+        result: T | None = None
+        failure: BaseException | None = None
         try:
             result = await self._coroutine
         except OUTCOMES as error:
-            self._report(None, error)
-        else:
-            self._report(result, None)
+            failure = error
+        self._reported = True
+        self._callback(result, failure)
 
     def _ended(self, _: asyncio.Task[None]) -> None:
         """Tell of a task that was cancelled before its first step."""
         if not self._reported:
             self._coroutine.close()
-            self._report(None, asyncio.CancelledError())
-
-    def _report(self, result: T | None, error: BaseException | None) -> None:
-        self._reported = True
-        self._callback(result, error)
+            self._callback(None, asyncio.CancelledError())
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:

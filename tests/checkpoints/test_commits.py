@@ -11,7 +11,7 @@ import pytest
 
 from tests.checkpoints.checkpoints import config_of, echo_graph
 from tests.checkpoints.conftest import MakeCheckpointer
-from threadkeep.checkpoints import thread_store
+from threadkeep.checkpoints import leases
 from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.checkpoints.head import Head, lease_lost_error
 from threadkeep.checkpoints.thread_store import Threads
@@ -65,7 +65,7 @@ class TestCommitsOfARun:
     @pytest.fixture
     def commits(self, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         """What each commit of a thread writes, by key; what follows at once is waited for, however slow the machine."""
-        monkeypatch.setattr(thread_store, "_SOON_SECONDS", 60)
+        monkeypatch.setattr(leases, "_SOON_SECONDS", 60)
         commits: list[list[str]] = []
         commit = InMemoryStorage.commit
 
@@ -97,7 +97,7 @@ class TestCommitsOfARun:
         self, make: MakeCheckpointer, commits: list[list[str]], monkeypatch: pytest.MonkeyPatch
     ):
         """Also if what comes after it is committed: here the timer commits the input alone, and the disk is full."""
-        monkeypatch.setattr(thread_store, "_SOON_SECONDS", 0)
+        monkeypatch.setattr(leases, "_SOON_SECONDS", 0)
         commit = InMemoryStorage.commit
 
         async def full(self: InMemoryStorage, batch: Batch) -> Position:

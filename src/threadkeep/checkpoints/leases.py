@@ -9,6 +9,7 @@ one process wait for each other in the order in which they came; runs of other p
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -26,7 +27,7 @@ from threadkeep.storage.interface import Delete, Operation, Ref
 if TYPE_CHECKING:
     from threadkeep.checkpoints.codec import StoredValues, ValueRef
     from threadkeep.checkpoints.directory import ThreadOwners
-    from threadkeep.checkpoints.thread_store import Threads, ThreadStore
+    from threadkeep.checkpoints.thread_store import Change, Threads, ThreadStore
     from threadkeep.event_loop import EventLoopThread
     from threadkeep.identity import Owner
     from threadkeep.storage.interface import Partition
@@ -40,6 +41,7 @@ LEASE_TIME: Final = timedelta(seconds=12)
 QUEUE_TIME: Final = timedelta(minutes=5)
 """How long a run waits for the one before it."""
 
+_SOON_SECONDS: Final = 0.005
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 0.5
 
@@ -94,20 +96,53 @@ class Lease:
     run: str
     thread: ThreadStore
     owner: Owner | None
+    leases: Leases
     epoch: str | None = None
     stored: StoredValues = field(default_factory=dict["tuple[str, str, str]", "ValueRef"])
     written: str = ""
     ending: bool = False
     over: bool = False
     turn: asyncio.Lock | None = None
-    leases: Leases | None = None
     undone: bool = False
     failure: BaseException | None = None
+    _deferred: deque[Change] = field(default_factory=deque["Change"])
+    _waits: bool = False
 
-    def note_failure(self, done: asyncio.Future[None]) -> None:
-        """Keep the error of a write that the run does not wait for."""
-        if not done.cancelled():
-            self.failure = self.failure or done.exception()
+    def defer(self, change: Change) -> None:
+        """Commit *change* with what the run writes next, at most 5 ms later; from any thread.
+
+        If it fails, so does the run's next write, or its end.
+        """
+        change.failed = self._note_failure
+        self._deferred.append(change)
+        if self._waits:
+            return
+        self._waits = True
+        try:
+            asyncio.get_running_loop().call_later(_SOON_SECONDS, self._write_soon)
+        except RuntimeError:  # a thread of a sync run
+            self.leases.loop.soon(lambda: asyncio.get_running_loop().call_later(_SOON_SECONDS, self._write_soon))
+
+    def write_deferred(self) -> None:
+        """Commit what was deferred; in the event loop of the storage."""
+        changes: list[Change] = []
+        while self._deferred:
+            changes.append(self._deferred.popleft())
+        if changes:
+            self.thread.add(changes)
+
+    async def settle(self) -> None:
+        """Commit what was deferred before the run reads; in the event loop of the storage."""
+        self.write_deferred()
+        await self.thread.settle()
+
+    def _write_soon(self) -> None:
+        self._waits = False
+        if self._deferred:
+            self.leases.loop.soon(self.write_deferred)
+
+    def _note_failure(self, error: BaseException) -> None:
+        self.failure = self.failure or error
 
     def require_no_failure(self) -> None:
         """Raise the error of a write that the run did not wait for."""
@@ -118,7 +153,7 @@ class Lease:
         """Give it back before the run returns; see :meth:`Leases.release`."""
         if self.undone:
             raise undone()
-        if not self.over and self.leases is not None:
+        if not self.over:
             releasing = asyncio.ensure_future(self.leases.loop.run(self.leases.release(self)))
             await asyncio.shield(releasing)  # also if the run is cancelled at its end
 
@@ -126,7 +161,7 @@ class Lease:
         """Do the same, blocking."""
         if self.undone:
             raise undone()
-        if not self.over and self.leases is not None:
+        if not self.over:
             self.leases.loop.run_sync(self.leases.release(self))
 
 
@@ -191,7 +226,7 @@ class Leases:
         deadline = clock.time() + self.terms.queue.total_seconds()
         if (gate := self._threads.storage.gate) is not None:
             gate.require_capacity()
-        lease = Lease(new_id(), thread, owner, leases=self)
+        lease = Lease(new_id(), thread, owner, self)
         waits = strategy in ("enqueue", "reject")
         if waits:
             await self._await_turn(lease, strategy, deadline)
@@ -237,6 +272,7 @@ class Leases:
         if lease.over:
             return
         lease.ending = True
+        lease.write_deferred()
         try:
             await self._threads.call(lease.thread.commit(lambda head: _without(head, lease)))
             lease.require_no_failure()

@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 from typing_extensions import override
 
-from threadkeep.checkpoints.codec import CheckpointPlace, config_of, encode_checkpoint, encode_writes, writes_to_puts
+from threadkeep.checkpoints.codec import CheckpointPlace, encode_checkpoint, encode_writes, writes_to_puts
 from threadkeep.checkpoints.directory import ThreadDirectory, ThreadOwners, thread_partition
 from threadkeep.checkpoints.head import Write, busy
 from threadkeep.checkpoints.leases import Lease, Leases, LeaseTerms, current_lease
@@ -292,8 +292,9 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
-        self._run_sync(self._write(target, change, checkpoint["id"]))
-        return config_of(target.thread.thread_id, CheckpointPlace(target.place.namespace, checkpoint["id"]))
+        if not self._deferred(target, change, metadata):
+            self._run_sync(self._write(target, change))
+        return target.wrote(checkpoint["id"])
 
     @override
     async def aput(
@@ -304,20 +305,23 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         target, change = self._put(config, checkpoint, metadata)
-        await self.run(self._write(target, change, checkpoint["id"]))
-        return config_of(target.thread.thread_id, CheckpointPlace(target.place.namespace, checkpoint["id"]))
+        if not self._deferred(target, change, metadata):
+            await self.run(self._write(target, change))
+        return target.wrote(checkpoint["id"])
 
     @override
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self._run_sync(self._put_writes(config, writes, task_id, task_path))
+        if (work := self._put_writes(config, writes, task_id, task_path)) is not None:
+            self._run_sync(work)
 
     @override
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await self.run(self._put_writes(config, writes, task_id, task_path))
+        if (work := self._put_writes(config, writes, task_id, task_path)) is not None:
+            await self.run(work)
 
     @override
     def delete_thread(self, thread_id: str) -> None:
@@ -418,6 +422,8 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
 
     async def _load(self, target: Target, lease: Lease | None = None) -> CheckpointTuple | None:
         """Return a checkpoint; *lease*: of the run that begins with it, which notes the large values it refers to."""
+        if target.lease is not None:
+            await target.lease.settle()
         owner = target.owner if lease is None and self._owner is None else None
         loaded = await target.thread.load(target.place, fresh=lease is None, owner=owner)
         if loaded is None:
@@ -429,7 +435,10 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
         return found
 
     async def _require_owner(self, target: Target) -> None:
-        if self._owner is None and target.owner is not None:
+        """Check the owner; a run with a lease has shown its owner, and reads what it wrote."""
+        if target.lease is not None:
+            await target.lease.settle()
+        elif self._owner is None and target.owner is not None:
             head = await target.thread.head()
             if head is not None:
                 head.require_owner(target.owner)
@@ -504,41 +513,40 @@ class ThreadkeepCheckpointer(BaseCheckpointSaver[str]):
             stored={} if lease is None else lease.stored,
         )
         write = Write("put", namespace, checkpoint["id"], parent_id, run or None, target.run is not None)
-        # Between its input and the next checkpoint, a run does nothing of its own.
-        soon = lease is not None and metadata.get("source") == "input"
-        return target, Change(target.thread.admit(write), puts, soon)
+        return target, Change(target.thread.admit(write, lease), puts)
+
+    def _deferred(self, target: Target, change: Change, metadata: CheckpointMetadata) -> bool:
+        """Defer the checkpoint of a run's input; return whether it was: no node runs before the next checkpoint."""
+        if target.lease is None or metadata.get("source") != "input":
+            return False
+        target.lease.defer(change)
+        return True
 
     def _put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str
-    ) -> Coroutine[Any, Any, None]:
-        """Encode at once, on the caller's thread; return what writes it."""
+    ) -> Coroutine[Any, Any, None] | None:
+        """Encode on the caller's thread; return what writes it; ``None``: the run does so with what comes next."""
         target = self._target(config)
         if not writes:
             return self._require_owner(target)
-        run = target.lease.run if target.lease is not None else ""
+        lease = target.lease
+        run = lease.run if lease is not None else ""
         write = Write("writes", *target.place, run=run or None, in_graph=target.run is not None)
         puts = writes_to_puts(target.place, task_id, task_path, encode_writes(writes, self.serde), run)
-        return self._write(target, Change(target.thread.admit(write), puts, soon=target.lease is not None))
-
-    async def _write(self, target: Target, change: Change, checkpoint_id: str = "") -> None:
-        """Commit *change*; *checkpoint_id*: of the checkpoint that it puts.
-
-        The input of a run is committed with what comes next; if that fails, so does the run's next write, or its end.
-        """
-        lease = target.lease
+        change = Change(target.thread.admit(write, lease), puts)
         if lease is None:
-            if target.owner is not None:
-                await self.owners.bind(target.thread, target.owner, epoch=None, scoped=self._owner is not None)
-            await target.thread.write(change)
-            return
-        done = target.thread.write(change)
-        if change.soon and checkpoint_id:
-            done.add_done_callback(lease.note_failure)
-        else:
-            await done
-            lease.require_no_failure()
-        if checkpoint_id and not target.place.namespace:
-            lease.written = checkpoint_id
+            return self._write(target, change)
+        lease.defer(change)
+        return None
+
+    async def _write(self, target: Target, change: Change) -> None:
+        """Commit *change* after what the run has deferred."""
+        lease = target.lease
+        if lease is not None:
+            lease.write_deferred()
+        elif target.owner is not None:
+            await self.owners.bind(target.thread, target.owner, epoch=None, scoped=self._owner is not None)
+        await target.thread.write(change)
 
     async def _list(
         self,

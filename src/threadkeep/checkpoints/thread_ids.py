@@ -14,7 +14,7 @@ from uuid import UUID
 
 from langgraph.checkpoint.base import id as ids
 
-from threadkeep.checkpoints.codec import CheckpointPlace
+from threadkeep.checkpoints.codec import CheckpointPlace, config_of
 from threadkeep.clock import SystemClock
 from threadkeep.errors import InvalidInputError, TooLargeError
 from threadkeep.identity import RUNTIME, Owner, claimed_owner
@@ -59,6 +59,12 @@ class Target:
     owner: Owner | None
     lease: Lease | None
     run: object | None
+
+    def wrote(self, checkpoint_id: str) -> RunnableConfig:
+        """Note that the run put this checkpoint, and return the config that names it."""
+        if self.lease is not None and not self.place.namespace:
+            self.lease.written = checkpoint_id
+        return config_of(self.thread.thread_id, CheckpointPlace(self.place.namespace, checkpoint_id))
 
 
 def thread_id_from(value: object) -> ThreadId:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from cachetools import LRUCache
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import CheckpointTuple
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from threadkeep.checkpoints.leases import Lease
     from threadkeep.clock import Clock
     from threadkeep.identity import Owner
 
@@ -66,7 +68,6 @@ _LONG_AGO: Final = timedelta(minutes=10)
 """A lease that ended so long ago is not waited for: no clock of a working deployment is wrong by that."""
 
 _LARGEST_COMMIT_BYTES: Final = 32 * 1024 * 1024
-_SOON_SECONDS: Final = 0.005
 _PAUSE_SECONDS: Final = 0.002
 _THREADS_CACHED: Final = 10_000
 
@@ -78,19 +79,31 @@ class Change:
     Attributes:
         revise: Returns the new head, or raises if the change is not allowed.
         operations: What it writes besides the head.
-        soon: Whether another change of the same run follows at once: one commit takes both.
-        done: Resolved when the change is committed.
+        failed: Called with the error if it is not committed and :attr:`done` is not waited for.
+        done: Resolved when the change is committed; ``None``: that is not waited for.
     """
 
     revise: Callable[[Head], Head]
     operations: Sequence[Operation] = ()
-    soon: bool = False
+    failed: Callable[[BaseException], object] | None = None
     done: asyncio.Future[None] | None = None
 
     @property
     def size_bytes(self) -> int:
         """The bytes that it writes."""
-        return sum(len(one.data or b"") for one in self.operations if isinstance(one, Put))
+        size = 0
+        for one in self.operations:
+            if isinstance(one, Put) and one.data is not None:
+                size += len(one.data)
+        return size
+
+    def fail(self, error: BaseException) -> None:
+        """Raise *error* where the change is waited for."""
+        if self.done is None:
+            if self.failed is not None:
+                self.failed(error)
+        elif not self.done.done():
+            self.done.set_exception(error)
 
 
 class _KnownHead(NamedTuple):
@@ -124,7 +137,6 @@ class ThreadStore:
         self._seen: tuple[str, datetime | None, float] = ("", None, 0.0)
         self._waiting: list[Change] = []
         self._committing: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
 
     async def head(self, *, fresh: bool = True) -> Head | None:
         """Return the head, or ``None`` if nothing was written yet; *fresh*: not what an earlier call has read."""
@@ -145,20 +157,31 @@ class ThreadStore:
             StorageError: It may not have been written.
         """
         done = change.done = asyncio.get_running_loop().create_future()
-        self._waiting.append(change)
-        if change.soon:
-            self._begin_soon()
-        else:
-            self.begin()
+        self.add([change])
         return done
 
-    def admit(self, write: Write) -> Callable[[Head], Head]:
-        """Return what makes the new head for *write*; the write of a run renews its lease."""
+    def add(self, changes: Sequence[Change]) -> None:
+        """Commit *changes* after those that wait already; nothing waits for them but what is called if they fail."""
+        self._waiting += changes
+        if self._committing is None and self._waiting:
+            self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
+
+    async def settle(self) -> None:
+        """Wait until what was written so far is committed, or has failed."""
+        if self._committing is not None:
+            await asyncio.shield(self._committing)
+
+    def admit(self, write: Write, lease: Lease | None) -> Callable[[Head], Head]:
+        """Return what makes the new head for *write*; a write with a *lease* renews it.
+
+        It raises the error of an earlier write of the same run that was not committed: nothing is written past a gap.
+        """
 
         def revise(head: Head) -> Head:
-            if write.run is None:
+            if lease is None:
                 return admit(head, write, leased=self.is_leased(head))
-            return renewed(admit(head, write, leased=True), write.run, self._threads.clock.now())
+            lease.require_no_failure()
+            return renewed(admit(head, write, leased=True), lease.run, self._threads.clock.now())
 
         return revise
 
@@ -266,22 +289,11 @@ class ThreadStore:
         position = await until_available(lambda: threads.storage.position(self.partition), threads.timeout)
         return _KnownHead(None, epoch=position.epoch)
 
-    def begin(self) -> None:
-        """Commit what waits."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._committing is None and self._waiting:
-            self._committing = self._threads.track(asyncio.ensure_future(self._commit_all()))
-
-    def _begin_soon(self) -> None:
-        if self._timer is None and self._committing is None:
-            self._timer = asyncio.get_running_loop().call_later(_SOON_SECONDS, self.begin)
-
     async def _commit_all(self) -> None:
-        """Commit what waits, until nothing does but what another change follows at once."""
+        """Commit what waits, until nothing does."""
+        current_priority.set(Priority.CHECKPOINT)
         try:
-            while True:
+            while self._waiting:
                 changes = self._take()
                 try:
                     await self._commit(changes)
@@ -290,12 +302,8 @@ class ThreadStore:
                 except BaseException as error:
                     _fail(changes, error if isinstance(error, Exception) else asyncio.CancelledError())
                     raise
-                if all(change.soon for change in self._waiting):
-                    break
         finally:
             self._committing = None
-            if self._waiting:
-                self._begin_soon()
 
     def _take(self) -> list[Change]:
         """Return the changes that wait, as many as one commit takes."""
@@ -311,41 +319,39 @@ class ThreadStore:
     async def _commit(self, changes: Sequence[Change]) -> None:
         """Commit those of *changes* that are allowed, and refuse the others.
 
-        What was written although no answer came is found in the head, which allows the same change once more.
+        If a commit was written although no answer came, the next attempt conflicts with it and finds it in the head,
+        which allows the same change once more. Changes are refused after the commit: the writer of a change that another
+        one rules out reads what is left.
         """
         for attempt in range(CONFLICT_ATTEMPTS):
+            known = self._known or await self._read_head()
+            head, puts, allowed, refused = _apply(changes, known.head or Head(self.thread_id))
+            after = None if allowed else known
             try:
-                await until_available(lambda: self._try_commit(changes), self._threads.timeout)
+                if allowed:
+                    after = await self._put(head, puts, known)
             except RevisionConflictError:
                 await asyncio.sleep(_PAUSE_SECONDS * attempt)
-            else:
-                return
+                continue
+            finally:
+                self._known = after
+            for change in allowed:
+                if change.done is not None and not change.done.done():
+                    change.done.set_result(None)
+            for change, error in refused:
+                change.fail(error)
+            return
         msg = "Other writers kept changing this thread; try again."
         raise ThreadBusyError(msg)
 
-    async def _try_commit(self, changes: Sequence[Change]) -> None:
-        """Read the head unless it is known, and commit.
-
-        Changes are refused after the commit: the writer of a change that another one rules out reads what is left.
-        """
-        threads, known = self._threads, self._known or await self._read_head()
-        head, puts, allowed, refused = _apply(changes, known.head or Head(self.thread_id))
-        if allowed:
-            due = None if threads.ttl is None else Due(EXPIRY, threads.clock.now() + threads.ttl)
-            expect = "absent" if known.head is None else known.revision
-            batch = Batch(self.partition, [*puts, Put(*HEAD, head.to_value(), expect=expect, due=due)], known.epoch)
-            try:
-                position = await threads.storage.commit(batch)
-            except BaseException:
-                self._known = None
-                raise
-            known = _KnownHead(head, position.sequence)
-        self._known = known
-        for change in allowed:
-            if change.done is not None and not change.done.done():
-                change.done.set_result(None)
-        for change, error in refused:
-            _fail([change], error)
+    async def _put(self, head: Head, puts: Sequence[Operation], known: _KnownHead) -> _KnownHead:
+        """Commit *puts* with *head*, and return what is known then."""
+        threads = self._threads
+        due = None if threads.ttl is None else Due(EXPIRY, threads.clock.now() + threads.ttl)
+        expect = "absent" if known.head is None else known.revision
+        batch = Batch(self.partition, [*puts, Put(*HEAD, head.to_value(), expect=expect, due=due)], known.epoch)
+        position = await until_available(partial(threads.storage.commit, batch), threads.timeout)
+        return _KnownHead(head, position.sequence)
 
 
 class Threads:
@@ -380,23 +386,20 @@ class Threads:
         return task
 
     async def settle(self) -> None:
-        """Wait for the commits in progress, and for those that were to begin soon."""
-        for thread in [*self._threads.values()]:
-            thread.begin()
+        """Wait for the commits in progress."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
     async def get_items(self, refs: Sequence[Ref]) -> Sequence[Item | None]:
         """Return items, or ``None`` for what is not there."""
-        return await until_available(lambda: self.storage.get(refs), self.timeout)
+        return await until_available(partial(self.storage.get, refs), self.timeout)
 
     async def scan(
         self, partition: Partition, prefix: Namespace, *, after: str | None = None, limit: int = _PAGE
     ) -> Page:
         """Return a page of items."""
-        return await until_available(
-            lambda: self.storage.scan(partition, prefix=prefix, after=after, limit=limit), self.timeout
-        )
+        ask = partial(self.storage.scan, partition, prefix=prefix, after=after, limit=limit)
+        return await until_available(ask, self.timeout)
 
     async def call(self, work: Awaitable[T]) -> T:
         """Return the result of calls of the storage.
@@ -440,7 +443,7 @@ def _apply(changes: Sequence[Change], head: Head) -> _Applied:
     allowed: list[Change] = []
     refused: list[tuple[Change, ThreadkeepError]] = []
     for change in changes:
-        if change.done is None or change.done.done():
+        if change.done is not None and change.done.done():
             continue
         try:
             head = change.revise(head)
@@ -455,5 +458,4 @@ def _apply(changes: Sequence[Change], head: Head) -> _Applied:
 
 def _fail(changes: Sequence[Change], error: BaseException) -> None:
     for change in changes:
-        if change.done is not None and not change.done.done():
-            change.done.set_exception(error)
+        change.fail(error)

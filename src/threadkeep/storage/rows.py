@@ -518,7 +518,7 @@ def _encode_put(put: Put) -> PutRow:
         model, dims, embedding = encode_text(put.embedding.model), put.embedding.dims, bytes(put.embedding.data)
     return PutRow(
         value=encode_value(put.value),
-        paths=encode_namespace(put.index),
+        paths=encode_namespace(put.index) if put.index else NO_PATHS,
         model=model,
         dims=dims,
         embedding=embedding,

@@ -13,7 +13,7 @@ import json
 import sqlite3
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ class SqliteStorage(StorageBase):
     async def commit_all(self, batches: Sequence[Batch]) -> tuple[Position, ...]:
         """See :meth:`threadkeep.storage.interface.MultiPartitionCommits.commit_all`."""
         self._require_open()
-        return await self._write([await self._encode(batch) for batch in batches])
+        return await self._commits.add(self._connections, [await self._encode(batch) for batch in batches])
 
     def try_position(self, partition: Partition) -> Position | None:
         """See :meth:`threadkeep.storage.interface.ImmediateReads.try_position`."""
@@ -142,7 +142,7 @@ class SqliteStorage(StorageBase):
         return await self._read(self._tables.get, keys, now) if rows is None else rows
 
     async def _commit(self, batch: EncodedBatch) -> Position:
-        return (await self._write([batch]))[0]
+        return (await self._commits.add(self._connections, [batch]))[0]
 
     async def _get_position(self, partition: Partition) -> Position:
         position = self._connections.try_read(self._tables.position, partition)
@@ -205,15 +205,6 @@ class SqliteStorage(StorageBase):
         partitions, items = await self._read(self._tables.count)
         return Stats(partitions, items, size_bytes(self._path))
 
-    async def _write(self, batches: Sequence[EncodedBatch]) -> tuple[Position, ...]:
-        positions = await self._commits.add(self._connections, batches)
-        for batch in batches:
-            for change in batch.changes:
-                if change.kind == "delete":
-                    self._connections.scrub_later()
-                    return positions
-        return positions
-
     def _try_get_rows(
         self, keys: Mapping[Partition, Collection[RowKey]], now: int, count: int
     ) -> Mapping[Partition, list[ItemRow]] | None:
@@ -255,7 +246,13 @@ class GroupCommit:
         self._queue.append(queued)
         # Each call submits work; the work that finds the queue empty does nothing.
         connections.writer.submit(self._work, connections)
-        return await queued.result
+        positions = await queued.result
+        for batch in batches:
+            for change in batch.changes:
+                if change.kind == "delete":
+                    connections.scrub_later()
+                    return positions
+        return positions
 
     def _work(self, connections: SqliteConnections) -> None:
         group: list[_QueuedCommit] = []
@@ -330,7 +327,7 @@ class SqliteTables:
         digest = self._digest(batch.partition)
         head = self._head(connection, digest)
         check_epoch(batch.epoch, head.epoch)
-        states = dict(_read_states(connection, digest, batch.changes))
+        states = _read_states(connection, digest, batch.changes)
         sequence = head.sequence + 1
         plan = plan_commit(batch.changes, states, revision=sequence, now=now)
         if plan.rows:
@@ -466,13 +463,13 @@ class SqliteTables:
         )
 
 
-def _read_states(
-    connection: sqlite3.Connection, digest: bytes, changes: Sequence[RowChange]
-) -> Iterator[tuple[RowKey, RowState]]:
+def _read_states(connection: sqlite3.Connection, digest: bytes, changes: Sequence[RowChange]) -> dict[RowKey, RowState]:
+    states: dict[RowKey, RowState] = {}
     for change in changes:
         rows = connection.execute(SQL["states"], (digest, *change.row_key)).fetchall()
         if rows:
-            yield change.row_key, RowState(*rows[0])
+            states[change.row_key] = RowState(*rows[0])
+    return states
 
 
 def _trim_log(connection: sqlite3.Connection, digest: bytes, head: _PartitionHead) -> _PartitionHead:
