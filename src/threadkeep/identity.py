@@ -177,10 +177,7 @@ def on_server(configurable: Mapping[str, Any], *, runtime: object = None) -> boo
     runtime = configurable.get(RUNTIME) if runtime is None else runtime
     if getattr(runtime, "server_info", None) is not None:
         return True
-    for key in _SERVER_KEYS:  # a generator takes twice as long, and each checkpoint asks
-        if configurable.get(key) is not None:
-            return True
-    return False
+    return any(configurable.get(key) is not None for key in _SERVER_KEYS)
 
 
 def _server_owner(user: object) -> Owner | None:

@@ -320,8 +320,8 @@ class ThreadStore:
         """Commit those of *changes* that are allowed, and refuse the others.
 
         If a commit was written although no answer came, the next attempt conflicts with it and finds it in the head,
-        which allows the same change once more. Changes are refused after the commit: the writer of a change that another
-        one rules out reads what is left.
+        which allows the same change once more. Changes are refused after the commit: the writer of a change that
+        another one rules out reads what is left.
         """
         for attempt in range(CONFLICT_ATTEMPTS):
             known = self._known or await self._read_head()
