@@ -24,16 +24,16 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (66, 1920),
-    "learn one sentence": (56, 1720),
+    "agent turn": (66, 1720),
+    "learn one sentence": (55, 1640),
     "warm recall": (38, 290),
     "list memories": (16, 115),
     "forget a memory": (28, 575),
-    "store put": (20, 155),
+    "store put": (20, 150),
     "warm store search": (29, 215),
     "store get": (13, 52),
-    "checkpoint put": (15, 136),
-    "checkpoint get": (15, 141),
+    "checkpoint put": (15, 124),
+    "checkpoint get": (15, 134),
     "command: memories list": (28, 465),
 }
 """At most so many modules and calls, by path."""
