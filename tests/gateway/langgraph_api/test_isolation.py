@@ -169,6 +169,7 @@ class TestTwoTenants:
                     "context": [None],
                     "config": [None, {"configurable": {}}],
                     "if_not_exists": ["reject", None],
+                    "command": [None, {"resume": "x"}, {"goto": "child"}],
                     "webhook": [None],
                     "after_seconds": [None],
                     "namespace": [["users", "me", "prefs"], ["users", "prefs"], "users.me.prefs"],

@@ -92,9 +92,11 @@ class TestStream:
 
         rest = await events_of(client.runs.join_stream(thread_id, run_id, last_event_id=first[3].id))
         custom = await events_of(client.runs.join_stream(thread_id, run_id, stream_mode="custom"))
+        listed = await events_of(client.runs.join_stream(thread_id, run_id, stream_mode='["custom"]'))
 
         assert rest == first[4:]
         assert [part.event for part in custom] == ["metadata", "custom", "end"]
+        assert listed == custom
 
     async def test_events_that_are_gone_give_the_state(self, client: Any, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(gateway_runs, "CALL_BYTES", 2_000)

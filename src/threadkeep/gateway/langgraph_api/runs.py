@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import quote
@@ -112,7 +113,7 @@ async def join_stream(
         await _run_elsewhere(request, principal, thread_id, run_id)
         return EventStreamResponse(_newest(request, principal.owner, thread_id, run_id, 0), lambda _: None)
     after = event_number(last_event_id, run_id)
-    modes = frozenset(mode for mode in stream_mode or () if mode)  # the SDK sends an empty one for all
+    modes = _modes_of(stream_mode or ())
     return _events(request, run, after, {}, modes=modes, cancel=cancel_on_disconnect)
 
 
@@ -218,6 +219,11 @@ async def _only(chunks: AsyncIterator[bytes], modes: frozenset[str]) -> AsyncIte
         chosen = [event for event in events if event.startswith(b":") or _mode_of(event) in kept]
         if chosen:
             yield b"\n\n".join(chosen) + b"\n\n"
+
+
+def _modes_of(named: Sequence[str]) -> frozenset[str]:
+    """Return the modes of a query, once for each or as one JSON list; the SDK sends an empty text for all of them."""
+    return frozenset(mode for text in named for mode in re.findall(r"[a-z-]+", text))
 
 
 def _mode_of(event: bytes) -> str:

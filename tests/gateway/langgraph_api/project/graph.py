@@ -27,7 +27,7 @@ class Child(TypedDict, total=False):
 
 async def talk(state: State) -> State:
     """Reply to what the user said; ``ask``, ``fail`` and ``hang`` in it do what they say."""
-    text = str(state["messages"][-1].content)
+    text = str(state["messages"][-1].text)
     get_stream_writer()({"said": text})
     if "hang" in text:
         await asyncio.sleep(600)
