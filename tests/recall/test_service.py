@@ -174,7 +174,7 @@ class TestRecall:
 
     @pytest.mark.model
     @pytest.mark.slow
-    @pytest.mark.parametrize("size", [10, 1000])
+    @pytest.mark.parametrize("size", [10, 200, pytest.param(1_000, marks=pytest.mark.soak)])
     async def test_the_asked_fact_is_in_the_block(self, world: World, size: int):
         """One fact among many about the same people and things stands in 300 tokens, 99 times of 100."""
         world.search._embedder = LocalEmbedder()

@@ -23,7 +23,8 @@ RECALLS = 256
 """So many candidates recall asks an engine for, at least."""
 DIMS = 16
 SPACE = Space("crowds", DIMS)
-CROWDS = [*((f"large{number}", 1_000) for number in range(50)), *((f"small{number}", 50) for number in range(200))]
+SIZES = [(10, 400, 40), pytest.param((50, 1_000, 200), marks=pytest.mark.soak)]
+"""Large tenants, vectors of each, and small tenants with 50 vectors."""
 
 
 @pytest.fixture
@@ -69,9 +70,12 @@ async def met(engine: VectorEngine, user: str, rows: np.ndarray, question: np.nd
     return sum(near.cosine >= least - 1e-3 for near in found[:K]) / K
 
 
-async def test_each_of_250_tenants_gets_its_own_nearest(engine: VectorEngine):
-    """Fifty with a thousand and two hundred with fifty, asked for what is everybody else's: recall is complete."""
-    clouds = {user: cloud(user, number) for user, number in CROWDS}
+@pytest.mark.parametrize("sizes", SIZES)
+async def test_each_tenant_gets_its_own_nearest(engine: VectorEngine, sizes: tuple[int, int, int]):
+    """Large and small ones, asked for what is everybody else's: recall is complete."""
+    large, vectors, small = sizes
+    clouds = {f"large{number}": cloud(f"large{number}", vectors) for number in range(large)}
+    clouds |= {f"small{number}": cloud(f"small{number}", 50) for number in range(small)}
     for user, rows in clouds.items():
         await fill(engine, entries(user, rows), partition=Owner(user).partition, space=SPACE)
     users = list(clouds)
@@ -85,20 +89,23 @@ async def test_each_of_250_tenants_gets_its_own_nearest(engine: VectorEngine):
     assert min(recall) == 1.0
 
 
-async def test_an_index_of_its_own_finds_nearly_all_above_the_threshold(pool: PostgresPool, postgres_url: str):
-    """HNSW by iterative scan for one tenant of 6,000 among forty others in the same table."""
+@pytest.mark.parametrize(("others", "size"), [(10, 2_000), pytest.param(40, 6_000, marks=pytest.mark.soak)])
+async def test_an_index_of_its_own_finds_nearly_all_above_the_threshold(
+    pool: PostgresPool, postgres_url: str, others: int, size: int
+):
+    """HNSW by iterative scan for one large tenant among others in the same table."""
     engine = PgVectorEngine(pool, exact_milliseconds=0)
     await engine.connect()
     space = Space("wide", 64)
-    for user in (f"other{number}" for number in range(40)):
+    for user in (f"other{number}" for number in range(others)):
         rows = cloud(user, 300, dims=64)
         await fill(engine, entries(user, rows), partition=Owner(user).partition, space=space)
-    rows = cloud("one", 6_000, dims=64)
+    rows = cloud("one", size, dims=64)
     await fill(engine, entries("one", rows), partition=Owner("one").partition, space=space)
     await engine.indexing()
 
-    near = cloud("one", 6_050, dims=64)[-50:]
-    far = [cloud(f"other{number}", 1, dims=64)[0] for number in range(40)]
+    near = cloud("one", size + 50, dims=64)[-50:]
+    far = [cloud(f"other{number}", 1, dims=64)[0] for number in range(others)]
     recall = {
         (name, asked): float(np.mean([await met(engine, "one", rows, one, asked=asked) for one in questions]))
         for name, questions in (("near", near), ("far", far))
