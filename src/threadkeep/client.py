@@ -50,6 +50,9 @@ Messages: TypeAlias = "Sequence[MessageLikeRepresentation]"
 """A thread's messages, oldest first, in any form that LangChain reads."""
 OwnerSource: TypeAlias = "str | Owner | Callable[[Any], str | Owner | None]"
 
+Keep: TypeAlias = tuple[Literal["messages"], int]
+"""How much of a thread stays when it is compacted, as LangChain's ``SummarizationMiddleware`` spells it."""
+
 SETTLE: Final = timedelta(seconds=30)
 """How long ``capture(wait=True)`` waits until what was said can be recalled."""
 
@@ -298,7 +301,7 @@ class Threadkeep:
         self,
         *,
         max_tokens: int | None = None,
-        keep_messages: int | None = None,
+        keep: Keep | None = None,
         owner: OwnerSource | None = None,
         compress: bool | None = None,
     ) -> AgentMiddleware[Any, Any, Any]:
@@ -309,11 +312,12 @@ class Threadkeep:
 
         Args:
             max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or the limit of the model's profile if that is less.
-            keep_messages: How many of the newest messages stay if they fit; ``None``: MIN_MESSAGES_TO_KEEP.
+            keep: ``("messages", n)``: the newest *n* stay if they fit; ``None``: MIN_MESSAGES_TO_KEEP of them.
             owner: The owner of the threads; ``None``: taken from the runtime. Without an owner no summary is kept.
             compress: Whether a summary may replace older messages; ``None``: ENABLE_AUTO_COMPRESSION.
         """
         from threadkeep.langgraph.window import ThreadkeepWindow
+        from threadkeep.langgraph.window_rules import kept_messages
 
         settings = self._app.settings
         if max_tokens is not None and max_tokens < 1:
@@ -322,7 +326,7 @@ class Threadkeep:
         return ThreadkeepWindow(
             self,
             max_tokens=max_tokens,
-            keep_messages=settings.min_messages_to_keep if keep_messages is None else keep_messages,
+            keep=settings.min_messages_to_keep if keep is None else kept_messages(keep),
             owner=owner,
             compress=settings.auto_compression if compress is None else compress,
         )
@@ -337,7 +341,7 @@ class Threadkeep:
         system: str | None = None,
         tools: Sequence[Any] = (),
         max_tokens: int | None = None,
-        keep_messages: int | None = None,
+        keep: Keep | None = None,
         refused: bool = False,
     ) -> History:
         """Do what :meth:`window` does, for graphs without middleware: repair and, if they are too long, summarize.
@@ -353,7 +357,7 @@ class Threadkeep:
             system: The system prompt that is sent with them.
             tools: The tools that are sent with them.
             max_tokens: The limit; ``None``: MAX_CONTEXT_TOKENS, or the limit of the model's profile if that is less.
-            keep_messages: How many of the newest messages stay if they fit; ``None``: MIN_MESSAGES_TO_KEEP.
+            keep: ``("messages", n)``: the newest *n* stay if they fit; ``None``: MIN_MESSAGES_TO_KEEP of them.
             refused: Whether the model has refused the messages for their length: then they shrink in any case.
 
         Returns:
@@ -364,6 +368,7 @@ class Threadkeep:
         """
         from threadkeep.langgraph.agent import resolve_model
         from threadkeep.langgraph.window import Compaction
+        from threadkeep.langgraph.window_rules import kept_messages
 
         return await Compaction(self).compacted(
             messages,
@@ -373,7 +378,7 @@ class Threadkeep:
             system=system,
             tools=tools,
             max_tokens=max_tokens,
-            keep_messages=keep_messages,
+            keep=None if keep is None else kept_messages(keep),
             refused=refused,
         )
 

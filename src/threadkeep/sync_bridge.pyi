@@ -17,7 +17,7 @@ from threadkeep.capture.models import QueuedTurn, Receipt
 from threadkeep.checkpoints.directory import ThreadStatus
 from threadkeep.checkpoints.head import Strategy
 from threadkeep.checkpoints.maintenance import ThreadStats
-from threadkeep.client import ChatModel, Messages, OwnerSource, Threadkeep
+from threadkeep.client import ChatModel, Keep, Messages, OwnerSource, Threadkeep
 from threadkeep.collections import Document, Ingested, Passages, Similar
 from threadkeep.container import Container
 from threadkeep.identity import Owner
@@ -85,7 +85,7 @@ class SyncThreadkeep:
         self,
         *,
         max_tokens: int | None = ...,
-        keep_messages: int | None = ...,
+        keep: Keep | None = ...,
         owner: OwnerSource | None = ...,
         compress: bool | None = ...,
     ) -> AgentMiddleware[Any, Any, Any]: ...
@@ -99,7 +99,7 @@ class SyncThreadkeep:
         system: str | None = ...,
         tools: Sequence[Any] = ...,
         max_tokens: int | None = ...,
-        keep_messages: int | None = ...,
+        keep: Keep | None = ...,
         refused: bool = ...,
     ) -> History: ...
     def tools(self, *names: str, owner: OwnerSource | None = ...) -> list[BaseTool]: ...

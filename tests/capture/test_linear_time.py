@@ -109,7 +109,9 @@ READERS: dict[str, Callable[[str], object]] = {
     "slot": slot_of,
     "slots asked": slots_asked,
     "stripped": strip_blocks,
-    "summary": lambda text: sentences.extractive_summary([sentences.Said("Ana", text)], budget_tokens=200, count=len),
+    "summary": lambda text: sentences.extractive_summary(
+        [sentences.SpokenMessage("Ana", text)], budget_tokens=200, count=len
+    ),
     "unwanted": facts.unwanted,
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from tests.checkpoints.histories import broken_history, is_valid, result_of, whole_history
-from threadkeep.errors import ContextTooLargeError
+from threadkeep.errors import ContextTooLargeError, InvalidInputError
 from threadkeep.langgraph.window_rules import (
     AnswerStep,
     KeepStep,
@@ -15,6 +16,7 @@ from threadkeep.langgraph.window_rules import (
     WindowEntry,
     compacted,
     is_whole,
+    kept_messages,
     over,
     repaired,
     safe_split,
@@ -195,3 +197,14 @@ def check_saying_which(seed: int) -> None:
     except AssertionError as error:
         error.add_note(f"history of seed {seed}")
         raise
+
+
+class TestKeep:
+    def test_messages_are_counted(self):
+        """As LangChain's ``SummarizationMiddleware`` spells it."""
+        assert kept_messages(("messages", 6)) == 6
+
+    @pytest.mark.parametrize("keep", [("tokens", 100), ("messages", -1), 6, ("messages", "6")])
+    def test_another_measure_is_refused(self, keep: Any):
+        with pytest.raises(InvalidInputError, match=r'keep must be \("messages", number\)'):
+            kept_messages(keep)

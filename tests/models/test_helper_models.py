@@ -129,7 +129,7 @@ class TestBesideTheAgent:
     async def test_summaries_of_blocking_turns_disturb_no_asynchronous_ones(self, make: Any, server: LearningServer):
         """A blocking turn is compacted in Threadkeep's event loop, by a model that asynchronous turns use meanwhile."""
         async with opened(make(server), reranker=None) as tk:
-            window = tk.window(max_tokens=400, keep_messages=1)
+            window = tk.window(max_tokens=400, keep=("messages", 1))
             middleware = [tk.middleware(), window]
             made: Any = create_agent(make(server), [], middleware=middleware, checkpointer=tk.checkpointer)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from threadkeep.checkpoints.maintenance import Maintenance
     from threadkeep.checkpoints.thread_store import ThreadStore
-    from threadkeep.client import ChatModel, Threadkeep
+    from threadkeep.client import ChatModel, Keep, Threadkeep
     from threadkeep.ids import ThreadId
 
 OWNER_KEY: Final = "threadkeep_owner"
@@ -138,10 +138,10 @@ class PerRunOwnerView:
         )
 
     def window(
-        self, *, max_tokens: int | None = None, keep_messages: int | None = None, compress: bool | None = None
+        self, *, max_tokens: int | None = None, keep: Keep | None = None, compress: bool | None = None
     ) -> AgentMiddleware[Any, Any, Any]:
         """Return the middleware that keeps threads within the context window; see ``tk.window``."""
-        return self._tk.window(max_tokens=max_tokens, keep_messages=keep_messages, compress=compress)
+        return self._tk.window(max_tokens=max_tokens, keep=keep, compress=compress)
 
     def tools(self, *names: str) -> list[BaseTool]:
         """Return the memory tools called *names*, by default all; see ``tk.tools``."""

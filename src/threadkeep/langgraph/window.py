@@ -81,7 +81,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
     Args:
         tk: Where summaries are kept for other threads, and turns are recorded before they go.
         max_tokens: The limit; ``None``: the setting, or less where the model's profile says so.
-        keep_messages: How many of the newest messages stay, as far as they fit.
+        keep: How many of the newest messages stay, as far as they fit.
         owner: The owner of the threads; ``None``: taken from the runtime.
         compress: Whether older messages may give way.
     """
@@ -91,7 +91,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         tk: Threadkeep,
         *,
         max_tokens: int | None,
-        keep_messages: int,
+        keep: int,
         owner: OwnerSource | None,
         compress: bool,
     ) -> None:
@@ -99,7 +99,7 @@ class ThreadkeepWindow(AgentMiddleware[Any, Any, Any]):
         self._tk = tk
         self._compaction = Compaction(tk)
         self._max_tokens = max_tokens
-        self._keep = keep_messages
+        self._keep = keep
         self._owner = owner if owner is not None else tk.owner_source
         self._compress = compress
 
@@ -289,7 +289,7 @@ class Compaction:
         system: str | None,
         tools: Sequence[Any],
         max_tokens: int | None,
-        keep_messages: int | None,
+        keep: int | None,
         refused: bool,
     ) -> History:
         """Return the history of *messages*, which may be dicts, pairs and texts; see :meth:`Threadkeep.compact`."""
@@ -298,7 +298,7 @@ class Compaction:
             as_messages(messages),
             model,
             limit_of(model, given=max_tokens, setting=settings.max_context_tokens),
-            keep=settings.min_messages_to_keep if keep_messages is None else keep_messages,
+            keep=settings.min_messages_to_keep if keep is None else keep,
             system=SystemMessage(system) if system else None,
             tools=tools,
             owner=owner,

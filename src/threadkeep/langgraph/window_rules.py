@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from threadkeep.errors import ContextTooLargeError
+from threadkeep.errors import ContextTooLargeError, InvalidInputError
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -26,6 +26,23 @@ SUMMARY_SHARE: Final = 0.1
 
 MAX_SUMMARY_TOKENS: Final = 2_000
 """What a summary takes at most, however much the model could read."""
+
+
+def kept_messages(keep: tuple[str, int]) -> int:
+    """Return how many of the newest messages stay.
+
+    Args:
+        keep: ``("messages", n)``.
+
+    Raises:
+        InvalidInputError: It counts something else, or *n* is negative.
+    """
+    match keep:
+        case ("messages", int(number)) if number >= 0:
+            return number
+        case _:
+            msg = f'keep must be ("messages", number), got {str(keep)[:60]}.'
+            raise InvalidInputError(msg)
 
 
 @dataclass(frozen=True, slots=True)
