@@ -24,9 +24,9 @@ from types import FrameType
 from typing import Any, Final
 
 LIMITS: Final[dict[str, tuple[int, int]]] = {
-    "agent turn": (66, 1720),
+    "agent turn": (67, 1720),
     "learn one sentence": (55, 1640),
-    "warm recall": (38, 290),
+    "warm recall": (39, 345),
     "list memories": (16, 115),
     "forget a memory": (28, 575),
     "store put": (20, 150),
