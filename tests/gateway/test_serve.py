@@ -13,12 +13,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 import threadkeep
 from tests.gateway.world import StreamEvent, events_of, kinds
+from threadkeep.errors import SettingsError
+from threadkeep.gateway.serve import load_graph
 from threadkeep.testing import HashingEmbedder
 
 SLOW_GRAPH = """
@@ -50,6 +53,23 @@ class Served:
         return httpx.AsyncClient(base_url=f"{self.origin}/api", timeout=60)
 
 
+def storage_of(folder: Path) -> dict[str, str]:
+    """Return this environment with a SQLite file in *folder*."""
+    file = str(folder / "memory.db")
+    storage = {"LANGGRAPH_STORE_TYPE": "sqlite", "LANGGRAPH_STORE_SQLITE_PATH": file, "EMBEDDINGS_PROVIDER": "none"}
+    return {**os.environ, **storage}
+
+
+@contextmanager
+def learning(folder: Path) -> Iterator[None]:
+    """Start a ``threadkeep worker``, and end it."""
+    with subprocess.Popen([*COMMAND, "worker"], env=storage_of(folder), stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
 @contextmanager
 def served(
     folder: Path, *arguments: str, pause: float = 0.0, package: Path | None = None, **environment: str
@@ -57,10 +77,7 @@ def served(
     """Start a server; *package*: the folder that it imports threadkeep from, instead of the sources."""
     (folder / "agent_module.py").write_text(SLOW_GRAPH.replace("PAUSE", str(pause)))
     variables = {
-        **os.environ,
-        "LANGGRAPH_STORE_TYPE": "sqlite",
-        "LANGGRAPH_STORE_SQLITE_PATH": str(folder / "memory.db"),
-        "EMBEDDINGS_PROVIDER": "none",
+        **storage_of(folder),
         "THREADKEEP_SINGLE_USER": "ana",
         "THREADKEEP_MAX_TURNS_PER_OWNER": "1000",
         "THREADKEEP_MAX_TURNS_PER_MINUTE": "10000",
@@ -147,14 +164,17 @@ async def turn(client: httpx.AsyncClient, message: str, thread_id: str) -> list[
 class TestServe:
     @pytest.mark.parametrize("workers", ["1", "2"])
     async def test_turns_and_joins_over_processes(self, tmp_path: Path, workers: str):
-        """Whichever process a request reaches, it finds the threads."""
+        """Whichever process a request reaches, it finds the threads, and what ``threadkeep worker`` has learnt."""
         port = free_port()
-        metrics = {"THREADKEEP_METRICS_PORT": str(port)}
-        with served(tmp_path, "--workers", workers, "--graph", "agent_module:graph", **metrics) as server:
+        variables: Any = {"THREADKEEP_METRICS_PORT": str(port), "THREADKEEP_CAPTURE_WORKERS": "0"}
+        arguments = ("--workers", workers, "--graph", "agent_module:graph")
+        with served(tmp_path, *arguments, **variables) as server, learning(tmp_path):
+            written: set[str] = set()
             for number in range(4):
                 async with server.client() as client:
                     events = await turn(client, f"I live in Town{number}.", f"t{number}")
                     assert "done" in kinds(events)
+                    written |= {event.data["text"] for event in events if event.kind == "memory_written"}
                 async with server.client() as client:
                     run_id = events[0].data["run_id"]
                     assert (await client.get(f"/runs/{run_id}")).json()["thread_id"] == f"t{number}"
@@ -163,6 +183,7 @@ class TestServe:
                 foreign = await client.get("/threads", headers={"Host": "evil.example"})
                 counted = (await client.get(f"http://127.0.0.1:{port}/metrics")).text
         assert {one["thread_id"] for one in threads} == {"t0", "t1", "t2", "t3"}
+        assert "I live in Town3." in written
         assert foreign.status_code == 401
         assert 'threadkeep_turns_total{outcome="done"}' in counted
         assert server.process.returncode in (0, -signal.SIGTERM)
@@ -201,22 +222,15 @@ class TestRefusals:
         [
             ([], {}, "THREADKEEP_SINGLE_USER"),
             (["--host", "0.0.0.0"], {"THREADKEEP_SINGLE_USER": "ana"}, "THREADKEEP_SINGLE_USER"),
-            (["--graph", "none:graph"], {"THREADKEEP_SINGLE_USER": "ana"}, "THREADKEEP_GRAPH"),
-            (["--graph", "json"], {"THREADKEEP_SINGLE_USER": "ana"}, "THREADKEEP_GRAPH"),
         ],
     )
     def test_a_wrong_setting_is_one_sentence(
         self, tmp_path: Path, arguments: list[str], environment: dict[str, str], named: str
     ):
         """The command ends with 1 before it listens, and names the variable."""
-        storage = {
-            "LANGGRAPH_STORE_TYPE": "sqlite",
-            "LANGGRAPH_STORE_SQLITE_PATH": str(tmp_path / "memory.db"),
-            "EMBEDDINGS_PROVIDER": "none",
-        }
         done = subprocess.run(
             [*COMMAND, "serve", "--port", "0", *arguments],
-            env={**os.environ, **storage, **environment},
+            env={**storage_of(tmp_path), **environment},
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -227,3 +241,9 @@ class TestRefusals:
         assert done.returncode == 1
         assert named in done.stderr
         assert "Traceback" not in done.stderr
+
+    @pytest.mark.parametrize("place", ["none:graph", "json", "json:none", "", "tests.gateway.test_serve:SLOW_GRAPH"])
+    async def test_a_graph_that_cannot_be_loaded(self, place: str):
+        async with threadkeep.open("memory:", embedder="none") as tk:
+            with pytest.raises(SettingsError, match="THREADKEEP_GRAPH"):
+                load_graph(place, tk)

@@ -231,7 +231,8 @@ async def streams(*, quick: bool, seconds: float) -> list[Figure]:
     """Keep 1,000 streams alive; after a fifth of the time, only LangGraph and the events of runs may grow."""
     owners, duration = (20, 6.0) if quick else (1_000, seconds or 600.0)
     pause = 1.0 if quick else 5.0
-    failed, kept = 0, 0.0
+    kept = 0.0
+    failed: dict[str, int] = {}
     held: dict[str, float] = {}
     grown: dict[str, float] = {}
     with Bench(words=int(duration / pause), pause=pause) as bench:
@@ -244,11 +245,12 @@ async def streams(*, quick: bool, seconds: float) -> list[Figure]:
                 grown[name] = resident_megabytes(server) - held[name]
                 kept = (sum(one.size for one in seen) - sent) / 1e6
                 await asyncio.sleep(0.5)
-            failed += sum(not one.complete for one in await ended)
+            failed[name] = sum(not one.complete for one in await ended)
     beyond = max(0.0, grown["gateway"] - grown["bare"] - kept) / held["gateway"]
     return [
         Figure("streams", owners),
-        Figure("streams that failed", failed, 0),
+        Figure("streams that failed, bare", failed["bare"]),
+        Figure("streams that failed, gateway", failed["gateway"], 0),
         *(Figure(f"memory after a fifth, {name}, MB", value) for name, value in held.items()),
         *(Figure(f"grown after that, {name}, MB", value) for name, value in grown.items()),
         Figure("events that clients may join, MB", kept),
