@@ -15,6 +15,7 @@ import pytest
 from tests.fakes.faults import FaultProxy
 from tests.gateway.conftest import Open
 from tests.gateway.world import USER, GatewayWorld, events_of, joined, kinds, owner_of, text_of
+from threadkeep.checkpoints.directory import thread_partition
 from threadkeep.gateway.run_models import TurnRequest
 from threadkeep.testing import Held, ScriptedModel
 
@@ -32,7 +33,8 @@ async def leases(gateway: GatewayWorld, user: str, *threads: str) -> list[Any]:
     saver: Any = gateway.tk.for_owner(owner_of(user)).checkpointer
     found: list[Any] = []
     for thread_id in threads:
-        head = await saver.run(saver._thread(thread_id, owner_of(user)).head())
+        thread = saver._threads.get(thread_partition(thread_id, owner_of(user)), thread_id)
+        head = await saver._loop.run(thread.head())
         found += [head.lease] if head is not None and head.lease is not None else []
     return found
 
