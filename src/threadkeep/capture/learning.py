@@ -25,6 +25,7 @@ from threadkeep.memories.audited_writer import AuditedWriter
 from threadkeep.memories.codec import comparable, cosine, rows_of
 from threadkeep.memories.models import Memory
 from threadkeep.memories.repository import Searcher
+from threadkeep.models.base import INPUT_ROLES
 from threadkeep.proposals.tombstones import lifting_operations
 from threadkeep.storage.interface import Batch, Embedding, Expectation, Item, Namespace, Operation, Put, Ref, Storage
 from threadkeep.text.redaction import redact
@@ -293,7 +294,7 @@ class Learning:
         return shapes.put_of(memory, embedding=embedding, expect=expect, ttl=self._ttl)
 
     async def _alike(self, turn: Turn, owner: Owner) -> list[Memory]:
-        said = "\n".join(message.text for message in turn.messages if message.role == "user")
+        said = "\n".join(message.text for message in turn.messages if message.role in INPUT_ROLES)
         if not said:
             return []
         found = await self._search.ranking(

@@ -73,7 +73,12 @@ _USING: Final = re.compile(
 )
 _IS_SOMETHING: Final = re.compile(r"(?i)\b(?:I'm|I am|we're|we are)\b")
 _FROM: Final = re.compile(r"(?i)\bfrom\b")
-_OTHERS: Final[dict[Role, Speaker]] = {"user": "document", "tool": "tool", "assistant": "assistant"}
+_OTHERS: Final[dict[Role, Speaker]] = {
+    "user": "document",
+    "agent": "agent",
+    "tool": "tool",
+    "assistant": "assistant",
+}
 """Who says what a message of such a role holds beside the user's own clauses: the user's own message, a document."""
 _EPISODE_LEAD: Final = re.compile(f"^(?:{ASKED}|{SAID})")
 

@@ -32,7 +32,7 @@ from threadkeep.capture.turns import (
 from threadkeep.concurrency import Priority, current_priority, retry_conflicts
 from threadkeep.errors import PartitionErasedError, RevisionConflictError
 from threadkeep.ids import ThreadId, TurnId
-from threadkeep.models.base import Message
+from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.service import Service, operation
 from threadkeep.storage.interface import Batch, Partition, Put, Ref, Storage
 from threadkeep.text.facts import unwanted
@@ -431,7 +431,7 @@ def _puts(
         )
         if turn.turn_id not in wanted:
             record = done(record, ())
-        elif any(m.role == "user" and unwanted(m.text) for m in turn.messages):
+        elif any(m.role in INPUT_ROLES and unwanted(m.text) for m in turn.messages):
             record = done(record, (), rejected=[NOT_WANTED])
         put = put_of(record, owner, due_at=due_at, expect="absent")
         puts[put.namespace[0], put.key] = put

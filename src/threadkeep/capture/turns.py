@@ -16,7 +16,7 @@ from threadkeep.capture.models import NotKept, Turn, Usage, spell_usage, usage_o
 from threadkeep.identity import Owner
 from threadkeep.ids import MemoryId, MessageId, ProposalId, ThreadId, TurnId, short_digest
 from threadkeep.memories.models import Kind
-from threadkeep.models.base import Message, Role
+from threadkeep.models.base import INPUT_ROLES, Message, Role
 from threadkeep.storage.interface import Due, Item, Namespace, Put
 from threadkeep.text.block import strip_blocks
 from threadkeep.text.redaction import redact
@@ -134,7 +134,7 @@ class SpokenTurn:
         """
         parts: list[str] = []
         for message in self.messages:
-            if message.role == "user":
+            if message.role in INPUT_ROLES:
                 if not message.message_id:
                     return None
                 parts += (message.message_id, message.text)
@@ -217,14 +217,14 @@ def split(
     """
     turns: list[list[Message]] = []  # each the newest first, and so are they
     for message in reversed(messages):
-        if message.role not in ("user", "assistant"):
+        if message.role != "assistant" and message.role not in INPUT_ROLES:
             continue
-        if not turns or (message.role == "assistant" and turns[-1][-1].role == "user"):
+        if not turns or (message.role == "assistant" and turns[-1][-1].role in INPUT_ROLES):
             if newest is not None and len(turns) > newest:
                 break
             turns.append([])
         turns[-1].append(message)
-    if turns and turns[-1][-1].role != "user":
+    if turns and turns[-1][-1].role not in INPUT_ROLES:
         turns.pop()
     spoken: list[SpokenTurn] = []
     before: tuple[str, ...] = ()
@@ -236,7 +236,7 @@ def split(
 
 def every_trace(turn: SpokenTurn) -> tuple[str, ...]:
     """Return what is left behind of *turn*, to know it again whatever is shown of the thread later."""
-    messages = [message_trace(one.message_id) for one in turn.messages if one.role == "user" and one.message_id]
+    messages = [message_trace(one.message_id) for one in turn.messages if one.role in INPUT_ROLES and one.message_id]
     return tuple(dict.fromkeys((*turn.traces, turn.alone, *([turn.said] if turn.said else []), *messages)))
 
 
@@ -420,7 +420,7 @@ def _bounded(text: str, redact: Callable[[str], str]) -> str:
 
 def _within(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Bound what the user said together, and what the assistant said together."""
-    room: dict[Role, int] = {"user": MAX_TEXT_CHARACTERS, "assistant": MAX_TEXT_CHARACTERS}
+    room: dict[Role, int] = dict.fromkeys((*INPUT_ROLES, "assistant"), MAX_TEXT_CHARACTERS)
     kept: list[Message] = []
     for message in messages:
         text = message.text[: room.get(message.role, 0)]

@@ -19,7 +19,7 @@ from threadkeep.errors import InvalidInputError, OptedOutError, ThreadkeepError
 from threadkeep.ids import ThreadId, short_digest
 from threadkeep.langgraph.identity import is_memory_off, owner_from, thread_id_of
 from threadkeep.memories.models import Kind, Memory, NewMemory, Source
-from threadkeep.models.base import Message
+from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.models.langchain import plain_messages
 from threadkeep.owners.service import opted_out_error
 from threadkeep.text.semantics import gist_of
@@ -261,9 +261,9 @@ def written_by_a_model(config: Mapping[str, Any]) -> bool:
 def _newest_turn(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the user's newest messages and what came after them."""
     start = len(messages)
-    while start and messages[start - 1].role != "user":
+    while start and messages[start - 1].role not in INPUT_ROLES:
         start -= 1
-    while start and messages[start - 1].role == "user":
+    while start and messages[start - 1].role in INPUT_ROLES:
         start -= 1
     return tuple(messages[start:])
 

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 EMBEDDER: Final = "embedder"
 """What ``degraded`` says of results without vectors: the embedder is missing, failed or took too long."""
 
-Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
+Role: TypeAlias = Literal["user", "agent", "assistant", "tool", "system"]
+
+INPUT_ROLES: Final[frozenset[Role]] = frozenset({"user", "agent"})
+"""The roles that ask an agent for a turn: a person, or another agent on their behalf."""
+
+SPEAKER_KEY: Final = "threadkeep_speaker"
+"""The additional argument of a human message that names another speaker: ``agent``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +29,8 @@ class Message:
     """One message of a thread.
 
     Attributes:
-        role: Who wrote it. ``user`` only for what a person wrote in the turn's own input; summaries
-            and sub-agents' tasks are ``system``, whatever class carries them.
+        role: Who wrote it. ``user`` only for what a person wrote in the turn's own input; ``agent`` for what another
+            agent asks over A2A; summaries and sub-agents' tasks are ``system``, whatever class carries them.
         text: Its text blocks, joined by line breaks.
         message_id: As the framework knows it, if it does.
     """

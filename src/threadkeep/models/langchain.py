@@ -34,7 +34,7 @@ from pydantic import SecretStr
 
 from threadkeep.errors import EmbedderUnavailableError, InvalidInputError, ModelUnavailableError, SettingsError
 from threadkeep.ids import MessageId
-from threadkeep.models.base import Message, Role
+from threadkeep.models.base import INPUT_ROLES, SPEAKER_KEY, Message, Role
 from threadkeep.models.cache import VectorCache
 from threadkeep.text.block import quoted_statements
 
@@ -336,10 +336,10 @@ class PlainMessages(Sequence[Message]):
 
     @cached_property
     def newest_human(self) -> tuple[int, MessageId | None, str]:
-        """Position, id and text of the newest message that a person wrote; ``(-1, None, "")`` without one."""
+        """Position, id and text of the newest message that asks for a turn; ``(-1, None, "")`` without one."""
         for position in range(len(self._given) - 1, -1, -1):
             plain = self[position]
-            if plain.role == "user":
+            if plain.role in INPUT_ROLES:
                 return position, plain.message_id, plain.text
         return -1, None, ""
 
@@ -385,7 +385,7 @@ def _plain(message: BaseMessage, *, unnamed: bool) -> Message:
     if role == "user" and unnamed and message.name:
         role = "system"
     # A file that is uploaded with a question is often a block of its own: a paragraph, and the question is another.
-    return Message(role, _text_of(message.content, between="\n\n" if role == "user" else "\n"), message_id)
+    return Message(role, _text_of(message.content, between="\n\n" if role in INPUT_ROLES else "\n"), message_id)
 
 
 def _has_unnamed_user(messages: Sequence[BaseMessage]) -> bool:
@@ -407,7 +407,10 @@ def _role_of(message: BaseMessage) -> Role:
     if isinstance(message, (ToolMessage, FunctionMessage)):
         return "tool"
     by_person = isinstance(message, HumanMessage) or (isinstance(message, ChatMessage) and message.role == "user")
-    return "user" if by_person and not extras_of(message).get("lc_source") else "system"
+    extras = extras_of(message)
+    if not by_person or extras.get("lc_source"):
+        return "system"
+    return "agent" if extras.get(SPEAKER_KEY) == "agent" else "user"
 
 
 def extras_of(message: BaseMessage) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from threadkeep.errors import ExtractionError, missing_extra
 from threadkeep.ids import MemoryId
 from threadkeep.memories.codec import SCHEMA_NAMES
 from threadkeep.memories.models import Kind, Memory, Source
+from threadkeep.models.base import INPUT_ROLES
 from threadkeep.models.helper_models import HelperModel
 
 QUERY_LIMIT: Final = 20
@@ -209,9 +210,9 @@ def imported() -> LangMem:
 
 def _to_messages(turn: Turn) -> list[HumanMessage | AIMessage]:
     return [
-        HumanMessage(message.text) if message.role == "user" else AIMessage(message.text)
+        HumanMessage(message.text) if message.role in INPUT_ROLES else AIMessage(message.text)
         for message in turn.messages
-        if message.role in ("user", "assistant")
+        if message.role == "assistant" or message.role in INPUT_ROLES
     ]
 
 

@@ -15,7 +15,7 @@ from threadkeep.capture.provenance import backing, own_sentences
 from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
 from threadkeep.memories.models import ASKED, SAID, Kind, Memory, Source
-from threadkeep.models.base import Message
+from threadkeep.models.base import INPUT_ROLES, Message
 from threadkeep.text.facts import (
     Statement,
     asks_to_remember,
@@ -64,7 +64,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
 
     Nothing is taken from a turn of which the user says that it shall not be remembered.
     """
-    said = [message for message in turn.messages if message.role == "user"]
+    said = [message for message in turn.messages if message.role in INPUT_ROLES]
     if any(unwanted(message.text) for message in said):
         return ()
     recalled = tuple(normalised(text) for text in turn.recalled)
@@ -81,7 +81,7 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         if id(message) in in_earnest and not any(is_taken_back(after) for _, after in own[place + 1 : place + 2])
         for one in statements(sentence)
     ]
-    wanted = {one.text for _, sentence, one in found if asks_to_remember(sentence)}
+    wanted = {one.text for message, sentence, one in found if message.role == "user" and asks_to_remember(sentence)}
     facts = _best([(message, one) for message, _, one in found], recalled)
     kept = [
         replace(
@@ -90,7 +90,8 @@ def extract_candidates(turn: Turn) -> tuple[Candidate, ...]:
         )
         for place, (message, fact) in enumerate(facts)
     ]
-    for message, text in islice(_passages(own), MAX_PASSAGES):
+    users = [(message, sentence) for message, sentence in own if message.role == "user"]
+    for message, text in islice(_passages(users), MAX_PASSAGES):
         kept.append(_candidate(turn, message, text, "episodic", len(kept)))
     return tuple(kept)
 
@@ -173,7 +174,8 @@ def _cut(sentence: str) -> list[str]:
 def _candidate(turn: Turn, message: Message, text: str, kind: Kind, place: int) -> Candidate:
     # A microsecond apart, so that "it is red … no, it is blue" ends with blue.
     at = turn.at + timedelta(microseconds=place)
-    source = Source("user", turn.thread_id, message.message_id, turn.turn_id, at)
+    speaker = "agent" if message.role == "agent" else "user"
+    source = Source(speaker, turn.thread_id, message.message_id, turn.turn_id, at)
     return Candidate(text, kind, source, slot_of(text) if kind == "semantic" else None)
 
 

@@ -21,6 +21,7 @@ from threadkeep.capture.turn_history import off_loop_if
 from threadkeep.capture.turns import is_long
 from threadkeep.errors import ExtractionError
 from threadkeep.memories.models import Memory, Source
+from threadkeep.models.base import INPUT_ROLES, Role
 from threadkeep.models.helper_models import HelperModel, unbound
 
 MAX_FACTS: Final = 3
@@ -112,7 +113,7 @@ _SHAPES: Final = (_strict, _by_tool, unbound)
 
 
 def _shown(turn: Turn, known: Sequence[Memory]) -> str:
-    room = {"user": MAX_CONTEXT_CHARACTERS, "assistant": MAX_CONTEXT_CHARACTERS}
+    room: dict[Role, int] = dict.fromkeys((*INPUT_ROLES, "assistant"), MAX_CONTEXT_CHARACTERS)
     said: list[dict[str, str]] = []
     for message in turn.messages:
         text = message.text[: room.get(message.role, 0)]
