@@ -9,13 +9,11 @@ from urllib.parse import urlsplit
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from threadkeep.errors import OwnerRequiredError
-from threadkeep.gateway.auth import admit
+from threadkeep.gateway.auth.resources import METADATA, ProtectedResource, sender_with_status
 from threadkeep.gateway.problems import problem
 from threadkeep.mcp_server.server import McpServer, create_server
 
@@ -23,14 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fastapi import FastAPI
-    from starlette.types import Message, Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from threadkeep.gateway.app import Gateway
     from threadkeep.gateway.principals import Principal
     from threadkeep.gateway.settings import GatewaySettings
 
 PATH: Final = "/mcp"
-METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{PATH}"
+METADATA_PATH: Final = f"{METADATA}{PATH}"
 SCOPES: Final = ("memory:read", "memory:write", "memory:review")
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -40,7 +38,7 @@ def mount(app: FastAPI, gateway: Gateway) -> Callable[[], AbstractAsyncContextMa
     endpoint = McpEndpoint(gateway)
     app.router.routes.append(Route(PATH, endpoint))
     if gateway.settings.issuers:
-        for path in (METADATA_PATH, METADATA_PATH.removesuffix(PATH)):
+        for path in (METADATA_PATH, METADATA):
             app.router.routes.append(Route(path, endpoint.metadata))
     return endpoint.running
 
@@ -54,7 +52,8 @@ class McpEndpoint:
 
     def __init__(self, gateway: Gateway) -> None:
         self._settings = gateway.settings
-        self._server = create_server(gateway.tk, _principal)
+        self._resource = ProtectedResource(gateway.settings, PATH)
+        self._server = create_server(gateway.tk, _principal, self._resource.deny)
         self._security = TransportSecurityMiddleware(_security(gateway.settings))
         self._manager: StreamableHTTPSessionManager | None = None
 
@@ -80,14 +79,14 @@ class McpEndpoint:
             refused = refused or problem(503, "restarting", "The server is starting or stopping.")
             await refused(scope, receive, send)
             return
-        await self._manager.handle_request(scope, receive, self._with_challenge(request, send))
+        await self._manager.handle_request(scope, receive, sender_with_status(request, send))
 
     async def metadata(self, request: Request) -> Response:
         """Return the metadata of the protected resource, as RFC 9728 says."""
         refused = await self._security.validate_request(request)
         return refused or JSONResponse(
             {
-                "resource": f"{self._origin(request)}{PATH}",
+                "resource": f"{self._resource.origin(request)}{PATH}",
                 "authorization_servers": list(self._settings.issuers),
                 "scopes_supported": list(SCOPES),
                 "bearer_methods_supported": ["header"],
@@ -98,38 +97,11 @@ class McpEndpoint:
 
     async def _refusal(self, request: Request) -> Response | None:
         """Return why a request is not answered, or None."""
-        refused = await self._security.validate_request(request)
-        if refused is not None:
-            return refused
-        try:
-            await admit(request)
-        except OwnerRequiredError as error:
-            return problem(401, error.code, str(error), headers={"WWW-Authenticate": self._challenge(request)})
-        if request.method != "POST":
+        refused = await self._security.validate_request(request) or await self._resource.refusal(request)
+        if refused is None and request.method != "POST":
             detail = "There are no sessions: each POST is answered by itself."
             return problem(405, "method_not_allowed", detail, headers={"Allow": "POST"})
-        return None
-
-    def _challenge(self, request: Request, *parts: str) -> str:
-        if self._settings.issuers:
-            parts = (*parts, f'resource_metadata="{self._origin(request)}{METADATA_PATH}"')
-        return " ".join(("Bearer", ", ".join(parts))).strip()
-
-    def _with_challenge(self, request: Request, send: Send) -> Send:
-        """Return what sends a response; a token that lacks a scope gets 403 and the name of the scope."""
-
-        async def send_checked(message: Message) -> None:
-            missing: str | None = getattr(request.state, "missing_scope", None)
-            if message["type"] == "http.response.start" and missing is not None:
-                message["status"] = 403
-                challenge = self._challenge(request, 'error="insufficient_scope"', f'scope="{missing}"')
-                MutableHeaders(scope=message)["WWW-Authenticate"] = challenge
-            await send(message)
-
-        return send_checked
-
-    def _origin(self, request: Request) -> str:
-        return self._settings.public_url or str(request.base_url).rstrip("/")
+        return refused
 
 
 def _principal(server: McpServer) -> Principal:

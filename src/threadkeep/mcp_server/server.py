@@ -73,15 +73,18 @@ _PROMPTS: Final = [
 ]
 
 
-def create_server(tk: Threadkeep, principal: Callable[[McpServer], Principal]) -> McpServer:
+def create_server(
+    tk: Threadkeep, principal: Callable[[McpServer], Principal], deny: Callable[[Any, str], None] | None = None
+) -> McpServer:
     """Return the server.
 
     Args:
         tk: The memory.
         principal: Returns who makes the request that the server answers.
+        deny: Called with an HTTP request that lacks a scope, and with that scope.
     """
     server: McpServer = Server("threadkeep", threadkeep.__version__, INSTRUCTIONS)
-    answers = _Answers(server, tk, principal)
+    answers = _Answers(server, tk, principal, deny)
     handlers = server.request_handlers
     handlers[types.ListToolsRequest] = _constant(types.ListToolsResult(tools=[_tool(one) for one in OPERATIONS]))
     handlers[types.CallToolRequest] = answers.call_tool
@@ -122,10 +125,17 @@ def _tool(operation: Operation) -> types.Tool:
 class _Answers:
     """The answers to requests that depend on the user."""
 
-    def __init__(self, server: McpServer, tk: Threadkeep, principal: Callable[[McpServer], Principal]) -> None:
+    def __init__(
+        self,
+        server: McpServer,
+        tk: Threadkeep,
+        principal: Callable[[McpServer], Principal],
+        deny: Callable[[Any, str], None] | None,
+    ) -> None:
         self._server = server
         self._tk = tk
         self._principal = principal
+        self._deny = deny
 
     def _caller(self) -> Caller:
         principal = self._principal(self._server)
@@ -206,9 +216,8 @@ class _Answers:
 
     def _shown(self, error: Exception) -> PublicError:
         """Return what the client sees of *error*; over HTTP, a missing scope changes the status, too."""
-        request: Any = self._server.request_context.request
-        if isinstance(error, ScopeRequiredError) and request is not None:
-            request.state.missing_scope = error.details["scope"]
+        if isinstance(error, ScopeRequiredError) and self._deny is not None:
+            self._deny(self._server.request_context.request, str(error.details["scope"]))
         return public_error(error)
 
 
