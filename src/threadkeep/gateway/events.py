@@ -70,6 +70,14 @@ def _to_plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def decode_events(chunk: bytes) -> Iterator[Event]:
+    """Yield the events of whole chunks that :func:`encode_event` made; heartbeats are left out."""
+    for block in chunk.decode("ascii").split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line and not line.startswith(":"))
+        if "event" in fields:
+            yield fields["event"], json.loads(fields["data"])
+
+
 def to_json(value: object) -> Any:
     """Return what JSON has no form for as texts, lists and objects."""
     if isinstance(value, datetime):

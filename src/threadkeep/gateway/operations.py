@@ -75,11 +75,13 @@ class Caller:
             raise ScopeRequiredError(msg, scope=scope)
 
 
-class _Arguments(BaseModel):
+class Arguments(BaseModel):
+    """What an operation takes; other names are refused."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class SearchArguments(_Arguments):
+class SearchArguments(Arguments):
     """What to search for.
 
     Attributes:
@@ -93,7 +95,7 @@ class SearchArguments(_Arguments):
     kind: Kind | None = None
 
 
-class ListArguments(_Arguments):
+class ListArguments(Arguments):
     """Which memories to list.
 
     Attributes:
@@ -107,7 +109,7 @@ class ListArguments(_Arguments):
     kind: Kind | None = None
 
 
-class MemoryArguments(_Arguments):
+class MemoryArguments(Arguments):
     """Which memory.
 
     Attributes:
@@ -117,7 +119,7 @@ class MemoryArguments(_Arguments):
     memory_id: _Id
 
 
-class RememberArguments(_Arguments):
+class RememberArguments(Arguments):
     """What to remember.
 
     Attributes:
@@ -139,7 +141,7 @@ class CorrectArguments(MemoryArguments):
     text: Annotated[Statement, Field(description="What is true instead.")]
 
 
-class ProposeArguments(_Arguments):
+class ProposeArguments(Arguments):
     """A change for the user to decide on.
 
     Attributes:
@@ -157,7 +159,7 @@ class ProposeArguments(_Arguments):
     reason: Comment = ""
 
 
-class ListProposalsArguments(_Arguments):
+class ListProposalsArguments(Arguments):
     """Which proposals to list.
 
     Attributes:
@@ -169,7 +171,7 @@ class ListProposalsArguments(_Arguments):
     limit: _Limit = 20
 
 
-class DecideArguments(_Arguments):
+class DecideArguments(Arguments):
     """A decision of the user.
 
     Attributes:
@@ -229,7 +231,7 @@ async def _correct(caller: Caller, given: CorrectArguments) -> KeptBody:
     source = Source(caller.speaker)
     proposed = await caller.tk.proposals.propose(given.text, action="correct", memory_id=given.memory_id, source=source)
     if proposed.status != "proposed" or proposed.proposal is None:
-        return _proposed_body(proposed)
+        return proposed_body(proposed)
     return await _confirmed(caller, proposed.proposal)
 
 
@@ -249,7 +251,7 @@ async def _propose(caller: Caller, given: ProposeArguments) -> KeptBody:
         source=Source(caller.speaker),
         reason=given.reason,
     )
-    return _proposed_body(proposed)
+    return proposed_body(proposed)
 
 
 async def _list_proposals(caller: Caller, given: ListProposalsArguments) -> ListedProposalsBody:
@@ -284,7 +286,7 @@ async def _confirmed(caller: Caller, proposal: Proposal) -> KeptBody:
     return KeptBody(status="accepted", memory_id=memory_id, proposal_id=proposal.proposal_id)
 
 
-def _proposed_body(proposed: Proposed) -> KeptBody:
+def proposed_body(proposed: Proposed) -> KeptBody:
     """Return what became of a proposal; a policy may have approved it at once."""
     status = "accepted" if proposed.status == "approved" else proposed.status
     kept = status in ("accepted", "duplicate")

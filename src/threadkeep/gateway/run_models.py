@@ -71,6 +71,7 @@ class TurnRequest:
         documents: The files of the message.
         call: What is run instead of the message, which then is what the user said, for the title of the thread.
         temporary: Whether the thread is deleted after the run.
+        speaker: Who says the message: the user, or another agent.
     """
 
     owner: Owner
@@ -82,6 +83,7 @@ class TurnRequest:
     documents: tuple[UploadedDocument, ...] = ()
     call: GraphCall | None = None
     temporary: bool = False
+    speaker: Literal["user", "agent"] = "user"
 
 
 @dataclass(frozen=True, slots=True)

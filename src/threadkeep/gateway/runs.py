@@ -38,6 +38,7 @@ from threadkeep.gateway.run_models import (
 )
 from threadkeep.gateway.uploads import CHILDREN
 from threadkeep.ids import new_id
+from threadkeep.models.base import SPEAKER_KEY
 from threadkeep.observability import log
 
 if TYPE_CHECKING:
@@ -420,7 +421,10 @@ class RunRegistry:
                 {"role": "user", "name": DOCUMENT_NAME, "content": document.quoted(), "id": new_id()}
                 for document in request.documents
             ]
-            given = {"messages": [*messages, {"role": "user", "content": request.message, "id": message_id}]}
+            message: dict[str, Any] = {"role": "user", "content": request.message, "id": message_id}
+            if request.speaker != "user":
+                message[SPEAKER_KEY] = request.speaker
+            given = {"messages": [*messages, message]}
         begun = run.buffer.last
         try:
             await self._relay(run, self._graph, given, config)

@@ -16,6 +16,7 @@ from threadkeep.gateway.problems import ProblemError
 from threadkeep.identity import Owner
 
 if TYPE_CHECKING:
+    from threadkeep.gateway.app import Gateway
     from threadkeep.gateway.auth.issuers import TokenVerifier
     from threadkeep.gateway.settings import GatewaySettings
 
@@ -25,6 +26,7 @@ __all__ = [
     "Authenticate",
     "TokenAuthentication",
     "admit",
+    "admit_turn",
     "authentication",
     "principal_of",
     "require",
@@ -91,12 +93,20 @@ async def require_turn(request: Request) -> Principal:
         ProblemError: In a request of an owner with too many requests or turns.
     """
     principal = await _require_chat(request)
-    gateway = request.app.state.gateway
+    admit_turn(request.app.state.gateway, principal)
+    return principal
+
+
+def admit_turn(gateway: Gateway, principal: Principal) -> None:
+    """Count a turn that *principal* begins.
+
+    Raises:
+        ProblemError: The owner has too many turns, in progress or in this minute.
+    """
     if gateway.runs.running(principal.owner) >= gateway.settings.max_turns_per_owner:
         detail = "This user has too many turns in progress; wait for one to end."
         raise ProblemError(429, "too_many_turns", detail, retry_after=1)
     gateway.turn_limiter.admit(principal.owner)
-    return principal
 
 
 async def principal_of(request: Request) -> Principal | None:

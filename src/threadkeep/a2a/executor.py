@@ -1,0 +1,139 @@
+"""Runs a turn of the agent as a task: its text is an artifact, and its state follows the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from a2a.helpers.proto_helpers import new_data_part, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.tasks import TaskUpdater
+from a2a.types.a2a_pb2 import Task, TaskState, TaskStatus
+from a2a.utils.errors import UnsupportedOperationError
+from google.protobuf.timestamp_pb2 import Timestamp
+from typing_extensions import override
+
+from threadkeep.a2a.messages import Turn, protocol_error, read_message
+from threadkeep.errors import NothingToResumeError, RunNotFoundError
+from threadkeep.gateway.events import decode_events
+from threadkeep.gateway.run_models import ChatRun, TurnRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from a2a.server.context import ServerCallContext
+    from a2a.server.events import EventQueue
+
+    from threadkeep.gateway.operations import Caller
+    from threadkeep.gateway.runs import RunRegistry
+
+RUN: Final = "threadkeep/run_id"
+"""The metadata of a task that name its run."""
+
+
+class TurnExecutor(AgentExecutor):
+    """Begins runs for tasks.
+
+    Args:
+        runs: The runs of this process.
+        caller: Returns the program that makes a call.
+    """
+
+    def __init__(self, runs: RunRegistry, caller: Callable[[ServerCallContext], Caller]) -> None:
+        self._runs = runs
+        self._caller = caller
+
+    @override
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        task_id, context_id = context.task_id or "", context.context_id or ""
+        try:
+            run = await self._begin(context, context_id)
+        except Exception as error:
+            raise protocol_error(error) from error
+        if context.current_task is None:
+            await event_queue.enqueue_event(_submitted(context, run))
+        await self._relay(run, TaskUpdater(event_queue, task_id, context_id))
+
+    @override
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        task, caller = context.current_task, self._caller(context.call_context)
+        if task is not None and RUN in task.metadata:
+            try:
+                await self._runs.cancel(caller.principal.owner, str(task.metadata[RUN]))
+            except RunNotFoundError:
+                pass  # it has written nothing, or its thread was deleted
+            except Exception as error:
+                raise protocol_error(error) from error
+        await TaskUpdater(event_queue, context.task_id or "", context.context_id or "").cancel()
+
+    async def _begin(self, context: RequestContext, context_id: str) -> ChatRun:
+        assert context.message is not None  # noqa: S101 - a task is executed for a message
+        turn, owner = read_message(context.message), self._caller(context.call_context).principal.owner
+        assert isinstance(turn, Turn)  # noqa: S101 - the handler answers skills itself
+        task = context.current_task
+        if task is not None:
+            if RUN not in task.metadata:
+                raise NothingToResumeError("The task waits for no answer.", thread_id=context_id)
+            run = await self._runs.resume(owner, str(task.metadata[RUN]), turn.answer)
+        else:
+            run = await self._runs.begin(TurnRequest(owner, context_id, turn.text, speaker="agent"))
+        assert isinstance(run, ChatRun)  # noqa: S101 - only a request with a key returns an earlier run
+        return run
+
+    async def _relay(self, run: ChatRun, updater: TaskUpdater) -> None:
+        """Report the events of *run* until its end; what is learnt afterwards is not waited for."""
+        await updater.start_work()
+        parts = _Artifacts(updater)
+        async for chunk in self._runs.follow(run, 0):
+            for kind, data in decode_events(chunk):
+                if kind == "token":
+                    parts.add(data["message_id"] or "reply", data["text"])
+                elif kind in ("done", "error", "reset"):
+                    await parts.send()
+                    await _end(run, updater, kind, data)
+                    return
+            await parts.send()
+
+
+class _Artifacts:
+    """Joins the tokens that come together, and sends them as parts of one artifact for each message."""
+
+    def __init__(self, updater: TaskUpdater) -> None:
+        self._updater = updater
+        self._begun: set[str] = set()
+        self._waiting: dict[str, str] = {}
+
+    def add(self, message_id: str, text: str) -> None:
+        self._waiting[message_id] = self._waiting.get(message_id, "") + text
+
+    async def send(self) -> None:
+        for message_id, text in self._waiting.items():
+            append = message_id in self._begun
+            self._begun.add(message_id)
+            await self._updater.add_artifact([new_text_part(text)], message_id, "reply", append=append)
+        self._waiting.clear()
+
+
+async def _end(run: ChatRun, updater: TaskUpdater, kind: str, data: dict[str, Any]) -> None:
+    """Report the state in which *run* has ended."""
+    if kind == "error":
+        told = {"code": data["code"], "message": data["message"]}
+        await updater.failed(updater.new_agent_message([new_data_part(told)]))
+    elif run.status == "interrupted":
+        asked = {"interrupts": run.events.interrupts}
+        await updater.requires_input(updater.new_agent_message([new_data_part(asked)]))
+    elif run.status == "cancelled":
+        await updater.cancel()
+    elif run.status == "done":
+        await updater.complete()
+    else:
+        raise UnsupportedOperationError("The events of the turn are no longer kept; its thread has the messages.")
+
+
+def _submitted(context: RequestContext, run: ChatRun) -> Task:
+    now = Timestamp()
+    now.FromDatetime(run.created_at)
+    status = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED, timestamp=now)
+    history = [] if context.message is None else [context.message]
+    task = Task(id=context.task_id, context_id=context.context_id, status=status, history=history)
+    task.metadata[RUN] = run.run_id
+    return task
